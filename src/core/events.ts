@@ -1,0 +1,45 @@
+// What happened, for whoever watches: the page, metrics, tests, and the doorbells between parts (a new outbox
+// row wakes delivery). Events carry ids, not state: the stores are the truth, an event only says "look".
+import type { Address } from "./address.ts";
+import type { Usage } from "./usage.ts";
+
+export type AppEvent =
+  | { type: "inbox.added"; channel: string }
+  | { type: "outbox.added" }
+  | { type: "outbox.settled"; delivery: string; channel: string; outcome: "sent" | "blocked" }
+  | { type: "turn.started"; sessionKey: string; address: Address; turnId: string }
+  | { type: "turn.text"; sessionKey: string; address: Address; turnId: string; text: string }
+  | { type: "turn.doing"; sessionKey: string; address: Address | null; runId: string | null; doing: string }
+  | { type: "turn.ended"; sessionKey: string; address: Address; turnId: string; outcome: string }
+  | { type: "run.changed"; runId: string; requesterKey: string }
+  | { type: "run.ended"; runId: string; state: string }
+  | { type: "transcript.appended"; sessionId: string }
+  | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }
+  | { type: "web.posted"; chat: string; seq: number }
+  | { type: "channel.state"; channel: string; state: string };
+
+export interface Bus {
+  emit(event: AppEvent): void;
+  /** Returns the function that ends the subscription. */
+  on(listener: (event: AppEvent) => void): () => void;
+}
+
+/** `onError` hears of a listener that threw; the others still get the event. */
+export function createBus(onError: (error: unknown) => void): Bus {
+  const listeners = new Set<(event: AppEvent) => void>();
+  return {
+    emit(event) {
+      for (const listener of [...listeners]) {
+        try {
+          listener(event);
+        } catch (error) {
+          onError(error);
+        }
+      }
+    },
+    on(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}

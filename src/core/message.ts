@@ -1,0 +1,92 @@
+// What channels carry: Inbound up, OutMessage → Part down, and the Channel interface itself.
+// platform → Channel.start → inbox row → Channel.decode → Inbound → gateway
+// gateway → OutMessage → Channel.render → outbox rows (Part) → delivery → Channel.send → platform
+import type { Address } from "./address.ts";
+
+/** One thing a person did, in our words. Text commands, slash commands and buttons all arrive as text. */
+export interface Inbound {
+  /** `command` = an explicit slash command, `button` = a press; both carry a command line in `text`, e.g. `/subagents stop <runId>`. */
+  readonly kind: "message" | "command" | "button";
+  readonly address: Address;
+  readonly sender: { readonly id: string; readonly name?: string };
+  readonly text: string;
+  /** True when the bot was addressed: a direct message, a mention, a reply to it, a slash command or a press. */
+  readonly mentioned: boolean;
+  /** The platform's id of the message this is (for a receipt or a reply); decoration only, never needed for routing. */
+  readonly ref?: string;
+}
+
+/** A button under a message; `command` is run as if the presser had typed it. */
+export interface Button {
+  readonly label: string;
+  readonly command: string;
+  readonly danger?: boolean;
+}
+
+/** What the gateway wants said, before a platform's limits apply. */
+export interface OutMessage {
+  readonly markdown: string;
+  readonly buttons?: readonly Button[];
+  /** A status line nobody needs to be woken for. */
+  readonly quiet?: boolean;
+  /** `Inbound.ref` of the message this answers. */
+  readonly replyTo?: string;
+}
+
+/** One rendered piece within the platform's limit: the exact JSON the channel will send, stored as it is. */
+export type Part = Readonly<Record<string, unknown>>;
+
+/** Outcome of ONE attempt. `retry`: surely not executed. `unknown`: may have been executed. */
+export type SendResult =
+  | { readonly status: "sent"; readonly ref: string }
+  | { readonly status: "retry"; readonly afterMs?: number; readonly reason: string }
+  | { readonly status: "unknown"; readonly reason: string }
+  | { readonly status: "retarget"; readonly address: Address; readonly reason: string }
+  | { readonly status: "rerender"; readonly part: Part; readonly reason: string }
+  | { readonly status: "failed"; readonly reason: string };
+
+export interface SendRequest {
+  readonly address: Address;
+  readonly part: Part;
+  /** Stable over retries and restarts: `<delivery>#<n>`. */
+  readonly key: string;
+  /** True when an earlier attempt may have arrived and nothing can tell: the text must say so. */
+  readonly repeated: boolean;
+}
+
+export type Reconciled = { readonly status: "found"; readonly ref: string } | { readonly status: "absent" } | { readonly status: "unknown"; readonly reason: string };
+
+/** The receive side's door to the inbox. */
+export interface InboxSink {
+  /**
+   * Records raw updates in one transaction; returns when they are durable, so that the caller may confirm
+   * to the platform. Replays of a known `externalId` are dropped. `cursor` (a poll offset) is stored with them.
+   * Throws when the disk refuses: then nothing may be confirmed.
+   */
+  put(updates: readonly { readonly externalId: string; readonly raw: unknown }[], cursor?: string): void;
+  /** The cursor stored last, and when. */
+  cursor(): { readonly value: string; readonly at: number } | null;
+}
+
+export type ChannelState = "starting" | "on" | "retrying" | "failed" | "off";
+
+export interface Channel {
+  readonly name: string;
+  readonly account: string;
+  /** Resolves once receiving is under way; connection trouble is retried inside and shown in `health()`. */
+  start(inbox: InboxSink): Promise<void>;
+  stop(): Promise<void>;
+  health(): { readonly state: ChannelState; readonly detail?: string };
+  /** Raw update → Inbound, or null for what is nobody's message (own echo, bots, joins). Pure. */
+  decode(raw: unknown): Inbound | null;
+  /** Cuts a message into parts within the platform's limits. Pure; never returns an empty list. */
+  render(message: OutMessage, address: Address): Part[];
+  /** ONE attempt, no hidden retries. Never throws. */
+  send(request: SendRequest): Promise<SendResult>;
+  /** After an unknown send: did it arrive? Absent where the platform can't be asked. */
+  reconcile?(request: { address: Address; key: string; since: number }): Promise<Reconciled>;
+  /** Typing sign. Best effort; called again every few seconds while a turn works, then once with "idle". */
+  status?(address: Address, state: "working" | "idle"): Promise<void>;
+  /** A light sign on the person's own message that it was taken. Best effort. */
+  receipt?(address: Address, ref: string): Promise<void>;
+}

@@ -1,0 +1,107 @@
+// The run record: one sub-agent's execution from spawn to archive, and the pure state machine that moves it.
+// Every change in the stores is a compare-and-set on a transition this file allows, so races have one winner.
+import type { Address } from "./address.ts";
+import type { Spend } from "./usage.ts";
+
+export const RUN_STATES = ["queued", "running", "done", "error", "timeout", "stopped", "interrupted"] as const;
+export type RunState = (typeof RUN_STATES)[number];
+export type EndState = Exclude<RunState, "queued" | "running">;
+
+export const DELIVERY_STATES = ["none", "pending", "sending", "delivered", "skipped", "blocked"] as const;
+export type DeliveryState = (typeof DELIVERY_STATES)[number];
+
+/** What `sessions_spawn` was given, as stored; parsed once, never changed. */
+export interface SpawnParams {
+  readonly role?: string;
+  readonly briefing?: string;
+  readonly systemPrompt?: string;
+  readonly allowedTools?: readonly string[];
+  readonly brief?: unknown;
+}
+
+export interface Run {
+  readonly id: string;
+  /** Requester's turn and tool call: a resumed turn that spawns again finds this row instead (SP2). */
+  readonly spawnKey: string;
+  readonly childKey: string;
+  readonly sessionId: string;
+  readonly agentId: string;
+  readonly requesterKey: string;
+  readonly requesterSessionId: string;
+  /** The run the requester itself is, when a sub-agent spawned this one: the result goes there, not to a chat. */
+  readonly requesterRunId: string | null;
+  readonly depth: number;
+  /** Pinned at spawn (SP7). */
+  readonly address: Address;
+  readonly label: string;
+  /** First part of the task; the whole stands in the child's transcript. */
+  readonly task: string;
+  readonly model: string;
+  readonly thinking: string;
+  readonly timeoutMs: number;
+  readonly maxIterations: number;
+  readonly cleanup: "keep" | "delete";
+  readonly announce: "post" | "silent";
+  readonly params: SpawnParams;
+  /** Tools the requester had at spawn: the child's ceiling, also after a restart with another config. */
+  readonly toolCeiling: readonly string[];
+
+  readonly state: RunState;
+  readonly delivery: DeliveryState;
+  readonly deliveryReason: string | null;
+  /** Counts up when a finished run is sent a message and goes on in the same session. */
+  readonly generation: number;
+  /** Times the work was taken up again after a restart, in this generation. */
+  readonly resumes: number;
+  readonly bootId: string;
+  readonly createdAt: number;
+  /** When it last entered the queue: new at each generation. */
+  readonly queuedAt: number;
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+  readonly spend: Spend;
+  /** Why it ended as it did, in plain words, when that is not simply success. */
+  readonly reason: string | null;
+  /** The work stopped short (iteration cap): `done`, but marked (SP9). */
+  readonly incomplete: boolean;
+  /** What it does now: the current tool or step. */
+  readonly doing: string | null;
+  readonly archiveAt: number | null;
+  readonly archivedAt: number | null;
+  /** File name of the archived transcript, fixed before the rename so that a retry makes the same one. */
+  readonly archiveName: string | null;
+}
+
+export const isUnfinished = (state: RunState): boolean => state === "queued" || state === "running";
+
+export type RunEvent =
+  | { type: "start" }
+  | { type: "end"; as: EndState }
+  /** Back to the queue: a message to a finished run, or resume. */
+  | { type: "again" };
+
+/** The next state, or null when the event can't happen in this state (it lost a race). */
+export function advance(state: RunState, event: RunEvent): RunState | null {
+  switch (event.type) {
+    case "start":
+      return state === "queued" ? "running" : null;
+    case "end":
+      if (state === "running") return event.as;
+      // A queued run was never started: it can only be stopped, or given up after a restart.
+      return state === "queued" && (event.as === "stopped" || event.as === "interrupted" || event.as === "error") ? event.as : null;
+    case "again":
+      return isUnfinished(state) ? null : "queued";
+  }
+}
+
+/** Which states an event may come from: the WHERE clause of the compare-and-set. */
+export const sourcesOf = (event: RunEvent): RunState[] => RUN_STATES.filter((state) => advance(state, event) !== null);
+
+/** The word people read (AN2). Stopped runs don't announce. */
+export const STATUS_WORD: Record<EndState, "success" | "error" | "timeout" | "unknown"> = {
+  done: "success",
+  error: "error",
+  timeout: "timeout",
+  stopped: "unknown",
+  interrupted: "unknown",
+};

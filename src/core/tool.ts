@@ -1,0 +1,52 @@
+// What a tool is. Tools are arguments of a turn: agents/ runs whatever it is handed and never knows who made it.
+import type { z } from "zod";
+import type { Address } from "./address.ts";
+import type { Logger } from "./logger.ts";
+
+/** What a tool touches; the policy and the role postures decide by this, not by its name. */
+export type Capability = "read" | "write" | "exec" | "net" | "memory" | "session";
+
+/** Who is calling, and where: made by the runtime, never by the model. */
+export interface ToolContext {
+  readonly agentId: string;
+  readonly sessionKey: string;
+  readonly sessionId: string;
+  /** The turn this call belongs to; with `callId` the key that makes a repeated call recognisable after a crash. */
+  readonly turnId: string;
+  readonly callId: string;
+  /** The run whose child session this is, or null in a main session. */
+  readonly runId: string | null;
+  readonly address: Address | null;
+  readonly workspace: string;
+  /** The workspace may only be read (roles explore, verifier). */
+  readonly readOnly: boolean;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  /** A short line about what is going on, for the page and `/subagents list`. */
+  progress(text: string): void;
+  /** Waits without holding the lane slot (a parent waiting for its children must not block them). */
+  waitOutsideLane<T>(work: () => Promise<T>): Promise<T>;
+}
+
+export interface ToolResult {
+  readonly text: string;
+  readonly isError?: boolean;
+}
+
+export interface Tool<S extends z.ZodType = z.ZodType> {
+  readonly name: string;
+  /** One paragraph a model understands. */
+  readonly description: string;
+  readonly schema: S;
+  readonly capability: Capability;
+  /** Calling again with the same turn and call id has no second effect, so a resumed turn may simply call it again. */
+  readonly repeatable?: boolean;
+  /** Failures the model can act on are results with `isError`; what throws is a bug and becomes one too. */
+  run(args: z.output<S>, context: ToolContext): Promise<ToolResult>;
+}
+
+/** Keeps the schema's type inside `run` while the list of tools forgets it. */
+export const defineTool = <S extends z.ZodType>(tool: Tool<S>): Tool => tool as unknown as Tool;
+
+export const toolError = (text: string): ToolResult => ({ text, isError: true });
+export const toolJson = (value: unknown): ToolResult => ({ text: JSON.stringify(value) });

@@ -1,0 +1,86 @@
+// The seam between an agent and whatever answers it. One call = one model step: messages and tools in, text and
+// tool calls out; agents/turn.ts owns the loop, so that every step is on disk before the next one starts.
+// agents/turn.ts → Models.call → ai-sdk.ts | offline.ts. Messages are our own JSON: a transcript outlives a library.
+import type { Usage } from "../core/usage.ts";
+
+export const THINKING_LEVELS = ["off", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
+export type Thinking = (typeof THINKING_LEVELS)[number];
+
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** Parsed arguments; when the model wrote none that parse, `invalid` says why and `args` is what it wrote, as text. */
+  readonly args: unknown;
+  readonly invalid?: string;
+}
+
+export type ChatMessage =
+  | { readonly role: "user"; readonly text: string }
+  | {
+      readonly role: "assistant";
+      readonly text: string;
+      readonly toolCalls: readonly ToolCall[];
+      /** What one provider needs back verbatim (signatures, reasoning items), keyed by provider; others ignore it. */
+      readonly extras?: Readonly<Record<string, unknown>>;
+    }
+  | { readonly role: "tool"; readonly callId: string; readonly name: string; readonly text: string; readonly isError: boolean };
+
+export interface ToolSpec {
+  readonly name: string;
+  readonly description: string;
+  /** JSON Schema of the arguments. */
+  readonly parameters: Record<string, unknown>;
+}
+
+export interface ModelRequest {
+  /** `provider/model-id`, tried first; then the fallbacks in order. */
+  readonly model: string;
+  readonly fallbacks: readonly string[];
+  readonly thinking: Thinking;
+  readonly system: string;
+  readonly messages: readonly ChatMessage[];
+  readonly tools: readonly ToolSpec[];
+  /** Whose credentials are used (MO7). */
+  readonly agentId: string;
+  /** Abort reaches the HTTP request. */
+  readonly signal: AbortSignal;
+}
+
+export type ModelErrorKind = "auth" | "rate" | "overload" | "context" | "network" | "bad-request" | "timeout" | "unknown";
+
+export interface ModelError {
+  readonly kind: ModelErrorKind;
+  /** One sentence for the chat: what went wrong and what to do. No secrets, no stack. */
+  readonly message: string;
+}
+
+export interface ModelReply {
+  readonly outcome: "ok" | "aborted" | "error";
+  /** The text so far, also when aborted or failed in the middle. */
+  readonly text: string;
+  readonly toolCalls: readonly ToolCall[];
+  readonly extras?: Readonly<Record<string, unknown>>;
+  /** `length`: the provider cut the answer. */
+  readonly finish: "stop" | "tool-calls" | "length" | "filter" | "other";
+  /** What the provider reported for all attempts of this call, or null when it said nothing. */
+  readonly usage: Usage | null;
+  readonly costUsd: number | null;
+  /** The `provider/model-id` that really answered. */
+  readonly model: string;
+  readonly error?: ModelError;
+}
+
+export type ModelEvent =
+  /** `text` is the whole text of this call so far, so a retried stream never shows doubled words. */
+  | { readonly type: "text"; readonly text: string }
+  | { readonly type: "retry"; readonly model: string; readonly reason: string; readonly afterMs: number }
+  | { readonly type: "fallback"; readonly from: string; readonly to: string; readonly reason: string };
+
+export interface Models {
+  /** Never throws, always settles soon after an abort. */
+  call(request: ModelRequest, onEvent: (event: ModelEvent) => void): Promise<ModelReply>;
+  /** Null when the name can be used by this agent, else one sentence why not (unknown provider, no key, malformed). */
+  check(model: string, agentId: string): string | null;
+  /** Tokens the model can read, for compaction; a cautious default when unknown. */
+  contextWindow(model: string): number;
+}

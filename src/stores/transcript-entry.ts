@@ -1,0 +1,36 @@
+// One line of a transcript, as JSON. The shapes a reader may meet, and the only way to make a line or read one.
+import type { Usage } from "../core/usage.ts";
+
+export interface TranscriptHeader {
+  readonly type: "session";
+  readonly version: 1;
+  readonly id: string;
+  readonly at: string;
+  readonly key: string;
+  readonly agentId: string;
+  /** Key of the requester, for a child. */
+  readonly parent: string | null;
+}
+
+export type EntryBody =
+  | { readonly type: "message"; readonly role: "user"; readonly text: string; /** Who wrote it: a person, a requester, the runtime. */ readonly from: string }
+  | {
+      readonly type: "message";
+      readonly role: "assistant";
+      readonly text: string;
+      readonly model: string;
+      readonly extras?: Readonly<Record<string, unknown>>;
+      readonly usage?: Usage | null;
+      /** Calls that follow as entries of their own. 0 = this ended the turn. */
+      readonly calls: number;
+      /** Cut off in the middle: aborted, timed out, failed. */
+      readonly partial?: boolean;
+    }
+  | { readonly type: "tool_call"; readonly callId: string; readonly name: string; readonly args: unknown; readonly invalid?: string }
+  | { readonly type: "tool_result"; readonly callId: string; readonly name: string; readonly text: string; readonly isError: boolean }
+  /** Something the model should know that nobody said: a child's result, a restart. */
+  | { readonly type: "note"; readonly text: string; readonly about?: string }
+  | { readonly type: "compaction"; readonly summary: string; /** Id of the first entry that is still shown as it was. */ readonly keptFrom: string | null };
+
+/** `phase: "announce"` marks the announce step, which is no part of the child's own conversation. */
+export type Entry = EntryBody & { readonly id: string; readonly parentId: string | null; readonly at: string; readonly phase?: "announce" };
