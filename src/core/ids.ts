@@ -44,10 +44,11 @@ export function parseKey(text: string): ParsedKey | null {
     return parts.length === 4 && fourth !== undefined && isUuid(fourth) ? { kind: "subagent", agentId, uuid: fourth } : null;
   }
   if (third === undefined || !/^[a-z]{1,32}$/.test(third)) return null;
-  if (fourth !== "dm" && fourth !== "group" && fourth !== "channel") return null;
+  const shape = fourth as Address["kind"];
+  if (!Object.hasOwn(THREAD_WORD, shape)) return null;
   if (fifth === undefined || !SEGMENT.test(fifth)) return null;
-  const base = { kind: "chat" as const, agentId, channel: third, shape: fourth, chat: fifth };
+  const base = { kind: "chat" as const, agentId, channel: third, shape, chat: fifth };
   if (parts.length === 5) return base;
-  if (parts.length !== 7 || word !== THREAD_WORD[fourth] || thread === undefined || !SEGMENT.test(thread)) return null;
+  if (parts.length !== 7 || word !== THREAD_WORD[shape] || thread === undefined || !SEGMENT.test(thread)) return null;
   return { ...base, thread };
 }

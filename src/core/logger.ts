@@ -24,7 +24,9 @@ const MAX_LINE = 8 * 1024;
 /** `write` receives one redacted line at a time, control characters escaped by JSON, cut at 8 KB. */
 export async function createLogger(options: LoggerOptions): Promise<Logger> {
   // Loaded only on a terminal: it costs start-up time that a service never needs.
-  const prettify = options.pretty ? (await import("pino-pretty")).prettyFactory({ colorize: true, ignore: "pid,hostname", translateTime: "HH:MM:ss" }) : null;
+  const prettify = options.pretty
+    ? (await import("pino-pretty")).prettyFactory({ colorize: true, ignore: "pid,hostname", translateTime: "HH:MM:ss" })
+    : null;
   const stream = {
     write(line: string) {
       const clean = options.secrets.redact(line);
@@ -32,7 +34,16 @@ export async function createLogger(options: LoggerOptions): Promise<Logger> {
       options.write(prettify === null ? short : prettify(short));
     },
   };
-  return pino({ level: options.level, base: undefined, formatters: { level: (label) => ({ level: label }) }, serializers: { err: pino.stdSerializers.err } }, stream);
+  const logger: Logger = pino(
+    {
+      level: options.level,
+      base: undefined,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: pino.stdSerializers.err },
+    },
+    stream,
+  );
+  return logger;
 }
 
 /** A too long line stays one valid JSON object. */

@@ -54,7 +54,10 @@ export interface SendRequest {
   readonly repeated: boolean;
 }
 
-export type Reconciled = { readonly status: "found"; readonly ref: string } | { readonly status: "absent" } | { readonly status: "unknown"; readonly reason: string };
+export type Reconciled =
+  | { readonly status: "found"; readonly ref: string }
+  | { readonly status: "absent" }
+  | { readonly status: "unknown"; readonly reason: string };
 
 /** The receive side's door to the inbox. */
 export interface InboxSink {

@@ -13,7 +13,12 @@ export interface TranscriptHeader {
 }
 
 export type EntryBody =
-  | { readonly type: "message"; readonly role: "user"; readonly text: string; /** Who wrote it: a person, a requester, the runtime. */ readonly from: string }
+  | {
+      readonly type: "message";
+      readonly role: "user";
+      readonly text: string /** Who wrote it: a person, a requester, the runtime. */;
+      readonly from: string;
+    }
   | {
       readonly type: "message";
       readonly role: "assistant";
@@ -30,7 +35,11 @@ export type EntryBody =
   | { readonly type: "tool_result"; readonly callId: string; readonly name: string; readonly text: string; readonly isError: boolean }
   /** Something the model should know that nobody said: a child's result, a restart. */
   | { readonly type: "note"; readonly text: string; readonly about?: string }
-  | { readonly type: "compaction"; readonly summary: string; /** Id of the first entry that is still shown as it was. */ readonly keptFrom: string | null };
+  | {
+      readonly type: "compaction";
+      readonly summary: string /** Id of the first entry that is still shown as it was. */;
+      readonly keptFrom: string | null;
+    };
 
 /** `phase: "announce"` marks the announce step, which is no part of the child's own conversation. */
 export type Entry = EntryBody & { readonly id: string; readonly parentId: string | null; readonly at: string; readonly phase?: "announce" };

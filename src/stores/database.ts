@@ -1,0 +1,126 @@
+// The one SQLite file: open, pragmas, migrations, transactions. One writer connection in one process; every store
+// is a thin set of statements on this. Synchronous on purpose: nothing can await inside a transaction.
+import { chmodSync } from "node:fs";
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { AppError, errorText } from "../core/errors.ts";
+import { MIGRATIONS } from "./schema.ts";
+
+export type Row = Record<string, unknown>;
+export type Params = SQLInputValue[];
+
+export interface Database {
+  /** Runs one statement; returns how many rows changed. */
+  run(sql: string, ...params: Params): number;
+  get<T = Row>(sql: string, ...params: Params): T | undefined;
+  all<T = Row>(sql: string, ...params: Params): T[];
+  /** All or nothing, durable on return. A nested call joins the outer one. */
+  transaction<T>(work: () => T): T;
+  /** Runs after the outermost transaction is durable (at once when there is none); dropped when it rolls back. */
+  afterCommit(effect: () => void): void;
+  /** Housekeeping: lets SQLite refresh its statistics and give WAL pages back. */
+  optimize(): void;
+  close(): void;
+}
+
+export interface DatabaseOptions {
+  path: string;
+  /** Told of a transaction that held the event loop for long. */
+  onSlow?(ms: number): void;
+}
+
+const SLOW_MS = 50;
+
+/** Opens and migrates. Throws AppError("state") in words when the file can't be used; never recreates a damaged one. */
+export function openDatabase(options: DatabaseOptions): Database {
+  const db = openFile(options.path);
+  const statements = new Map<string, StatementSync>();
+  let depth = 0;
+  let effects: (() => void)[] = [];
+
+  const statement = (sql: string): StatementSync => {
+    let prepared = statements.get(sql);
+    if (prepared === undefined) {
+      prepared = db.prepare(sql);
+      statements.set(sql, prepared);
+    }
+    return prepared;
+  };
+
+  function transaction<T>(work: () => T): T {
+    if (depth > 0) return work();
+    const startedAt = performance.now();
+    statement("BEGIN IMMEDIATE").run();
+    depth = 1;
+    let result: T;
+    try {
+      result = work();
+      statement("COMMIT").run();
+    } catch (error) {
+      effects = [];
+      // After a failed COMMIT (disk full) SQLite may have rolled back already.
+      if (db.isTransaction) statement("ROLLBACK").run();
+      throw error;
+    } finally {
+      depth = 0;
+    }
+    const heldMs = performance.now() - startedAt;
+    if (heldMs > SLOW_MS) options.onSlow?.(heldMs);
+    const due = effects;
+    effects = [];
+    for (const effect of due) effect();
+    return result;
+  }
+
+  return {
+    run: (sql, ...params) => Number(statement(sql).run(...params).changes),
+    get: <T>(sql: string, ...params: Params) => statement(sql).get(...params) as T | undefined,
+    all: <T>(sql: string, ...params: Params) => statement(sql).all(...params) as T[],
+    transaction,
+    afterCommit(effect) {
+      if (depth > 0) effects.push(effect);
+      else effect();
+    },
+    optimize() {
+      db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
+    },
+    close() {
+      statements.clear();
+      db.close();
+    },
+  };
+}
+
+function openFile(path: string): DatabaseSync {
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(path);
+    chmodSync(path, 0o600);
+    // A long busy_timeout would freeze the whole event loop while it waits.
+    db.exec(
+      "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=2000; PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=1000;",
+    );
+    migrate(db, path);
+    return db;
+  } catch (error) {
+    db?.close();
+    if (error instanceof AppError) throw error;
+    throw new AppError(
+      "state",
+      `The database ${path} can't be used: ${errorText(error)}. Restore it from a backup or move it away; Herald does not replace it by itself.`,
+      { cause: error },
+    );
+  }
+}
+
+function migrate(db: DatabaseSync, path: string): void {
+  const row = db.prepare("PRAGMA user_version").get() as { user_version: number };
+  if (row.user_version > MIGRATIONS.length) {
+    throw new AppError(
+      "state",
+      `The database ${path} was written by a newer Herald (schema ${row.user_version}, this one knows ${MIGRATIONS.length}). Start the newer version.`,
+    );
+  }
+  for (let version = row.user_version; version < MIGRATIONS.length; version++) {
+    db.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]} PRAGMA user_version=${version + 1}; COMMIT;`);
+  }
+}

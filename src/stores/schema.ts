@@ -1,0 +1,183 @@
+// The tables, as ordered migrations: version n is the state after the first n steps. Control rows only; long text
+// lives in transcripts and files. A step that shipped is never edited: add the next one.
+// Partial indexes are used only when the query repeats their exact WHERE (test/unit/stores asserts the plans).
+
+export const MIGRATIONS: readonly string[] = [
+  `
+  CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+  -- What arrived, before it was confirmed to the platform. new → waiting (for its session's turn) → done.
+  CREATE TABLE inbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    channel TEXT NOT NULL,
+    account TEXT NOT NULL,
+    external_id TEXT NOT NULL,
+    raw TEXT,
+    state TEXT NOT NULL CHECK (state IN ('new', 'waiting', 'done')),
+    session_key TEXT,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    received_at INTEGER NOT NULL,
+    done_at INTEGER,
+    UNIQUE (channel, account, external_id)
+  ) STRICT;
+  CREATE INDEX inbox_new ON inbox (id) WHERE state = 'new';
+  CREATE INDEX inbox_waiting ON inbox (session_key, id) WHERE state = 'waiting';
+  CREATE INDEX inbox_done ON inbox (done_at) WHERE state = 'done';
+  CREATE TABLE channel_cursor (
+    channel TEXT NOT NULL, account TEXT NOT NULL, value TEXT NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (channel, account)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Every text that must leave, one row per rendered part.
+  CREATE TABLE outbox (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    delivery TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    parts INTEGER NOT NULL,
+    address TEXT NOT NULL,
+    address_key TEXT NOT NULL,
+    part TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'unknown', 'sent', 'blocked')),
+    not_before INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    first_at INTEGER,
+    sending_at INTEGER,
+    ref TEXT,
+    reason TEXT,
+    run_id TEXT,
+    created_at INTEGER NOT NULL,
+    settled_at INTEGER,
+    UNIQUE (delivery, n)
+  ) STRICT;
+  CREATE INDEX outbox_open ON outbox (address_key, id) WHERE state IN ('queued', 'sending', 'unknown');
+  CREATE INDEX outbox_settled ON outbox (settled_at) WHERE state IN ('sent', 'blocked');
+  CREATE INDEX outbox_run ON outbox (run_id) WHERE run_id IS NOT NULL;
+
+  -- One row per transcript; a key has at most one that is still open.
+  CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    key TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    address TEXT,
+    parent_key TEXT,
+    model TEXT,
+    created_at INTEGER NOT NULL,
+    ended_at INTEGER
+  ) STRICT, WITHOUT ROWID;
+  CREATE UNIQUE INDEX sessions_open ON sessions (key) WHERE ended_at IS NULL;
+  CREATE INDEX sessions_key ON sessions (key, created_at);
+
+  CREATE TABLE spend (
+    session_id TEXT NOT NULL,
+    day TEXT NOT NULL,
+    model TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    input INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    cost_usd REAL,
+    PRIMARY KEY (session_id, day, model)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX spend_day ON spend (day);
+
+  CREATE TABLE runs (
+    id TEXT PRIMARY KEY,
+    spawn_key TEXT NOT NULL UNIQUE,
+    child_key TEXT NOT NULL UNIQUE,
+    session_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    requester_key TEXT NOT NULL,
+    requester_session_id TEXT NOT NULL,
+    requester_run_id TEXT,
+    depth INTEGER NOT NULL,
+    address TEXT NOT NULL,
+    label TEXT NOT NULL,
+    task TEXT NOT NULL,
+    model TEXT NOT NULL,
+    thinking TEXT NOT NULL,
+    timeout_ms INTEGER NOT NULL,
+    max_iterations INTEGER NOT NULL,
+    cleanup TEXT NOT NULL,
+    announce TEXT NOT NULL,
+    params TEXT NOT NULL,
+    tool_ceiling TEXT NOT NULL,
+    state TEXT NOT NULL,
+    delivery TEXT NOT NULL,
+    delivery_reason TEXT,
+    generation INTEGER NOT NULL DEFAULT 1,
+    resumes INTEGER NOT NULL DEFAULT 0,
+    boot_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    queued_at INTEGER NOT NULL,
+    started_at INTEGER,
+    ended_at INTEGER,
+    input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, cost_usd REAL,
+    reason TEXT,
+    incomplete INTEGER NOT NULL DEFAULT 0,
+    doing TEXT,
+    archive_at INTEGER,
+    archived_at INTEGER,
+    archive_name TEXT
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX runs_unfinished ON runs (queued_at, id) WHERE state IN ('queued', 'running');
+  CREATE INDEX runs_unfinished_of ON runs (requester_key) WHERE state IN ('queued', 'running');
+  CREATE INDEX runs_requester ON runs (requester_key, created_at);
+  CREATE INDEX runs_parent ON runs (requester_run_id) WHERE requester_run_id IS NOT NULL;
+  CREATE INDEX runs_boot ON runs (boot_id, created_at);
+  CREATE INDEX runs_archive ON runs (archive_at) WHERE archive_at IS NOT NULL AND archived_at IS NULL;
+
+  -- Messages to a queued or running run, read at its next step.
+  CREATE TABLE run_messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    run_id TEXT NOT NULL,
+    sender TEXT NOT NULL,
+    text TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    taken_at INTEGER
+  ) STRICT;
+  CREATE INDEX run_messages_open ON run_messages (run_id, id) WHERE taken_at IS NULL;
+
+  -- What a requester's model still has to read: results of its children.
+  CREATE TABLE notes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL,
+    about TEXT NOT NULL UNIQUE,
+    text TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    taken_at INTEGER
+  ) STRICT;
+  CREATE INDEX notes_open ON notes (session_id, id) WHERE taken_at IS NULL;
+
+  -- What the numbers of the last list meant, per chat.
+  CREATE TABLE listings (session_key TEXT PRIMARY KEY, run_ids TEXT NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE scratchpad (
+    session_key TEXT NOT NULL, section TEXT NOT NULL, text TEXT NOT NULL, updated_at INTEGER NOT NULL,
+    PRIMARY KEY (session_key, section)
+  ) STRICT, WITHOUT ROWID;
+
+  -- Senders approved by pairing, and codes not yet approved.
+  CREATE TABLE paired (
+    channel TEXT NOT NULL, account TEXT NOT NULL, sender_id TEXT NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (channel, account, sender_id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE pairing_codes (
+    code TEXT PRIMARY KEY, channel TEXT NOT NULL, account TEXT NOT NULL, sender_id TEXT NOT NULL, sender_name TEXT NOT NULL,
+    address TEXT NOT NULL, created_at INTEGER NOT NULL, expires_at INTEGER NOT NULL,
+    UNIQUE (channel, account, sender_id)
+  ) STRICT, WITHOUT ROWID;
+
+  -- The web page's own platform: what Telegram keeps on its servers stands here.
+  CREATE TABLE web_messages (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    chat TEXT NOT NULL,
+    key TEXT NOT NULL UNIQUE,
+    author TEXT NOT NULL CHECK (author IN ('user', 'agent')),
+    text TEXT NOT NULL,
+    extra TEXT,
+    at INTEGER NOT NULL
+  ) STRICT;
+  CREATE INDEX web_messages_chat ON web_messages (chat, seq);
+  `,
+];
