@@ -5,7 +5,7 @@ import type { Usage } from "./usage.ts";
 
 export type AppEvent =
   | { type: "inbox.added"; channel: string }
-  | { type: "outbox.added" }
+  | { type: "outbox.added"; addressKey: string }
   | { type: "outbox.settled"; delivery: string; channel: string; outcome: "sent" | "blocked" }
   | { type: "turn.started"; sessionKey: string; address: Address; turnId: string }
   | { type: "turn.text"; sessionKey: string; address: Address; turnId: string; text: string }
@@ -13,7 +13,7 @@ export type AppEvent =
   | { type: "turn.ended"; sessionKey: string; address: Address; turnId: string; outcome: string }
   | { type: "run.changed"; runId: string; requesterKey: string }
   | { type: "run.ended"; runId: string; state: string }
-  | { type: "transcript.appended"; sessionId: string }
+  | { type: "run.mail"; runId: string }
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }
   | { type: "web.posted"; chat: string; seq: number }
   | { type: "channel.state"; channel: string; state: string };

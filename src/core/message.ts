@@ -39,6 +39,8 @@ export type Part = Readonly<Record<string, unknown>>;
 /** Outcome of ONE attempt. `retry`: surely not executed. `unknown`: may have been executed. */
 export type SendResult =
   | { readonly status: "sent"; readonly ref: string }
+  /** A place for the text was made, the text itself is still to come: store `ref`, then send again with it. */
+  | { readonly status: "reserved"; readonly ref: string }
   | { readonly status: "retry"; readonly afterMs?: number; readonly reason: string }
   | { readonly status: "unknown"; readonly reason: string }
   | { readonly status: "retarget"; readonly address: Address; readonly reason: string }
@@ -52,6 +54,8 @@ export interface SendRequest {
   readonly key: string;
   /** True when an earlier attempt may have arrived and nothing can tell: the text must say so. */
   readonly repeated: boolean;
+  /** What `reserved` gave for this part earlier. */
+  readonly ref?: string;
 }
 
 export type Reconciled =

@@ -53,6 +53,8 @@ export interface Run {
   readonly generation: number;
   /** Times the work was taken up again after a restart, in this generation. */
   readonly resumes: number;
+  /** Those of them where the process had died; after the second the run is given up (RC2). */
+  readonly crashes: number;
   readonly bootId: string;
   readonly createdAt: number;
   /** When it last entered the queue: new at each generation. */
@@ -66,7 +68,8 @@ export interface Run {
   readonly incomplete: boolean;
   /** What it does now: the current tool or step. */
   readonly doing: string | null;
-  readonly archiveAt: number | null;
+  /** Ended and its announcement delivered, skipped or blocked for good: from here the archive time counts. */
+  readonly settledAt: number | null;
   readonly archivedAt: number | null;
   /** File name of the archived transcript, fixed before the rename so that a retry makes the same one. */
   readonly archiveName: string | null;
@@ -96,6 +99,9 @@ export function advance(state: RunState, event: RunEvent): RunState | null {
 
 /** Which states an event may come from: the WHERE clause of the compare-and-set. */
 export const sourcesOf = (event: RunEvent): RunState[] => RUN_STATES.filter((state) => advance(state, event) !== null);
+
+/** In `doing` of a run that a graceful stop put aside: taking it up again is no recovery from a crash. */
+export const SUSPENDED = "put aside until the gateway starts again";
 
 /** The word people read (AN2). Stopped runs don't announce. */
 export const STATUS_WORD: Record<EndState, "success" | "error" | "timeout" | "unknown"> = {

@@ -4,8 +4,6 @@
 
 export const MIGRATIONS: readonly string[] = [
   `
-  CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
-
   -- What arrived, before it was confirmed to the platform. new → waiting (for its session's turn) → done.
   CREATE TABLE inbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -107,6 +105,7 @@ export const MIGRATIONS: readonly string[] = [
     delivery_reason TEXT,
     generation INTEGER NOT NULL DEFAULT 1,
     resumes INTEGER NOT NULL DEFAULT 0,
+    crashes INTEGER NOT NULL DEFAULT 0,
     boot_id TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     queued_at INTEGER NOT NULL,
@@ -116,7 +115,7 @@ export const MIGRATIONS: readonly string[] = [
     reason TEXT,
     incomplete INTEGER NOT NULL DEFAULT 0,
     doing TEXT,
-    archive_at INTEGER,
+    settled_at INTEGER,
     archived_at INTEGER,
     archive_name TEXT
   ) STRICT, WITHOUT ROWID;
@@ -124,8 +123,8 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX runs_unfinished_of ON runs (requester_key) WHERE state IN ('queued', 'running');
   CREATE INDEX runs_requester ON runs (requester_key, created_at);
   CREATE INDEX runs_parent ON runs (requester_run_id) WHERE requester_run_id IS NOT NULL;
-  CREATE INDEX runs_boot ON runs (boot_id, created_at);
-  CREATE INDEX runs_archive ON runs (archive_at) WHERE archive_at IS NOT NULL AND archived_at IS NULL;
+  CREATE INDEX runs_created ON runs (created_at);
+  CREATE INDEX runs_archive ON runs (cleanup, settled_at) WHERE settled_at IS NOT NULL AND archived_at IS NULL;
 
   -- Messages to a queued or running run, read at its next step.
   CREATE TABLE run_messages (

@@ -1,0 +1,162 @@
+// What an agent knows before the conversation starts, read from plain files: the workspace's bootstrap files (AG5) and
+// the memory tiers under `<workspace>/memory/` (ME1). agents/context.ts puts both into the prompt, memory as untrusted
+// hints; subagents/briefing.ts reads single references for a brief (BF1).
+import { readdir } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { type FileText, readInside } from "./workspace-file.ts";
+
+/** One file as the model sees it. `cut`: longer than its cap; the text says so itself. */
+export interface MemorySection {
+  readonly name: string;
+  readonly text: string;
+  readonly cut: boolean;
+}
+
+const BOOTSTRAP = ["AGENTS.md", "TOOLS.md", "SOUL.md", "IDENTITY.md", "USER.md"] as const;
+const CHILD_BOOTSTRAP = 2;
+const BOOTSTRAP_BYTES = 20_000;
+const MEMORY_BYTES = 16_000;
+const NOTE_BYTES = 4_000;
+const TOTAL_BYTES = 64_000;
+const MAX_NOTES = 20;
+const DAY_MS = 86_400_000;
+/** The tiers' home inside a workspace. */
+export const MEMORY_FOLDER = "memory";
+
+/** Those of the five files that are there; a child gets only `AGENTS.md` and `TOOLS.md`. Never throws. */
+export async function readBootstrap(options: { workspace: string; forChild: boolean }): Promise<MemorySection[]> {
+  const names = options.forChild ? BOOTSTRAP.slice(0, CHILD_BOOTSTRAP) : BOOTSTRAP;
+  const files = await Promise.all(
+    names.map((name) =>
+      readInside(options.workspace, name, { maxBytes: BOOTSTRAP_BYTES, keep: "head" }).then((file) => section(name, file)),
+    ),
+  );
+  return files.filter((file) => file !== null);
+}
+
+export interface MemoryOptions {
+  /** Whose memory: the agent's workspace, for a child its requester's. */
+  readonly workspace: string;
+  /** A child inherits `AGENT.md` only; anything else needs a reference in its brief (BF4). */
+  readonly forChild: boolean;
+  /** Absolute path of the `CREW.md` all agents share. */
+  readonly crewPath?: string;
+  /** The person this session talks with, for their file under `peers/`. */
+  readonly peer?: string;
+  readonly now: number;
+}
+
+/** The files of the `[AGENT MEMORY]` block, newest knowledge last, within 64 KB all together. Never throws. */
+export async function readMemory(options: MemoryOptions): Promise<MemorySection[]> {
+  const sections: MemorySection[] = [];
+  let left = TOTAL_BYTES;
+  for (const { root, path, name, maxBytes } of await memoryFiles(options)) {
+    if (left < NOTE_BYTES) {
+      sections.push({ name: "(more)", text: "[cut: this block is full; further memory files may not be shown]", cut: true });
+      break;
+    }
+    const found = section(name, await readInside(root, path, { maxBytes: Math.min(maxBytes, left), keep: "tail" }));
+    if (found === null || found.text.trim() === "") continue;
+    sections.push(found);
+    left -= Buffer.byteLength(found.text);
+  }
+  return sections;
+}
+
+interface MemoryFile {
+  readonly root: string;
+  readonly path: string;
+  readonly name: string;
+  readonly maxBytes: number;
+}
+
+async function memoryFiles(options: MemoryOptions): Promise<MemoryFile[]> {
+  const file = (name: string, maxBytes = MEMORY_BYTES): MemoryFile => tierFile(options.workspace, name, maxBytes);
+  if (options.forChild) return [file("AGENT.md")];
+  const notes = async (tier: "pins" | "lessons") =>
+    (await listNotes(options.workspace, tier)).map((name) => file(`${tier}/${name}`, NOTE_BYTES));
+  const files = [file("PERSONA.md"), file("AGENT.md")];
+  if (options.crewPath !== undefined) files.push(crewFile(options.crewPath));
+  files.push(...(await notes("pins")), ...(await notes("lessons")));
+  if (options.peer !== undefined && isKey(options.peer)) files.push(file(`peers/${options.peer}.md`, NOTE_BYTES));
+  for (const at of [options.now - DAY_MS, options.now]) files.push(file(`daily/${dayOf(at)}.md`));
+  return files;
+}
+
+const tierFile = (workspace: string, name: string, maxBytes: number): MemoryFile => ({
+  root: workspace,
+  path: `${MEMORY_FOLDER}/${name}`,
+  name,
+  maxBytes,
+});
+
+const crewFile = (path: string): MemoryFile => ({ root: dirname(path), path: basename(path), name: "CREW.md", maxBytes: MEMORY_BYTES });
+
+export const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
+
+/** The last notes of a tier by name; a folder that isn't there has none. Reading them checks them again. */
+async function listNotes(workspace: string, tier: "pins" | "lessons"): Promise<string[]> {
+  try {
+    const entries = await readdir(join(workspace, MEMORY_FOLDER, tier), { withFileTypes: true });
+    const names = entries.filter((entry) => entry.isFile() && entry.name.endsWith(".md") && isKey(entry.name)).map((entry) => entry.name);
+    return names.sort().slice(-MAX_NOTES);
+  } catch {
+    // ENOENT and its like: no such tier here.
+    return [];
+  }
+}
+
+function section(name: string, file: FileText): MemorySection | null {
+  if (file.ok) return { name, text: file.text, cut: file.cut };
+  return file.missing ? null : { name, text: `[${name} was not read: ${file.reason}]`, cut: false };
+}
+
+export const MEMORY_TIERS = ["AGENT", "CREW", "daily", "pins", "peers", "lessons"] as const;
+export type MemoryTier = (typeof MEMORY_TIERS)[number];
+
+export interface MemoryReference {
+  readonly tier: MemoryTier;
+  readonly key?: string;
+}
+
+export type ReferenceText = { readonly ok: true; readonly sections: MemorySection[] } | { readonly ok: false; readonly error: string };
+
+/** A file name without folder or trick: what platforms use as ids, dates and plain words. */
+const KEY = /^-?[A-Za-z0-9][A-Za-z0-9._@+-]{0,119}$/;
+const isKey = (text: string): boolean => KEY.test(text) && !text.includes("..");
+
+/** Null when the reference is well formed, else one sentence. Says nothing about whether the file exists. */
+export function checkMemoryReference({ tier, key }: MemoryReference): string | null {
+  if (tier === "AGENT" || tier === "CREW") return key === undefined ? null : `Tier ${tier} takes no key.`;
+  if (key === undefined) return tier === "daily" || tier === "peers" ? `Tier ${tier} needs a key.` : null;
+  if (tier === "daily" && !isDay(key)) return "The key of tier daily is a date such as 2026-01-31.";
+  return isKey(key) ? null : "A key is 1 to 120 of A-Z, a-z, 0-9, . _ @ + -, without folders.";
+}
+
+const isDay = (key: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(key) && !Number.isNaN(Date.parse(key));
+
+/** The text behind a brief's reference. Without a key, `pins` and `lessons` mean all of their notes. Never throws. */
+export async function readMemoryReference(options: MemoryReference & { workspace: string; crewPath?: string }): Promise<ReferenceText> {
+  const { tier, key, workspace, crewPath } = options;
+  const malformed = checkMemoryReference({ tier, ...(key !== undefined && { key }) });
+  if (malformed !== null) return { ok: false, error: malformed };
+  if (tier === "CREW") return crewPath === undefined ? missing("CREW.md") : readReference([crewFile(crewPath)]);
+  const names = await referenceNames(tier, key, workspace);
+  return readReference(names.map((name) => tierFile(workspace, name, MEMORY_BYTES)));
+}
+
+async function referenceNames(tier: Exclude<MemoryTier, "CREW">, key: string | undefined, workspace: string): Promise<string[]> {
+  if (tier === "AGENT") return ["AGENT.md"];
+  if (key !== undefined) return [`${tier}/${key}.md`];
+  return tier === "pins" || tier === "lessons" ? (await listNotes(workspace, tier)).map((name) => `${tier}/${name}`) : [];
+}
+
+async function readReference(files: readonly MemoryFile[]): Promise<ReferenceText> {
+  const found = await Promise.all(
+    files.map(async ({ root, path, name, maxBytes }) => section(name, await readInside(root, path, { maxBytes, keep: "tail" }))),
+  );
+  const sections = found.filter((entry) => entry !== null);
+  return sections.length > 0 ? { ok: true, sections } : missing(files[0]?.name ?? "that tier");
+}
+
+const missing = (name: string): ReferenceText => ({ ok: false, error: `There is nothing in ${name}.` });

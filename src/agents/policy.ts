@@ -1,0 +1,44 @@
+// Effective tools (TL2, TL3): agent policy ∩ sub-agent policy ∩ role ∩ allowedTools ∩ the requester's own tools.
+// Pure: names and capabilities in, the allowed tools out. One function decides, for every turn and every call.
+import type { Capability, Tool } from "../core/tool.ts";
+import type { ToolPolicy } from "./agent.ts";
+
+export const SESSION_TOOLS: ReadonlySet<string> = new Set([
+  "sessions_list",
+  "sessions_history",
+  "sessions_send",
+  "sessions_spawn",
+  "subagents",
+  "agents_list",
+]);
+
+export interface ChildLimits {
+  /** Below maxSpawnDepth a child may have children of its own; only then it keeps the session tools. */
+  readonly maySpawn: boolean;
+  readonly policies: readonly ToolPolicy[];
+  readonly capabilities: ReadonlySet<Capability> | null;
+  /** `allowedTools` of the spawn. */
+  readonly allowed: readonly string[] | null;
+  /** What the requester could use when it spawned. */
+  readonly ceiling: readonly string[];
+}
+
+const permits = (policy: ToolPolicy, name: string): boolean =>
+  policy.deny?.includes(name) !== true && (policy.allow === undefined || policy.allow.includes(name));
+
+/** `child` is null for a main session. */
+export function effectiveTools(tools: readonly Tool[], policies: readonly ToolPolicy[], child: ChildLimits | null): Tool[] {
+  return tools.filter((tool) => policies.every((policy) => permits(policy, tool.name)) && (child === null || childMay(tool, child)));
+}
+
+function childMay(tool: Tool, child: ChildLimits): boolean {
+  const isSessionTool = SESSION_TOOLS.has(tool.name);
+  // Only the depth gives a child the session tools; no `allow` can bring them back (TL3).
+  if (isSessionTool && !child.maySpawn) return false;
+  return (
+    child.policies.every((policy) => permits(policy, tool.name)) &&
+    (isSessionTool || child.capabilities === null || child.capabilities.has(tool.capability)) &&
+    (child.allowed === null || child.allowed.includes(tool.name)) &&
+    child.ceiling.includes(tool.name)
+  );
+}

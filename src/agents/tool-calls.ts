@@ -1,0 +1,146 @@
+// Carrying out the tool calls of one model step. Whatever goes wrong is a result the model can read (AG3); each
+// result is in the transcript before the next step; an abort is checked before every call and ends a hanging one.
+import { z } from "zod";
+import type { Address } from "../core/address.ts";
+import { errorText } from "../core/errors.ts";
+import type { HitFailpoint } from "../core/failpoints.ts";
+import type { Logger } from "../core/logger.ts";
+import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
+import type { ToolCall, ToolSpec } from "../models/model.ts";
+import type { NewEntry, TranscriptRef } from "../stores/transcripts.ts";
+import { capText, cleanText } from "./clean-text.ts";
+
+/** What a call needs to know of the turn it belongs to. */
+export interface CallingTurn {
+  readonly id: string;
+  readonly ref: TranscriptRef;
+  readonly sessionKey: string;
+  readonly runId: string | null;
+  readonly address: Address | null;
+  readonly workspace: string;
+  readonly readOnly: boolean;
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+  tools(): readonly Tool[];
+  waitOutsideLane<T>(work: () => Promise<T>): Promise<T>;
+  onDoing(doing: string): void;
+}
+
+type Append = (fresh: readonly NewEntry[]) => void;
+
+export interface ToolCalls {
+  /** Carries out all calls; returns calls and results as one text, by which a turn notices that it goes in circles. */
+  run(turn: CallingTurn, calls: readonly ToolCall[], append: Append): Promise<string>;
+  /** Calls a crash left without a result: repeatable ones are made again, of the others the outcome is unknown. */
+  settle(turn: CallingTurn, calls: readonly ToolCall[], append: Append): Promise<void>;
+  /** What the model is told of the tools. */
+  specs(tools: readonly Tool[]): ToolSpec[];
+}
+
+const MAX_RESULT = 64 * 1024;
+const PARALLEL: ReadonlySet<Capability> = new Set(["read", "net", "session"]);
+const UNKNOWN_OUTCOME = "The gateway restarted while this tool ran. Whether it took effect is unknown: check before you do it again.";
+
+export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): ToolCalls {
+  // Made once per tool: the conversion costs more than the rest of a step.
+  const specOf = new WeakMap<Tool, ToolSpec>();
+  return {
+    specs: (tools) =>
+      tools.map((tool) => {
+        const spec = specOf.get(tool) ?? toSpec(tool);
+        specOf.set(tool, spec);
+        return spec;
+      }),
+    async run(turn, calls, append) {
+      const one = async (call: ToolCall): Promise<string> => {
+        failpoint("turn.before-tool");
+        const result = await carryOut(turn, call);
+        failpoint("turn.after-tool");
+        append([toEntry(call, result)]);
+        failpoint("turn.result-appended");
+        return JSON.stringify([call.name, call.args, result.text]);
+      };
+      const tools = turn.tools();
+      // Calls that change something run one after the other, in the model's order.
+      const parallel = calls.every((call) => PARALLEL.has(tools.find((tool) => tool.name === call.name)?.capability ?? "write"));
+      const done = parallel ? await Promise.all(calls.map(one)) : await inOrder(calls, one);
+      return done.join("\n");
+    },
+    async settle(turn, calls, append) {
+      for (const call of calls) {
+        const tool = turn.tools().find((known) => known.name === call.name);
+        const result = tool?.repeatable === true ? await carryOut(turn, call) : toolError(UNKNOWN_OUTCOME);
+        append([toEntry(call, result)]);
+      }
+    },
+  };
+}
+
+async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (const item of items) results.push(await work(item));
+  return results;
+}
+
+async function carryOut(turn: CallingTurn, call: ToolCall): Promise<ToolResult> {
+  if (turn.signal.aborted) return toolError("Not started: the turn was stopped.");
+  if (call.invalid !== undefined) return toolError(call.invalid);
+  const tools = turn.tools();
+  const tool = tools.find((known) => known.name === call.name);
+  if (tool === undefined) {
+    return toolError(
+      `There is no tool "${call.name.slice(0, 100)}" here. Available: ${tools.map((known) => known.name).join(", ") || "none"}.`,
+    );
+  }
+  const args = tool.schema.safeParse(call.args ?? {});
+  if (!args.success) return toolError(`Bad arguments for ${tool.name}: ${z.prettifyError(args.error)}\nAccepted: ${acceptedOf(tool)}.`);
+  turn.onDoing(tool.name);
+  try {
+    return await Promise.race([tool.run(args.data, contextOf(turn, call)), aborted(turn.signal)]);
+  } catch (error) {
+    turn.log.warn({ err: error, tool: tool.name }, "a tool threw");
+    return toolError(`${tool.name} failed: ${errorText(error)}`);
+  }
+}
+
+/** A tool that ignores its signal must not hold the turn. */
+const aborted = (signal: AbortSignal): Promise<ToolResult> =>
+  new Promise((resolve) => signal.addEventListener("abort", () => resolve(toolError("Stopped while it ran.")), { once: true }));
+
+function contextOf(turn: CallingTurn, call: ToolCall): ToolContext {
+  return {
+    agentId: turn.ref.agentId,
+    sessionKey: turn.sessionKey,
+    sessionId: turn.ref.sessionId,
+    turnId: turn.id,
+    callId: call.id,
+    runId: turn.runId,
+    address: turn.address,
+    workspace: turn.workspace,
+    readOnly: turn.readOnly,
+    signal: turn.signal,
+    log: turn.log,
+    progress: (text) => turn.onDoing(`${call.name}: ${text}`),
+    waitOutsideLane: turn.waitOutsideLane,
+  };
+}
+
+const toEntry = (call: ToolCall, result: ToolResult): NewEntry => ({
+  type: "tool_result",
+  callId: call.id,
+  name: call.name,
+  text: capText(cleanText(result.text), MAX_RESULT, "ask for a smaller part"),
+  isError: result.isError === true,
+});
+
+function toSpec(tool: Tool): ToolSpec {
+  const { $schema: _, ...parameters } = z.toJSONSchema(tool.schema, { io: "input" });
+  return { name: tool.name, description: tool.description, parameters };
+}
+
+function acceptedOf(tool: Tool): string {
+  const { properties, required } = toSpec(tool).parameters as { properties?: Record<string, unknown>; required?: string[] };
+  return Object.keys(properties ?? {})
+    .map((name) => (required?.includes(name) === true ? `${name} (required)` : name))
+    .join(", ");
+}

@@ -1,0 +1,192 @@
+// One turn of one agent: model ↔ tools until the model is done, the cap is reached or it is aborted. Every reply and
+// every tool result is in the transcript before the loop goes on, so a turn that lost its process is simply run again
+// and takes up where the transcript ends. gateway (main sessions) and subagents (children) → here → models, tools.
+import type { HitFailpoint } from "../core/failpoints.ts";
+import type { Spend } from "../core/usage.ts";
+import type { ModelError, ModelReply, Models, Thinking, ToolCall } from "../models/model.ts";
+import type { Entry } from "../stores/transcript-entry.ts";
+import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
+import { cleanText } from "./clean-text.ts";
+import { lastAssistantText, standingOf, toMessages } from "./context.ts";
+import { type CallingTurn, createToolCalls, type ToolCalls } from "./tool-calls.ts";
+
+/** `tools()` is asked before every step and every call: a policy may have changed. */
+export interface Turn extends CallingTurn {
+  readonly model: string;
+  readonly fallbacks: readonly string[];
+  readonly thinking: Thinking;
+  readonly maxIterations: number;
+  /** Asked before every step: memory and briefs may have changed. */
+  system(): Promise<string>;
+  /** What arrived meanwhile and must be read now; `commit` is called once the entries are in the transcript. */
+  mail(): { entries: readonly NewEntry[]; commit(): void };
+  /** Called when the model has nothing more to do; true = wait is over and there is more to read, go on. */
+  more?(): Promise<boolean>;
+  onText(text: string): void;
+  onSpend(spend: Spend, model: string): void;
+}
+
+export interface TurnEnd {
+  /** `capped`: the iteration cap or the loop guard ended it with what there was. */
+  readonly outcome: "done" | "capped" | "aborted" | "error";
+  readonly text: string;
+  /** In plain words, for capped and error. */
+  readonly reason: string | null;
+  readonly error: ModelError | null;
+}
+
+export interface Turns {
+  /** Runs or takes up a turn whose input stands in the transcript. Throws only when the disk refuses. */
+  run(turn: Turn): Promise<TurnEnd>;
+}
+
+export interface TurnDeps {
+  readonly models: Models;
+  readonly transcripts: Transcripts;
+  readonly failpoint: HitFailpoint;
+}
+
+export function createTurns(deps: TurnDeps): Turns {
+  const toolCalls = createToolCalls(deps);
+  return { run: (turn) => runTurn(deps, toolCalls, turn) };
+}
+
+const RESTARTED = "[The gateway restarted in the middle of this step. Go on from what stands above.]";
+/** Characters per token, on the safe side, and the share of the window that history may take. */
+const BYTES_PER_TOKEN = 3;
+const HISTORY_SHARE = 0.6;
+/** The same calls with the same results this often in a row lead nowhere. */
+const MAX_REPEATS = 5;
+
+async function runTurn(deps: TurnDeps, toolCalls: ToolCalls, turn: Turn): Promise<TurnEnd> {
+  const maxBytes = deps.models.contextWindow(turn.model) * BYTES_PER_TOKEN * HISTORY_SHARE;
+  const entries = deps.transcripts.window(turn.ref, maxBytes);
+  const append = (fresh: readonly NewEntry[]): void => {
+    if (fresh.length > 0) entries.push(...deps.transcripts.append(turn.ref, fresh));
+  };
+
+  const standing = standingOf(entries);
+  if (standing.kind === "cut") append([{ type: "note", text: RESTARTED }]);
+  if (standing.kind === "calls") await toolCalls.settle(turn, standing.calls, append);
+  let answered = standing.kind === "answered";
+
+  let lastDone = "";
+  let repeats = 0;
+  let steps = 0;
+  for (;;) {
+    if (turn.signal.aborted) return ended("aborted", entries);
+    if (takeMail(turn, entries, append)) answered = false;
+    if (answered) {
+      // There may be something to wait for (children); what they say arrives as mail.
+      if ((await turn.more?.()) === true) continue;
+      return ended(turn.signal.aborted ? "aborted" : "done", entries);
+    }
+    if (steps++ >= turn.maxIterations) return ended("capped", entries, `it reached its limit of ${turn.maxIterations} steps`);
+
+    deps.failpoint("turn.before-model");
+    const reply = await callModel({ deps, toolCalls }, turn, entries);
+    if (reply.outcome !== "ok") return brokenOff(reply, entries, append);
+    const calls = withFreshIds(reply.toolCalls, entries);
+    append(toEntries(reply, calls));
+    deps.failpoint("turn.reply-appended");
+    answered = calls.length === 0;
+    if (answered && reply.finish === "length") return ended("capped", entries, "the model's answer was cut off at its length limit");
+    if (answered) continue;
+    const done = await toolCalls.run(turn, calls, append);
+    repeats = done === lastDone ? repeats + 1 : 1;
+    lastDone = done;
+    if (repeats >= MAX_REPEATS) return ended("capped", entries, "it repeated the same tool call without getting anywhere");
+  }
+}
+
+/** Some providers count their call ids from 1 in every answer; here an id names one call of the whole session. */
+function withFreshIds(calls: readonly ToolCall[], entries: readonly Entry[]): ToolCall[] {
+  const known = new Set(entries.flatMap((entry) => (entry.type === "tool_call" ? [entry.callId] : [])));
+  return calls.map((call) => {
+    let id = call.id;
+    for (let n = 2; known.has(id); n++) id = `${call.id}-${n}`;
+    known.add(id);
+    return { ...call, id };
+  });
+}
+
+interface Running {
+  readonly deps: TurnDeps;
+  readonly toolCalls: ToolCalls;
+}
+
+/** True when something was read. An entry already in the transcript was appended before a crash and is only marked. */
+function takeMail(turn: Turn, entries: readonly Entry[], append: (fresh: readonly NewEntry[]) => void): boolean {
+  const mail = turn.mail();
+  if (mail.entries.length === 0) return false;
+  const known = new Set(entries.map((entry) => entry.id));
+  append(mail.entries.filter((entry) => entry.id === undefined || !known.has(entry.id)));
+  mail.commit();
+  return true;
+}
+
+async function callModel({ deps, toolCalls }: Running, turn: Turn, entries: readonly Entry[]): Promise<ModelReply> {
+  turn.onDoing("thinking");
+  const system = await turn.system();
+  // Nothing of a stopped turn may start any more (ST2), and building the prompt took a moment.
+  if (turn.signal.aborted)
+    return { outcome: "aborted", text: "", toolCalls: [], finish: "other", usage: null, costUsd: null, model: turn.model };
+  const reply = await deps.models.call(
+    {
+      model: turn.model,
+      fallbacks: turn.fallbacks,
+      thinking: turn.thinking,
+      system,
+      messages: toMessages(entries),
+      tools: toolCalls.specs(turn.tools()),
+      agentId: turn.ref.agentId,
+      signal: turn.signal,
+    },
+    (event) => {
+      if (event.type === "text") turn.onText(event.text);
+      else if (event.type === "retry") turn.onDoing(`waiting for ${event.model} (${event.reason})`);
+      else turn.onDoing(`switched from ${event.from} to ${event.to} (${event.reason})`);
+    },
+  );
+  turn.onSpend({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
+  return reply;
+}
+
+function toEntries(reply: ModelReply, calls: readonly ToolCall[]): NewEntry[] {
+  const { model, usage, extras } = reply;
+  return [
+    {
+      type: "message",
+      role: "assistant",
+      text: cleanText(reply.text),
+      model,
+      usage,
+      calls: calls.length,
+      ...(extras === undefined ? {} : { extras }),
+    },
+    ...calls.map(
+      (call): NewEntry => ({
+        type: "tool_call",
+        callId: call.id,
+        name: call.name,
+        args: call.args,
+        ...(call.invalid === undefined ? {} : { invalid: call.invalid }),
+      }),
+    ),
+  ];
+}
+
+function brokenOff(reply: ModelReply, entries: readonly Entry[], append: (fresh: readonly NewEntry[]) => void): TurnEnd {
+  const text = cleanText(reply.text);
+  if (text !== "") append([{ type: "message", role: "assistant", text, model: reply.model, usage: reply.usage, calls: 0, partial: true }]);
+  if (reply.outcome === "aborted") return ended("aborted", entries);
+  const error = reply.error ?? { kind: "unknown", message: "The model failed without saying why." };
+  return { outcome: "error", text: lastAssistantText(entries), reason: error.message, error };
+}
+
+const ended = (outcome: "done" | "capped" | "aborted", entries: readonly Entry[], reason: string | null = null): TurnEnd => ({
+  outcome,
+  text: lastAssistantText(entries),
+  reason,
+  error: null,
+});

@@ -1,0 +1,124 @@
+// `npm run auth -- set <agent> <provider>` (also `list`, `remove`): keeps provider keys by agent id in
+// <state>/agents/<agentId>/auth.json, mode 0600. The key comes from stdin, never from the command line, and is shown nowhere.
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { AppError, errorText } from "./core/errors.ts";
+import { isAgentId, newId } from "./core/ids.ts";
+import { type AuthKeys, authPath, parseAuth } from "./models/credentials.ts";
+import { isProviderName } from "./models/provider.ts";
+
+const USAGE = `Usage:
+  npm run auth -- set <agent> <provider>      reads the key from stdin
+  npm run auth -- remove <agent> <provider>
+  npm run auth -- list`;
+const MAX_KEY_LENGTH = 8 * 1024;
+const stateDir = process.env.HERALD_STATE_DIR ?? join(homedir(), ".herald");
+const say = (line: string): boolean => process.stdout.write(`${line}\n`);
+
+const COMMANDS: Record<string, (agentId: string, provider: string) => Promise<void> | void> = {
+  async set(agentId, provider) {
+    checkNames(agentId, provider);
+    const keys = readKeys(agentId);
+    const apiKey = (await readKey(agentId, provider)).trim();
+    if (apiKey === "") throw new AppError("invalid", "No key was given on stdin; nothing changed.");
+    if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new AppError("invalid", "The key has blanks or characters no key has; nothing changed.");
+    writeKeys(agentId, new Map([...keys, [provider, apiKey]]));
+    say(`The key for ${provider} is set for agent ${agentId}.`);
+  },
+  remove(agentId, provider) {
+    checkNames(agentId, provider);
+    const keys = new Map(readKeys(agentId));
+    if (!keys.delete(provider)) throw new AppError("invalid", `Agent ${agentId} has no key for ${provider}.`);
+    writeKeys(agentId, keys);
+    say(`The key for ${provider} is removed from agent ${agentId}.`);
+  },
+  list() {
+    const folder = join(stateDir, "agents");
+    const agentIds = existsSync(folder) ? readdirSync(folder).filter(isAgentId).sort() : [];
+    const lines = agentIds.map((id) => `${id}: ${[...readKeys(id).keys()].sort().join(", ")}`).filter((line) => !line.endsWith(": "));
+    say(lines.length === 0 ? "No keys are stored." : lines.join("\n"));
+  },
+};
+
+function checkNames(agentId: string, provider: string): void {
+  if (agentId === "" || provider === "") throw new AppError("invalid", USAGE);
+  if (!isAgentId(agentId)) throw new AppError("invalid", "The agent id must match a-z, 0-9, _ and -, at most 64 characters.");
+  if (!isProviderName(provider)) throw new AppError("invalid", "The provider must be a name such as anthropic or openai.");
+}
+
+function readKeys(agentId: string): AuthKeys {
+  const path = authPath(stateDir, agentId);
+  return existsSync(path) ? parseAuth(readFileSync(path, "utf8"), path) : new Map();
+}
+
+/** Whole file or none: a gateway that reads meanwhile sees the old keys or the new ones. */
+function writeKeys(agentId: string, keys: AuthKeys): void {
+  const path = authPath(stateDir, agentId);
+  const folder = dirname(path);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  chmodSync(folder, 0o700);
+  const temporary = `${path}.${newId()}`;
+  try {
+    const file = openSync(temporary, "wx", 0o600);
+    try {
+      writeSync(file, `${JSON.stringify(Object.fromEntries([...keys].map(([name, apiKey]) => [name, { apiKey }])), null, 2)}\n`);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+    renameSync(temporary, path);
+  } finally {
+    rmSync(temporary, { force: true });
+  }
+}
+
+/** One line of stdin; on a terminal without echo. */
+async function readKey(agentId: string, provider: string): Promise<string> {
+  const { stdin } = process;
+  if (stdin.isTTY) {
+    process.stdout.write(`Key for ${provider} (agent ${agentId}; not shown, Enter to finish): `);
+    stdin.setRawMode(true);
+  }
+  let typed = "";
+  try {
+    for await (const chunk of stdin.setEncoding("utf8")) {
+      for (const character of String(chunk)) {
+        if (character === "\u0003") throw new AppError("invalid", "Cancelled; nothing changed.");
+        if (character === "\r" || character === "\n") return typed;
+        typed = character === "\u007f" || character === "\b" ? typed.slice(0, -1) : typed + character;
+      }
+      if (typed.length > MAX_KEY_LENGTH) throw new AppError("invalid", "That is too long for a key; nothing changed.");
+    }
+    return typed;
+  } finally {
+    if (stdin.isTTY) {
+      stdin.setRawMode(false);
+      process.stdout.write("\n");
+    }
+  }
+}
+
+const [name = "", agentId = "", provider = "", ...more] = process.argv.slice(2);
+try {
+  const command = Object.hasOwn(COMMANDS, name) && more.length === 0 ? COMMANDS[name] : undefined;
+  // A fourth word is most likely the key itself: refuse it without repeating it.
+  if (command === undefined)
+    throw new AppError("invalid", more.length > 0 ? `Too many words; the key is read from stdin.\n${USAGE}` : USAGE);
+  await command(agentId, provider);
+} catch (error) {
+  process.stderr.write(`${errorText(error)}\n`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,284 @@
+// One GFM tree for the chat platforms: Markdown → Telegram's text + entities (nothing to escape, nothing that can fail
+// to parse, so a cut can't break markup), and Markdown → the subset Slack's markdown block shows.
+// OutMessage.markdown → Channel.render → here → split.ts → parts. The web page renders by itself.
+import { fromMarkdown } from "mdast-util-from-markdown";
+import { gfmFromMarkdown } from "mdast-util-gfm";
+import { gfm } from "micromark-extension-gfm";
+import { type FormattedText, splitMarkdown, type TextRange } from "./split.ts";
+
+/** A formatted range in Telegram's words. */
+export interface TelegramEntity extends TextRange {
+  readonly type: "bold" | "italic" | "strikethrough" | "code" | "pre" | "text_link" | "blockquote";
+  readonly url?: string;
+  readonly language?: string;
+}
+
+type Root = ReturnType<typeof fromMarkdown>;
+type Node = Root["children"][number];
+type Table = Extract<Node, { type: "table" }>;
+type List = Extract<Node, { type: "list" }>;
+type Style = Omit<TelegramEntity, "offset" | "length">;
+
+interface Writer {
+  text: string;
+  readonly entities: TelegramEntity[];
+  /** Styles around what is written next, outermost first, each with where it began. */
+  readonly open: { style: Style; start: number }[];
+  /** Stands at the start of each further line inside a list item. */
+  indent: string;
+  readonly urls: ReadonlyMap<string, string>;
+}
+
+/** The parser's worst inputs cost the square of their length: longer texts are parsed piece by piece, … */
+const PARSE_LENGTH = 8_000;
+/** … and beyond this not at all: nobody reads so much in a chat, and the event loop must go on. */
+const PARSE_TOTAL = 200_000;
+/** A table that grows past this by padding (one very long cell, thousands of columns) is drawn without. */
+const MAX_DRAWN_TABLE = 20_000;
+/** Quotes in quotes in lists, forty deep on one line: nothing to render, seconds to parse. */
+const TOO_DEEP = /^(?:[ \t]{0,3}(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])){40}/m;
+
+/** Never throws and loses no words; text that has no visible form at all comes back as it is. */
+export function toTelegram(markdown: string): FormattedText<TelegramEntity> {
+  const source = markdown.toWellFormed();
+  if (source.length > PARSE_TOTAL) return { text: source, entities: [] };
+  let text = "";
+  const entities: TelegramEntity[] = [];
+  for (const piece of toPieces(source)) {
+    const rendered = renderPiece(piece);
+    if (text !== "" && rendered.text !== "") text += "\n\n";
+    for (const entity of rendered.entities) entities.push({ ...entity, offset: entity.offset + text.length });
+    text += rendered.text;
+  }
+  return text.trim() === "" ? { text: source, entities: [] } : { text, entities };
+}
+
+const toPieces = (source: string): string[] =>
+  source.length <= PARSE_LENGTH ? [source] : splitMarkdown(source, { maxLength: PARSE_LENGTH });
+
+function renderPiece(source: string): FormattedText<TelegramEntity> {
+  const tree = parse(source);
+  if (tree === null) return { text: source, entities: [] };
+  const writer: Writer = { text: "", entities: [], open: [], indent: "", urls: readDefinitions(tree) };
+  try {
+    writeBlocks(writer, tree.children, "\n\n");
+  } catch (error) {
+    if (error instanceof RangeError) return { text: source, entities: [] };
+    throw error;
+  }
+  const entities = writer.entities.sort((a, b) => a.offset - b.offset || b.length - a.length);
+  return { text: writer.text, entities };
+}
+
+/** Null for what is too deeply nested: such text is shown as it was written. */
+function parse(source: string): Root | null {
+  if (TOO_DEEP.test(source)) return null;
+  try {
+    return fromMarkdown(source, { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] });
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
+function readDefinitions(tree: Root): Map<string, string> {
+  const urls = new Map<string, string>();
+  const visit = (nodes: readonly Node[]): void => {
+    for (const node of nodes) {
+      if (node.type === "definition" && !urls.has(node.identifier)) urls.set(node.identifier, node.url);
+      else if ("children" in node) visit(node.children);
+    }
+  };
+  visit(tree.children);
+  return urls;
+}
+
+function write(writer: Writer, text: string): void {
+  writer.text += writer.indent === "" ? text : text.replace(/\n(?!\n)/g, `\n${writer.indent}`);
+}
+
+/** Puts a style over whatever `body` writes. Code can't carry or stand inside other inline styles: they pause around it. */
+function styled(writer: Writer, style: Style, body: () => void) {
+  const isCode = style.type === "code" || style.type === "pre";
+  if (writer.open.some(({ style: outer }) => outer.type === style.type || (isCode && outer.type === "text_link"))) return body();
+  const paused = isCode ? writer.open.filter((outer) => outer.style.type !== "blockquote") : [];
+  for (const outer of paused) endStyle(writer, outer);
+  const entry = { style, start: writer.text.length };
+  writer.open.push(entry);
+  body();
+  writer.open.splice(writer.open.indexOf(entry), 1);
+  endStyle(writer, entry);
+  for (const outer of paused) outer.start = writer.text.length;
+}
+
+function endStyle(writer: Writer, { style, start }: { style: Style; start: number }): void {
+  const length = writer.text.length - start;
+  if (length > 0) writer.entities.push({ ...style, offset: start, length });
+}
+
+function writeBlocks(writer: Writer, nodes: readonly Node[], gap: string): void {
+  let first = true;
+  for (const node of nodes) {
+    if (node.type === "definition") continue;
+    if (!first) write(writer, gap);
+    first = false;
+    writeNode(writer, node);
+  }
+}
+
+function writeInline(writer: Writer, nodes: readonly Node[]): void {
+  for (const node of nodes) writeNode(writer, node);
+}
+
+function writeNode(writer: Writer, node: Node) {
+  switch (node.type) {
+    case "heading":
+    case "strong":
+      return styled(writer, { type: "bold" }, () => writeInline(writer, node.children));
+    case "emphasis":
+      return styled(writer, { type: "italic" }, () => writeInline(writer, node.children));
+    case "delete":
+      return styled(writer, { type: "strikethrough" }, () => writeInline(writer, node.children));
+    case "blockquote":
+      return styled(writer, { type: "blockquote" }, () => writeBlocks(writer, node.children, "\n\n"));
+    case "list":
+      return writeList(writer, node);
+    case "code":
+      return writeCode(writer, node.value, node.lang);
+    case "table":
+      return writeCode(writer, drawTable(node));
+    case "inlineCode":
+      return styled(writer, { type: "code" }, () => write(writer, node.value));
+    case "link":
+      return writeLink(writer, node.url, node.children);
+    case "linkReference":
+      return writeLink(writer, writer.urls.get(node.identifier) ?? "", node.children);
+    case "image":
+    case "imageReference":
+      return writeImage(writer, node);
+    case "footnoteReference":
+      return write(writer, `[${node.label ?? node.identifier}]`);
+    case "footnoteDefinition":
+      write(writer, `[${node.label ?? node.identifier}] `);
+      return writeBlocks(writer, node.children, "\n\n");
+    case "thematicBreak":
+      return write(writer, "———");
+    case "break":
+      return write(writer, "\n");
+    case "text":
+      return write(writer, node.value);
+    case "html":
+      return write(writer, /^<br\s*\/?>$/i.test(node.value) ? "\n" : node.value);
+    default:
+      if ("children" in node) writeInline(writer, node.children);
+  }
+}
+
+function writeList(writer: Writer, list: List): void {
+  const outer = writer.indent;
+  list.children.forEach((item, n) => {
+    if (n > 0) write(writer, list.spread ? "\n\n" : "\n");
+    const marker = list.ordered ? `${(list.start ?? 1) + n}. ` : "• ";
+    const box = item.checked === true ? "☑ " : item.checked === false ? "☐ " : "";
+    write(writer, item.checked === null || item.checked === undefined || list.ordered ? marker + box : box);
+    writer.indent = `${outer}${list.ordered ? "   " : "  "}`;
+    writeBlocks(writer, item.children, item.spread ? "\n\n" : "\n");
+    writer.indent = outer;
+  });
+}
+
+function writeCode(writer: Writer, code: string, info?: string | null): void {
+  const outer = writer.indent;
+  const language = /^[\w+#.-]{1,30}$/.test(info ?? "") ? { language: info as string } : {};
+  writer.indent = "";
+  styled(writer, { type: "pre", ...language }, () => write(writer, code));
+  writer.indent = outer;
+}
+
+function writeLink(writer: Writer, url: string, children: readonly Node[]) {
+  const start = writer.text.length;
+  // Only these open in Telegram; any other target is shown, so that nothing is lost or disguised.
+  if (isWebLink(url)) return styled(writer, { type: "text_link", url }, () => writeInline(writer, children));
+  writeInline(writer, children);
+  const label = writer.text.slice(start);
+  if (url !== "" && url !== label && url !== `mailto:${label}`) write(writer, ` (${url})`);
+}
+
+const isWebLink = (url: string): boolean => /^(?:https?|tg):\/\/[^\s/]/i.test(url) && url.length <= 2048 && URL.canParse(url);
+
+function writeImage(writer: Writer, node: Extract<Node, { type: "image" | "imageReference" }>): void {
+  const url = node.type === "image" ? node.url : (writer.urls.get(node.identifier) ?? "");
+  writeLink(writer, url, [{ type: "text", value: `🖼 ${node.alt || "image"}` }]);
+}
+
+/** A table as monospaced text: columns padded, a rule under the head. */
+function drawTable(table: Table): string {
+  const rows = table.children.map((row) => row.children.map((cell) => cellText(cell)));
+  const widths: number[] = [];
+  for (const row of rows) {
+    row.forEach((cell, n) => {
+      widths[n] = Math.max(widths[n] ?? 0, [...cell].length);
+    });
+  }
+  const lineLength = widths.reduce((sum, width) => sum + width + 3, 0);
+  if (lineLength * rows.length > MAX_DRAWN_TABLE) return rows.map((row) => row.join(" | ")).join("\n");
+  const lines = rows.map((row) => widths.map((width, n) => pad(row[n] ?? "", width, table.align?.[n])).join(" | "));
+  lines.splice(1, 0, widths.map((width) => "-".repeat(width)).join("-|-"));
+  return lines.map((line) => line.trimEnd()).join("\n");
+}
+
+function pad(text: string, width: number, align: "left" | "right" | "center" | null | undefined): string {
+  const room = " ".repeat(width - [...text].length);
+  return align === "right" ? room + text : text + room;
+}
+
+function cellText(cell: Table["children"][number]["children"][number]): string {
+  const writer: Writer = { text: "", entities: [], open: [], indent: "", urls: new Map() };
+  writeInline(writer, cell.children);
+  return writer.text.replace(/\s+/g, " ").trim();
+}
+
+/**
+ * Markdown as Slack's markdown block shows it: tables, which it doesn't know, become code fences; outside code `<` can't
+ * start a mention (`<!channel>`, `<@U…>`). Everything else stays as it was written.
+ */
+export function toSlackMarkdown(markdown: string): string {
+  const source = markdown.toWellFormed();
+  if (source.length > PARSE_TOTAL) return escapeMentions(source);
+  const pieces = toPieces(source).map((piece) => convertPiece(piece));
+  return pieces.map((piece, n) => (n === pieces.length - 1 || piece.endsWith("\n") ? piece : `${piece}\n`)).join("");
+}
+
+function convertPiece(source: string): string {
+  const tree = parse(source);
+  if (tree === null) return escapeSlackText(source);
+  let result = "";
+  let at = 0;
+  const visit = (nodes: readonly Node[]): void => {
+    for (const node of nodes) {
+      const start = node.position?.start.offset ?? at;
+      const end = node.position?.end.offset ?? at;
+      if (node.type === "table" || node.type === "code" || node.type === "inlineCode") {
+        result += escapeMentions(source.slice(at, start));
+        result += node.type === "table" ? fenceTable(node, source, start) : source.slice(start, end);
+        at = end;
+      } else if ("children" in node) visit(node.children);
+    }
+  };
+  visit(tree.children);
+  return result + escapeMentions(source.slice(at));
+}
+
+function fenceTable(table: Table, source: string, start: number): string {
+  const drawn = drawTable(table);
+  const longest = Math.max(2, ...(drawn.match(/`+/g) ?? []).map((run) => run.length));
+  const fence = "`".repeat(longest + 1);
+  const line = source.slice(source.lastIndexOf("\n", start - 1) + 1, start);
+  // Inside a quote or a list item every line of the fence needs the same beginning.
+  return [fence, ...drawn.split("\n"), fence].join(`\n${line.replace(/[^> \t]/g, " ")}`);
+}
+
+const escapeMentions = (text: string): string => text.replace(/<(?=[!@#])/g, "&lt;");
+
+/** For Slack's plain `text` fields, which read `&`, `<` and `>` as markup. */
+export const escapeSlackText = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

@@ -1,0 +1,94 @@
+// The Bot API client: grammY's typed calls on Node's own fetch, and one place that says what a failed call means.
+// No retries here: whether a call may be made again is for the caller to decide (poll.ts, send.ts).
+import { Api, type ApiClientOptions, GrammyError, HttpError } from "grammy";
+
+export interface ApiOptions {
+  readonly botToken: string;
+  readonly apiRoot: string;
+  /** After this a call is given up. Must be longer than a long poll. */
+  readonly timeoutMs: number;
+}
+
+/** Why a call failed, by what can be done about it. `reason` never holds the token: it is made of codes and Telegram's words. */
+export type ApiFailure =
+  | { readonly kind: "flood"; readonly afterMs: number; readonly reason: string }
+  /** Surely not executed: no connection was made. */
+  | { readonly kind: "offline"; readonly reason: string }
+  /** May have been executed: the answer is missing, cut, or a server error. */
+  | { readonly kind: "lost"; readonly reason: string }
+  | { readonly kind: "auth"; readonly reason: string }
+  | { readonly kind: "conflict"; readonly reason: string }
+  | { readonly kind: "refused"; readonly code: number; readonly reason: string; readonly migrateTo?: number };
+
+type GrammyFetch = NonNullable<ApiClientOptions["fetch"]>;
+
+export function createApi(options: ApiOptions): Api {
+  return new Api(options.botToken, {
+    apiRoot: options.apiRoot.replace(/\/+$/, ""),
+    timeoutSeconds: options.timeoutMs / 1000,
+    sensitiveLogs: false,
+    fetch: bridgeFetch as unknown as GrammyFetch,
+  });
+}
+
+interface ForeignSignal {
+  readonly aborted: boolean;
+  addEventListener(type: "abort", listener: () => void): void;
+}
+
+/**
+ * grammY's default client hangs on a cut answer until its timeout; Node's fetch notices at once, but refuses the
+ * polyfilled signal grammY passes. So the signal is carried over by hand.
+ */
+function bridgeFetch(url: string, init: { method: string; headers: Record<string, string>; body: string; signal: ForeignSignal }) {
+  const controller = new AbortController();
+  if (init.signal.aborted) controller.abort();
+  else init.signal.addEventListener("abort", () => controller.abort());
+  return fetch(url, { method: init.method, headers: init.headers, body: init.body, redirect: "error", signal: controller.signal });
+}
+
+/** Failures in which no request can have left: name lookup, connecting, the TLS handshake. */
+const NOT_SENT =
+  /^(?:ECONNREFUSED|ENOTFOUND|EAI_\w+|EHOSTUNREACH|ENETUNREACH|ENETDOWN|UND_ERR_CONNECT_TIMEOUT|CERT_\w+|ERR_TLS_\w+|ERR_SSL_\w+)$/;
+const BAD_CERTIFICATE = /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/;
+
+/** What a failed call means. Never throws. */
+export function explainFailure(error: unknown): ApiFailure {
+  if (error instanceof GrammyError) return explainAnswer(error);
+  if (!(error instanceof HttpError)) return { kind: "lost", reason: error instanceof Error ? error.name : "unknown error" };
+  const cause = rootCause(error.error);
+  const code = cause.code ?? cause.name;
+  const connecting = NOT_SENT.test(code) || BAD_CERTIFICATE.test(code) || cause.syscall === "connect";
+  if (connecting) return { kind: "offline", reason: `can't reach Telegram (${code})` };
+  const timedOut = error.error instanceof Error && error.error.message.includes("timed out");
+  return { kind: "lost", reason: timedOut ? "no answer in time" : `the answer was lost (${code})` };
+}
+
+function explainAnswer(error: GrammyError): ApiFailure {
+  const reason = `${error.error_code} ${error.description}`;
+  const { retry_after: retryAfter, migrate_to_chat_id: migrateTo } = error.parameters;
+  if (error.error_code === 429) return { kind: "flood", afterMs: (retryAfter ?? 1) * 1000, reason };
+  // 404 is what a malformed token gets: the method's path does not exist.
+  if (error.error_code === 401 || error.error_code === 404)
+    return { kind: "auth", reason: "auth failed: check channels.telegram.botToken" };
+  if (error.error_code === 409) return { kind: "conflict", reason };
+  if (error.error_code >= 500) return { kind: "lost", reason };
+  return { kind: "refused", code: error.error_code, reason, ...(migrateTo === undefined ? {} : { migrateTo }) };
+}
+
+interface Cause {
+  readonly name: string;
+  readonly code?: string;
+  readonly syscall?: string;
+}
+
+/** fetch wraps what happened once or twice; a connection tried on several addresses comes as a list. */
+function rootCause(error: unknown): Cause {
+  let current = error;
+  for (let depth = 0; depth < 4 && current instanceof Error; depth++) {
+    const next: unknown = current instanceof AggregateError ? current.errors[0] : current.cause;
+    if (!(next instanceof Error)) break;
+    current = next;
+  }
+  return current instanceof Error ? (current as Cause) : { name: "unknown error" };
+}

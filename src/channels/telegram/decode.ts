@@ -1,0 +1,156 @@
+// Raw update → Inbound, pure. The receive side stores each update together with who the bot is, so that a mention is
+// understood after a restart without the network. Whatever is nobody's message becomes null: edits (they never run
+// anything), bots, anonymous admins and channels (no person to authorise), service messages, other bots' commands.
+import { z } from "zod";
+import type { Address } from "../../core/address.ts";
+import type { Inbound } from "../../core/message.ts";
+import { mediaNote, mediaSchema } from "./media.ts";
+
+const id = z.number().int();
+const text = z.string().max(100_000);
+
+const user = z.object({
+  id,
+  is_bot: z.boolean().optional(),
+  first_name: text.optional(),
+  last_name: text.optional(),
+  username: text.optional(),
+});
+const chat = z.object({ id, type: z.string() });
+
+const entity = z.object({ type: z.string(), user: z.object({ id }).optional() });
+
+const replied = z.object({
+  from: user.optional(),
+  text: text.optional(),
+  caption: text.optional(),
+  forum_topic_created: z.unknown().optional(),
+});
+
+const message = z.object({
+  message_id: id,
+  chat,
+  from: user.optional(),
+  sender_chat: z.unknown().optional(),
+  is_automatic_forward: z.boolean().optional(),
+  is_topic_message: z.boolean().optional(),
+  message_thread_id: id.optional(),
+  text: text.optional(),
+  caption: text.optional(),
+  entities: z.array(entity).optional(),
+  caption_entities: z.array(entity).optional(),
+  reply_to_message: replied.optional(),
+  ...mediaSchema.shape,
+});
+
+const press = z.object({
+  from: user,
+  data: text.optional(),
+  message: z
+    .object({
+      chat,
+      /** 0 when Telegram no longer shows the message to the bot: then its topic is unknown too. */
+      date: z.number(),
+      is_topic_message: z.boolean().optional(),
+      message_thread_id: id.optional(),
+    })
+    .optional(),
+});
+
+const stored = z.object({
+  me: z.object({ id, username: z.string().regex(/^\w{2,64}$/) }),
+  update: z.object({ message: z.unknown().optional(), callback_query: z.unknown().optional() }),
+  album: z.array(z.unknown()).max(100).optional(),
+});
+
+type User = z.output<typeof user>;
+type Message = z.output<typeof message>;
+type Me = z.output<typeof stored>["me"];
+
+/** The topic with this id is "General": text for it goes to the chat without a thread. */
+export const GENERAL_TOPIC = 1;
+const COMMAND = /^\/([a-z0-9_]{1,32})(?:@([a-z0-9_]{2,32}))?(?=\s|$)/i;
+const MAX_QUOTE = 1_000;
+
+/** Never throws; null for what is nobody's message or has another shape than Telegram's. */
+export function decodeUpdate(raw: unknown, account: string): Inbound | null {
+  const parsed = stored.safeParse(raw);
+  if (!parsed.success) return null;
+  const { me, update, album } = parsed.data;
+  if (update.callback_query !== undefined) return decodePress(update.callback_query, account);
+  const main = message.safeParse(update.message);
+  if (!main.success) return null;
+  const others = (album ?? []).map((item) => message.safeParse(item)).flatMap((item) => (item.success ? [item.data] : []));
+  return decodeMessage(main.data, others, me, account);
+}
+
+function decodePress(raw: unknown, account: string): Inbound | null {
+  const parsed = press.safeParse(raw);
+  if (!parsed.success || parsed.data.from.is_bot === true) return null;
+  const { from, data, message: under } = parsed.data;
+  if (under === undefined || under.date === 0 || data === undefined || !data.startsWith("/")) return null;
+  const address = addressOf(under, account);
+  return address === null ? null : { kind: "button", address, sender: senderOf(from), text: data, mentioned: true };
+}
+
+function decodeMessage(source: Message, album: readonly Message[], me: Me, account: string): Inbound | null {
+  const { from } = source;
+  if (from === undefined || from.is_bot === true || source.sender_chat !== undefined || source.is_automatic_forward === true) return null;
+  const address = addressOf(source, account);
+  if (address === null) return null;
+  const mention = new RegExp(`(?<![\\w@])@${me.username}(?!\\w)`, "i");
+  const written = source.text ?? source.caption ?? "";
+  const words = written.replace(new RegExp(`^\\s*@${me.username}(?!\\w)[,:]?\\s*`, "i"), "").trim();
+  const base = { address, sender: senderOf(from), ref: String(source.message_id) };
+  const command = COMMAND.exec(words);
+  if (command !== null) {
+    const [head, name = "", target] = command;
+    if (target !== undefined && target.toLowerCase() !== me.username.toLowerCase()) return null;
+    return { ...base, kind: "command", text: `/${name.toLowerCase()}${words.slice(head.length)}`, mentioned: true };
+  }
+  const notes = [source, ...album].map((item) => mediaNote(item)).filter((note) => note !== "");
+  // The bot's name alone is a call, too.
+  const body = [...notes, words].filter((part) => part !== "").join("\n") || written.trim();
+  if (body === "") return null;
+  const mentioned = address.kind === "dm" || mention.test(written) || isNamed(source, me) || isReplyTo(source, me);
+  return { ...base, kind: "message", text: quoteOf(source, me, words) + body, mentioned };
+}
+
+/** Named without a username: a person's client writes the bot's name and links it. */
+const isNamed = (source: Message, me: Me): boolean =>
+  [...(source.entities ?? []), ...(source.caption_entities ?? [])].some((item) => item.type === "text_mention" && item.user?.id === me.id);
+
+/** Inside a topic every plain message "replies" to the message that created it: that is nobody's answer to the bot. */
+function isReplyTo(source: Message, me: Me): boolean {
+  const target = source.reply_to_message;
+  return target?.from?.id === me.id && target.forum_topic_created === undefined;
+}
+
+/** What somebody else said, when the person answers it; the bot's own words are in the session already. A bare word ("stop") stays bare. */
+function quoteOf(source: Message, me: Me, words: string): string {
+  const target = source.reply_to_message;
+  const quoted = target?.text ?? target?.caption ?? "";
+  if (quoted === "" || target?.from === undefined || target.from.id === me.id || !/\s/.test(words)) return "";
+  const cut = quoted.length > MAX_QUOTE ? `${quoted.slice(0, MAX_QUOTE).toWellFormed()}…` : quoted;
+  const lines = cut.split("\n").map((line) => `> ${line}`);
+  return `[in reply to ${senderOf(target.from).name ?? "somebody"}:]\n${lines.join("\n")}\n\n`;
+}
+
+function addressOf(
+  source: { chat: { id: number; type: string }; is_topic_message?: boolean | undefined; message_thread_id?: number | undefined },
+  account: string,
+): Address | null {
+  const { id: chatId, type } = source.chat;
+  if (type !== "private" && type !== "group" && type !== "supergroup") return null;
+  const base = { channel: "telegram", account, chat: String(chatId), kind: type === "private" ? ("dm" as const) : ("group" as const) };
+  const thread = source.message_thread_id;
+  // A plain reply carries a thread id too, which is no topic and can't be sent to.
+  if (source.is_topic_message !== true || thread === undefined || thread === GENERAL_TOPIC) return base;
+  return { ...base, thread: String(thread) };
+}
+
+function senderOf(from: User): { id: string; name?: string } {
+  const name = [from.first_name, from.last_name].filter(Boolean).join(" ") || from.username || "";
+  const clean = name.replace(/\p{C}/gu, "").slice(0, 64).toWellFormed().trim();
+  return { id: String(from.id), ...(clean === "" ? {} : { name: clean }) };
+}

@@ -1,0 +1,85 @@
+// OutMessage → parts, and part → the exact call. A part holds Telegram's own field names and is stored as it is; only
+// where it goes (chat, topic) and what must be said about the sending itself are added at the call.
+import type { Address } from "../../core/address.ts";
+import type { Button, OutMessage, Part } from "../../core/message.ts";
+import { type TelegramEntity, toTelegram } from "../markdown.ts";
+import { splitEntities } from "../split.ts";
+
+interface InlineButton {
+  readonly text: string;
+  readonly callback_data: string;
+  readonly style?: "danger";
+}
+
+/** What the outbox keeps of one message. */
+export interface TelegramPart {
+  readonly text: string;
+  readonly entities?: readonly TelegramEntity[];
+  readonly reply_parameters?: { readonly message_id: number; readonly allow_sending_without_reply: true };
+  readonly reply_markup?: { readonly inline_keyboard: readonly (readonly InlineButton[])[] };
+  readonly disable_notification?: true;
+  /** The topic it was meant for; when it has to go elsewhere, it says so. */
+  readonly topic?: string;
+}
+
+export interface Note {
+  readonly repeated: boolean;
+  /** The topic is gone, the chat itself gets the text. */
+  readonly moved: boolean;
+}
+
+/** Telegram takes 4096 UTF-16 units; the rest is room for the notes a later attempt may have to put in front. */
+const MAX_LENGTH = 4_000;
+const MAX_CALLBACK_BYTES = 64;
+const BUTTONS_PER_ROW = 3;
+const REPEATED = "(may be repeated)";
+const MOVED = "(the topic this belongs to is gone)";
+const EMPTY = "(empty message)";
+
+/** Never empty. The reply mark goes to the first part, buttons under the last. */
+export function renderMessage(message: OutMessage, address: Address): Part[] {
+  const { text, entities } = toTelegram(message.markdown);
+  const cut = splitEntities(text, entities, MAX_LENGTH);
+  const pieces = cut.length === 0 ? [{ text: EMPTY, entities: [] }] : cut;
+  const keyboard = toKeyboard(message.buttons ?? []);
+  return pieces.map((piece, n) => {
+    const part: TelegramPart = {
+      text: piece.text,
+      ...(piece.entities.length === 0 ? {} : { entities: piece.entities }),
+      ...(n === 0 ? replyMark(message.replyTo) : {}),
+      ...(n === pieces.length - 1 && keyboard.length > 0 ? { reply_markup: { inline_keyboard: keyboard } } : {}),
+      ...(message.quiet === true ? { disable_notification: true } : {}),
+      ...(address.thread === undefined ? {} : { topic: address.thread }),
+    };
+    return part as unknown as Part;
+  });
+}
+
+/** A question that was deleted meanwhile must not make its answer fail. */
+function replyMark(replyTo: string | undefined): Pick<TelegramPart, "reply_parameters"> {
+  const id = Number(replyTo);
+  return Number.isSafeInteger(id) && id > 0 ? { reply_parameters: { message_id: id, allow_sending_without_reply: true } } : {};
+}
+
+/** A press comes back as the command itself, through the same gate as if it were typed; a longer one than Telegram carries has no button. */
+function toKeyboard(buttons: readonly Button[]): InlineButton[][] {
+  const fitting = buttons.filter((button) => Buffer.byteLength(button.command) <= MAX_CALLBACK_BYTES);
+  const rows: InlineButton[][] = [];
+  for (let n = 0; n < fitting.length; n += BUTTONS_PER_ROW) rows.push(fitting.slice(n, n + BUTTONS_PER_ROW).map(toButton));
+  return rows;
+}
+
+const toButton = ({ label, command, danger }: Button): InlineButton => ({
+  text: label,
+  callback_data: command,
+  ...(danger === true ? { style: "danger" as const } : {}),
+});
+
+/** The text of a call: the part's own, with what must be said first in front and its ranges moved along. */
+export function withNotes(part: TelegramPart, note: Note): Pick<TelegramPart, "text" | "entities"> {
+  const lines = [...(note.repeated ? [REPEATED] : []), ...(note.moved ? [MOVED] : [])];
+  if (lines.length === 0) return { text: part.text, ...(part.entities === undefined ? {} : { entities: part.entities }) };
+  const head = `${lines.join("\n")}\n\n`;
+  const entities = part.entities?.map((entity) => ({ ...entity, offset: entity.offset + head.length }));
+  return { text: head + part.text, ...(entities === undefined ? {} : { entities }) };
+}

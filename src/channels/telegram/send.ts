@@ -1,0 +1,113 @@
+// One attempt to post one part, and what its outcome means for delivery: done, not done, perhaps done, goes elsewhere.
+// outbox row → delivery → sendPart → Telegram. Telegram can't be asked whether a message arrived, so the difference
+// between "surely not executed" and "may have been" is all that stands between a lost and a repeated text (DL4).
+import type { Api } from "grammy";
+import type { Address } from "../../core/address.ts";
+import type { Part, SendRequest, SendResult } from "../../core/message.ts";
+import { type ApiFailure, explainFailure } from "./api.ts";
+import { type TelegramPart, withNotes } from "./render.ts";
+
+export interface SendOptions {
+  readonly api: Api;
+  /** `reserved`: an announcement's place is posted first and the text edited into it, so that the text can't appear twice. */
+  readonly announce: "plain" | "reserved";
+}
+
+type MessagePayload = Parameters<Api["raw"]["sendMessage"]>[0];
+type EditPayload = Parameters<Api["raw"]["editMessageText"]>[0];
+
+const RESERVED_TEXT = "⏳ A sub-agent has finished; its result follows here.";
+/** A wrong token is the operator's to change: no hurry, but nothing is lost until then. */
+const AUTH_RETRY_MS = 60_000;
+
+/** Never throws. */
+export async function sendPart(options: SendOptions, request: SendRequest): Promise<SendResult> {
+  const reserves = options.announce === "reserved" && request.key.startsWith("announce:");
+  if (reserves) return request.ref === undefined ? reserve(options.api, request) : fill(options.api, request, request.ref);
+  return post(options.api, request);
+}
+
+const asPart = (part: Part): TelegramPart => part as unknown as TelegramPart;
+const chatId = (address: Address): number | string => (/^-?\d{1,16}$/.test(address.chat) ? Number(address.chat) : address.chat);
+
+function target(address: Address): Pick<MessagePayload, "chat_id" | "message_thread_id"> {
+  return { chat_id: chatId(address), ...(address.thread === undefined ? {} : { message_thread_id: Number(address.thread) }) };
+}
+
+function bodyOf({ address, part, repeated }: SendRequest): Omit<TelegramPart, "topic"> {
+  const { topic, text: _text, entities: _entities, ...rest } = asPart(part);
+  return { ...rest, ...withNotes(asPart(part), { repeated, moved: topic !== undefined && address.thread === undefined }) };
+}
+
+async function post(api: Api, request: SendRequest): Promise<SendResult> {
+  const payload = { ...target(request.address), ...bodyOf(request), link_preview_options: { is_disabled: true } };
+  try {
+    const message = await api.raw.sendMessage(payload as unknown as MessagePayload);
+    return { status: "sent", ref: String(message.message_id) };
+  } catch (error) {
+    return toResult(explainFailure(error), request);
+  }
+}
+
+/** A status line to edit later. If its answer is lost another one is posted: at worst one stands alone. */
+async function reserve(api: Api, request: SendRequest): Promise<SendResult> {
+  try {
+    const { reply_parameters } = asPart(request.part);
+    const payload = { ...target(request.address), text: RESERVED_TEXT, ...(reply_parameters === undefined ? {} : { reply_parameters }) };
+    const message = await api.raw.sendMessage(payload as unknown as MessagePayload);
+    return { status: "reserved", ref: String(message.message_id) };
+  } catch (error) {
+    return toResult(explainFailure(error), request);
+  }
+}
+
+/** Editing is idempotent: a lost answer is simply edited again, unmarked. */
+async function fill(api: Api, request: SendRequest, ref: string): Promise<SendResult> {
+  const { reply_parameters: _reply, disable_notification: _quiet, ...body } = bodyOf({ ...request, repeated: false });
+  const payload = { chat_id: chatId(request.address), message_id: Number(ref), ...body, link_preview_options: { is_disabled: true } };
+  try {
+    await api.raw.editMessageText(payload as unknown as EditPayload);
+    return { status: "sent", ref };
+  } catch (error) {
+    const failure = explainFailure(error);
+    if (failure.kind === "lost") return { status: "retry", reason: failure.reason };
+    if (failure.kind === "refused" && failure.reason.includes("message is not modified")) return { status: "sent", ref };
+    // Somebody deleted the status line: the text was surely not shown, so it comes as a message of its own.
+    if (failure.kind === "refused" && /message (?:to edit not found|can't be edited)/.test(failure.reason)) return post(api, request);
+    return toResult(failure, request);
+  }
+}
+
+function toResult(failure: ApiFailure, request: SendRequest): SendResult {
+  switch (failure.kind) {
+    case "flood":
+      return { status: "retry", afterMs: failure.afterMs, reason: failure.reason };
+    case "offline":
+    case "conflict":
+      return { status: "retry", reason: failure.reason };
+    case "auth":
+      return { status: "retry", afterMs: AUTH_RETRY_MS, reason: failure.reason };
+    case "lost":
+      return { status: "unknown", reason: failure.reason };
+    case "refused":
+      return toRefusal(failure, request);
+  }
+}
+
+function toRefusal(failure: Extract<ApiFailure, { kind: "refused" }>, { address, part }: SendRequest): SendResult {
+  const { reason, migrateTo } = failure;
+  const { thread: _thread, ...chat } = address;
+  if (migrateTo !== undefined) return { status: "retarget", address: { ...chat, chat: String(migrateTo) }, reason };
+  // The text says in its first line that its topic is gone (render.ts): never silently to the chat's root.
+  if (address.thread !== undefined && /thread not found|TOPIC_DELETED/i.test(reason)) return { status: "retarget", address: chat, reason };
+  const { entities, reply_markup, reply_parameters, ...plain } = asPart(part);
+  const plainer = (less: Omit<TelegramPart, "text">): SendResult => ({
+    status: "rerender",
+    part: { ...plain, ...defined({ entities, reply_markup, reply_parameters }), ...less } as unknown as Part,
+    reason,
+  });
+  if (entities !== undefined && /entit/i.test(reason)) return plainer({ entities: undefined });
+  if (reply_markup !== undefined && /BUTTON|markup|keyboard/i.test(reason)) return plainer({ reply_markup: undefined });
+  if (reply_parameters !== undefined && /repl(?:y|ied)/i.test(reason)) return plainer({ reply_parameters: undefined });
+  return { status: "failed", reason };
+}

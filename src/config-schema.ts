@@ -1,0 +1,236 @@
+// Every setting, with its default and what it is for: the one source of config/herald.schema.json, of the messages a
+// wrong file gets and of the Config type.
+// config-values.ts, config-channels.ts → config-schema.ts → config.ts (a file) · write-schema.ts (herald.schema.json).
+import { z } from "zod";
+import { slack, telegram } from "./config-channels.ts";
+import {
+  block,
+  hostText,
+  httpUrl,
+  MAX_TIMER_SECONDS,
+  modelChoice,
+  pageToken,
+  pathText,
+  port,
+  secretText,
+  toolPolicyShape,
+  whole,
+} from "./config-values.ts";
+import { isAgentId } from "./core/ids.ts";
+import { THINKING_LEVELS } from "./models/model.ts";
+
+const agentId = z.string().refine(isAgentId, "must be lower case letters, digits, _ or -, at most 64, starting with a letter or digit");
+const thinking = z.enum(THINKING_LEVELS);
+const toolPolicy = block(toolPolicyShape);
+
+const subagentDefaults = block({
+  maxConcurrent: whole(1, 256).default(8).describe("Sub-agents that run at the same time; the rest wait."),
+  archiveAfterMinutes: whole(0, 525_600).default(60).describe("Archive a child session this long after its run ended; 0 = never."),
+  model: modelChoice().optional().describe("Model of sub-agents; unset: the caller's."),
+  thinking: thinking.optional().describe("Thinking level of sub-agents; unset: the caller's."),
+  runTimeoutSeconds: whole(0, MAX_TIMER_SECONDS).default(0).describe("Abort a run after this time; 0 = no limit."),
+  maxIterations: whole(1, 1000).default(20).describe("Model steps a run may take."),
+  maxSpawnDepth: whole(1, 5).default(1).describe("1: sub-agents can't spawn; 2: their children can't; and so on."),
+  maxChildrenPerSession: whole(1, 1000).default(20).describe("Unfinished runs one session may have."),
+  announceTimeoutSeconds: whole(1, 3600).default(60).describe("Time for the announce step; then the last text is used."),
+  onRestart: z.enum(["resume", "interrupt"]).default("resume").describe("What happens to running runs when the gateway restarts."),
+});
+
+const agentDefaults = block({
+  model: modelChoice()
+    .prefault({})
+    .describe('"provider/model-id", or {primary, fallbacks}; unset: found by key, local server, else the offline model.'),
+  thinking: thinking.default("off").describe("How much a model thinks before it answers."),
+  workspace: pathText().optional().describe("Folder of the agents' files; unset: <state>/workspace."),
+  maxConcurrent: whole(1, 256).default(4).describe("Turns of main sessions that run at the same time."),
+  timeoutSeconds: whole(0, MAX_TIMER_SECONDS).default(600).describe("Abort a turn of a main session after this time; 0 = no limit."),
+  maxIterations: whole(1, 1000).default(50).describe("Model steps a turn of a main session may take."),
+  subagents: subagentDefaults.prefault({}).describe("Defaults and limits of sub-agents."),
+});
+
+const agentSubagents = block({
+  allowAgents: z
+    .array(z.union([z.literal("*"), agentId]))
+    .default([])
+    .describe('Other agents this one may spawn under; ["*"] = any.'),
+  model: modelChoice().optional().describe("Model of this agent's sub-agents."),
+  thinking: thinking.optional().describe("Thinking level of this agent's sub-agents."),
+  announce: z.enum(["post", "silent"]).default("post").describe("Post the announcement in the chat, or keep it in the session only."),
+  planning: z.boolean().default(true).describe("Give sub-agents the plan tool."),
+  tools: toolPolicy.prefault({}).describe("Tool policy of this agent's sub-agents."),
+});
+
+const agent = block({
+  id: agentId.describe("Name in session keys and folders."),
+  name: z.string().min(1).max(100).optional().describe("Name people see; unset: the id."),
+  default: z.boolean().default(false).describe("Answers chats that name no agent; unset everywhere: the first one."),
+  model: modelChoice().optional().describe("Model of this agent; unset: agents.defaults.model."),
+  workspace: pathText().optional().describe("Folder of this agent's files; unset: agents.defaults.workspace."),
+  tools: toolPolicy.prefault({}).describe("Tool policy of this agent."),
+  subagents: agentSubagents.prefault({}).describe("What this agent's sub-agents may do."),
+});
+
+const agents = block({
+  defaults: agentDefaults.prefault({}).describe("Settings of every agent."),
+  list: z.array(agent).max(100).default([]).describe("The agents; none: one agent, main."),
+}).transform(({ defaults, list }, context) => {
+  const ids = list.map(({ id }) => id);
+  const refuse = (index: number, keys: (string | number)[], message: string) =>
+    context.addIssue({ code: "custom", path: ["list", index, ...keys], message });
+  for (const [i, { id, subagents }] of list.entries()) {
+    if (ids.indexOf(id) !== i) refuse(i, ["id"], `agent "${id}" is listed twice`);
+    for (const [n, other] of subagents.allowAgents.entries()) {
+      if (other !== "*" && !ids.includes(other)) {
+        refuse(i, ["subagents", "allowAgents", n], `no agent "${other}" is listed; accepted: "*", ${ids.join(", ")}`);
+      }
+    }
+    if (list[i]?.default && list.findIndex((one) => one.default) !== i) refuse(i, ["default"], "only one agent can be the default");
+  }
+  const all = list.length === 0 ? [agent.parse({ id: "main" })] : list;
+  const chosen = all.findIndex((one) => one.default);
+  return { defaults, list: all.map((one, i) => ({ ...one, default: i === Math.max(chosen, 0) })) };
+});
+
+const tools = block({
+  ...toolPolicyShape,
+  subagents: block({ tools: toolPolicy.prefault({}).describe("Tool policy of every sub-agent.") })
+    .prefault({})
+    .describe("Tools of sub-agents."),
+  exec: block({
+    unsandboxed: z.boolean().default(false).describe("Run commands without a sandbox when the host has none. Only on a host you can lose."),
+    timeoutSeconds: whole(1, 86_400).default(120).describe("Kill a command after this time."),
+    envAllow: z
+      .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be the name of an environment variable"))
+      .default([])
+      .describe("Environment variables a command may see; the rest are withheld."),
+  })
+    .prefault({})
+    .describe("The exec tool."),
+  webFetch: block({
+    maxBytes: whole(1024, 104_857_600).default(5_242_880).describe("Read at most this much of a page."),
+    timeoutSeconds: whole(1, 600).default(20).describe("Give up on a page after this time."),
+  })
+    .prefault({})
+    .describe("The web_fetch tool."),
+});
+
+const mcpServer = block({
+  enabled: z.boolean().default(true).describe("Off: the server isn't started and its variables needn't exist."),
+  command: z.string().min(1).optional().describe("Program to start (stdio server)."),
+  args: z.array(z.string()).default([]).describe("Its arguments."),
+  env: z.record(z.string(), z.string()).default({}).describe("Its environment, beyond the bare minimum."),
+  url: httpUrl().optional().describe("Address of an http server."),
+  headers: z.record(z.string(), z.string()).default({}).describe("Headers sent with every request."),
+}).transform(({ enabled, command, args, env, url, headers }, context) => {
+  if (command !== undefined && url === undefined) return { enabled, kind: "stdio" as const, command, args, env };
+  if (url !== undefined && command === undefined) return { enabled, kind: "http" as const, url, headers };
+  if (!enabled) return { enabled, kind: "off" as const };
+  context.addIssue({ code: "custom", message: "needs either command (a program to start) or url (a server to call)" });
+  return z.NEVER;
+});
+
+const perMillion = z.number().min(0).max(100_000);
+
+const provider = block({
+  api: z.enum(["openai-compatible", "openai", "anthropic", "google", "ollama"]).describe("The protocol it speaks."),
+  baseUrl: httpUrl().optional().describe("Its address; unset: the maker's own."),
+  apiKey: secretText().optional().describe("Its key, best taken from a variable; unset: the usual variable of the provider."),
+  models: z
+    .array(
+      block({
+        id: z
+          .string()
+          .regex(/^\S{1,200}$/, "must be the model's id, without blanks")
+          .describe("The id the provider knows."),
+        name: z.string().min(1).max(200).optional().describe("Name people see."),
+        contextWindow: whole(1, 100_000_000).optional().describe("Tokens it can read."),
+        maxTokens: whole(1, 100_000_000).optional().describe("Tokens it can write in one answer."),
+        cost: block({
+          input: perMillion.describe("USD per million tokens read."),
+          output: perMillion.describe("USD per million tokens written."),
+          cacheRead: perMillion.optional().describe("USD per million tokens read from the cache."),
+          cacheWrite: perMillion.optional().describe("USD per million tokens written to the cache."),
+        })
+          .optional()
+          .describe("Its price; unset: the built-in catalogue's, if it is listed there."),
+      }),
+    )
+    .default([])
+    .describe("What is known about its models; others can be used too."),
+}).superRefine(({ api, baseUrl }, context) => {
+  if (api === "openai-compatible" && baseUrl === undefined) {
+    context.addIssue({ code: "custom", path: ["baseUrl"], message: 'is missing: api "openai-compatible" needs an address' });
+  }
+});
+
+const serverName = z
+  .string()
+  .regex(/^[a-z0-9](?:[a-z0-9-]|_(?!_)){0,31}$/, "must be lower case letters, digits, - or single _, at most 32");
+
+/** The whole file. Parsing fills in every default; unknown keys are refused. */
+export const configSchema = block({
+  $schema: z.string().optional().describe("For editors: herald.schema.json."),
+  agents: agents.prefault({}).describe("Who answers, and with which model."),
+  tools: tools.prefault({}).describe("What agents can do."),
+  mcp: block({ servers: z.record(serverName, mcpServer).default({}).describe("Servers by name; their tools are called <name>__<tool>.") })
+    .prefault({})
+    .describe("Tools from MCP servers."),
+  models: block({
+    providers: z.record(agentId, provider).default({}).describe("Endpoints by name, used as <name>/<model id>."),
+    idleTimeoutSeconds: whole(1, 3600).default(120).describe("Abort a model that sends nothing for this long."),
+    probeLocal: z.boolean().default(true).describe("Without a key, look for Ollama, LM Studio and llama.cpp on this machine."),
+  })
+    .prefault({})
+    .describe("Model providers."),
+  memory: block({ enabled: z.boolean().default(true).describe("The remember tool and the memory files.") })
+    .prefault({})
+    .describe("What agents keep between sessions."),
+  channels: block({
+    telegram: telegram.prefault({}).describe("Telegram bot."),
+    slack: slack.prefault({}).describe("Slack app."),
+  })
+    .prefault({})
+    .describe("Where people talk to the agents."),
+  web: block({
+    enabled: z.boolean().default(true).describe("Serve the page."),
+    host: hostText().default("127.0.0.1").describe("Interface to listen on; anything but loopback opens the page to your network."),
+    port: port().default(8787).describe("Port of the page; 0 = any free one."),
+    token: pageToken().optional().describe("Token of the page; unset: made at first start and kept in the state folder."),
+  })
+    .prefault({})
+    .describe("The page."),
+  session: block({
+    reset: block({
+      subagents: z.enum(["stop", "keep"]).default("stop").describe("What /new does with running sub-agents."),
+    })
+      .prefault({})
+      .describe("What /new does."),
+  })
+    .prefault({})
+    .describe("Sessions."),
+  archive: block({
+    purgeAfterDays: whole(1, 36_500).optional().describe("Remove archived transcripts after this time; unset: never."),
+  })
+    .prefault({})
+    .describe("Archived transcripts."),
+  gateway: block({
+    drainSeconds: whole(0, 3600).default(20).describe("At shutdown, let running turns finish for this long."),
+  })
+    .prefault({})
+    .describe("The gateway itself."),
+  logging: block({
+    level: z.enum(["debug", "info", "warn", "error", "silent"]).default("info").describe("Least important lines to write."),
+    pretty: z.boolean().optional().describe("For people instead of JSON; unset: on a terminal."),
+  })
+    .prefault({})
+    .describe("Logs."),
+});
+
+/** All settings, complete and checked. */
+export type Config = z.output<typeof configSchema>;
+
+/** The schema of the file as people write it, for editors and for error messages. */
+export const configJsonSchema = (): Record<string, unknown> => ({
+  title: "Herald settings",
+  ...z.toJSONSchema(configSchema, { io: "input" }),
+});

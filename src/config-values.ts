@@ -1,0 +1,88 @@
+// The kinds of values settings are made of: bounded numbers, addresses, ids, model names, tool lists. Each says in
+// plain words what it accepts, because its message is what an operator reads when the gateway refuses to start.
+// config-values.ts → config-schema.ts → config.ts.
+import { z } from "zod";
+
+/** A block of settings: unknown keys are refused. */
+export const block = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape);
+
+export const whole = (min: number, max: number) => z.int().min(min).max(max);
+
+/** Timers take 32 bits of milliseconds: a week is safe, a month would fire at once. */
+export const MAX_TIMER_SECONDS = 7 * 24 * 3600;
+
+/** 0 takes any free port. */
+export const port = () => whole(0, 65_535);
+
+export const secretText = () => z.string().regex(/^\S+$/, "must not be empty or contain blanks");
+
+export const pathText = () =>
+  z
+    .string()
+    .max(4096)
+    .regex(/^(?:\/|~\/)[^\0]*$/, "must be an absolute path, or start with ~/");
+
+/** http(s) without user info: a password in a URL ends up in logs. */
+export const httpUrl = () =>
+  z
+    .string()
+    .max(2048)
+    .refine((text) => {
+      const url = URL.parse(text);
+      return url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "";
+    }, "must be an http:// or https:// address without a user name or password in it");
+
+/** Exactly what a person may type for a network interface; "" would mean all of them. */
+export const hostText = () => z.string().regex(/^[A-Za-z0-9.:-]{1,253}$/, "must be a host name or an IP address");
+
+const MODEL = /^[a-z0-9][a-z0-9_-]{0,63}\/\S{1,200}$/;
+const modelName = () => z.string().regex(MODEL, 'must be "provider/model-id"');
+
+/** `"provider/id"` or `{primary, fallbacks}`; one shape afterwards. No primary: the gateway finds one by itself. */
+export const modelChoice = () =>
+  z
+    .union([
+      modelName(),
+      block({
+        primary: modelName().optional().describe("The model tried first."),
+        fallbacks: z.array(modelName()).max(10).default([]).describe("Tried in this order when the one before keeps failing."),
+      }),
+    ])
+    .transform((model): { primary?: string; fallbacks: string[] } =>
+      typeof model === "string" ? { primary: model, fallbacks: [] } : model,
+    );
+
+const toolName = () => z.string().regex(/^[A-Za-z0-9_.*-]{1,128}$/, "must be the name of a tool");
+
+export const toolPolicyShape = {
+  allow: z.array(toolName()).optional().describe("Once set, only these tools; unset means all."),
+  deny: z.array(toolName()).default([]).describe("Never these tools; deny wins over allow."),
+};
+
+/** A numeric id as text. Telegram's ids pass 2^53 one day, and a number beyond that is already another id. */
+const telegramUser = () =>
+  z.union([z.string(), z.number()]).transform((id, context) => {
+    if (typeof id === "number" && Math.abs(id) > Number.MAX_SAFE_INTEGER) {
+      context.addIssue({ code: "custom", message: "this number can't be kept exactly; put the id in quotes" });
+      return z.NEVER;
+    }
+    if (!/^[1-9][0-9]{0,19}$/.test(String(id))) {
+      context.addIssue({ code: "custom", message: "must be a numeric Telegram user id: digits only, no leading zero, no blanks" });
+      return z.NEVER;
+    }
+    return String(id);
+  });
+
+export const telegramUsers = () => z.array(telegramUser()).max(10_000).default([]);
+export const telegramChat = () => z.string().regex(/^-?[1-9][0-9]{0,19}$/, "must be a numeric Telegram chat id in quotes");
+
+const slackUser = () => z.string().regex(/^[UW][A-Z0-9]{2,30}$/, 'must be a Slack member id like "U012AB3CD" (not a name)');
+export const slackUsers = () => z.array(slackUser()).max(10_000).default([]);
+export const slackChannel = () => z.string().regex(/^[CGD][A-Z0-9]{2,30}$/, 'must be a Slack channel id like "C012AB3CD" (not a name)');
+
+/** 256 bits, so that guessing is hopeless: 64 hex digits or 43 of base64url, and not one character repeated. */
+export const pageToken = () =>
+  z.string().refine((token) => {
+    const long = /^[0-9a-f]*$/i.test(token) ? token.length >= 64 : token.length >= 43;
+    return long && /^[A-Za-z0-9_-]{1,256}$/.test(token) && new Set(token).size >= 10;
+  }, "must hold at least 32 random bytes (64 hex digits or 43 base64url characters); leave it out to have one made");

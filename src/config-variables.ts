@@ -1,0 +1,122 @@
+// The environment inside the settings: `${NAME}` in a string takes the variable, a channel without tokens takes the usual
+// ones, and whatever is secret is collected with a name, so that it can be kept out of logs and chats (SC4).
+// parsed tree → substitute → fillChannelTokens → config.ts checks it.
+import { showPath } from "./config-problems.ts";
+import { isReservedKey, type Path, type Problem } from "./config-text.ts";
+
+export interface NamedSecret {
+  readonly name: string;
+  readonly value: string;
+  /** Written out in the settings file itself. */
+  readonly isLiteral: boolean;
+}
+
+type Env = Readonly<Record<string, string>>;
+type Tree = Record<string, unknown>;
+
+/** Set and not empty: an empty secret is no secret. */
+const lookUp = (env: Env, name: string): string | undefined => (Object.hasOwn(env, name) && env[name] ? env[name] : undefined);
+const isTree = (value: unknown): value is Tree => typeof value === "object" && value !== null && !Array.isArray(value);
+
+const SECRET_NAME = /(?:token|secret|passw(?:or)?d|passphrase|credentials?|apikey|authorization|cookie|(?:^|[_-])(?:key|pat|pass|auth))$/i;
+/** Does the name of a key or variable say that its value is nobody's business? */
+export const looksSecret = (name: string): boolean => SECRET_NAME.test(name);
+
+interface Substitution {
+  readonly env: Env;
+  readonly missing: Problem[];
+  readonly used: { path: Path; name: string }[];
+}
+
+/**
+ * A copy of the tree with every `${NAME}` replaced; `$${` stands for `${`. A missing variable is a problem, unless a block
+ * around it has `enabled: false`: then its key is left out.
+ */
+export function substitute(tree: unknown, env: Env): { value: unknown } & Omit<Substitution, "env"> {
+  const state: Substitution = { env, missing: [], used: [] };
+  return { value: walk(tree, [], state, false), missing: state.missing, used: state.used };
+}
+
+function walk(value: unknown, path: Path, state: Substitution, isOff: boolean): unknown {
+  if (typeof value === "string") return replaceVariables(value, path, state, isOff);
+  if (Array.isArray(value)) return value.map((item, i) => walk(item, [...path, i], state, isOff)).filter((item) => item !== undefined);
+  if (!isTree(value)) return value;
+  const off = isOff || value.enabled === false;
+  const copy: Tree = {};
+  for (const [key, inner] of Object.entries(value)) {
+    const replaced = isReservedKey(key) ? undefined : walk(inner, [...path, key], state, off);
+    if (replaced !== undefined) copy[key] = replaced;
+  }
+  return copy;
+}
+
+function replaceVariables(text: string, path: Path, { env, missing, used }: Substitution, isOff: boolean): string | undefined {
+  let isComplete = true;
+  const replaced = text.replace(/\$\$\{|\$\{([^}]*)\}?/g, (whole, name: string | undefined) => {
+    if (name === undefined) return "${";
+    const value = lookUp(env, name);
+    if (value !== undefined) {
+      used.push({ path, name });
+      return value;
+    }
+    isComplete = false;
+    if (!/^\$\{[A-Za-z_]\w*\}$/.test(whole))
+      missing.push({ path, text: "has a ${ that names no variable; write $${ for the characters themselves" });
+    else if (!isOff) missing.push({ path, text: `the environment variable ${name} is not set` });
+    return whole;
+  });
+  return isComplete || !isOff ? replaced : undefined;
+}
+
+const CHANNEL_TOKENS = {
+  telegram: () => ({ botToken: "TELEGRAM_BOT_TOKEN" }),
+  slack: ({ mode }: Tree) => ({
+    botToken: "SLACK_BOT_TOKEN",
+    ...(mode === "http" ? { signingSecret: "SLACK_SIGNING_SECRET" } : { appToken: "SLACK_APP_TOKEN" }),
+  }),
+};
+
+/**
+ * A channel that isn't turned off takes the tokens it doesn't state from the usual variables, all or none. A file that
+ * names channels at all turns on only those it names.
+ */
+export function fillChannelTokens(tree: unknown, env: Env, warnings: string[]): unknown {
+  if (!isTree(tree)) return tree;
+  const channels = tree.channels === undefined ? {} : tree.channels;
+  if (!isTree(channels)) return tree;
+  const filled: Tree = { ...channels };
+  for (const [channel, tokensOf] of Object.entries(CHANNEL_TOKENS)) {
+    const settings = channels[channel] ?? (tree.channels === undefined ? {} : undefined);
+    if (!isTree(settings) || settings.enabled === false) continue;
+    const wanted = Object.entries(tokensOf(settings)).filter(([key]) => settings[key] === undefined);
+    const [absent, present] = [wanted.filter(([, name]) => !lookUp(env, name)), wanted.filter(([, name]) => lookUp(env, name))];
+    if (absent.length === 0) {
+      filled[channel] = { ...settings, ...Object.fromEntries(present.map(([key, name]) => [key, lookUp(env, name)])) };
+    } else if (present.length > 0) {
+      const names = (list: [string, string][]) => list.map(([, name]) => name).join(" and ");
+      warnings.push(`${channel} stays off: ${names(present)} is set, but ${names(absent)} is not`);
+    }
+  }
+  return { ...tree, channels: filled };
+}
+
+/** Secrets written in the file by their path, and those of the environment by their variable. */
+export function collectSecrets(tree: unknown, env: Env, used: Substitution["used"]): NamedSecret[] {
+  const found = new Map<string, NamedSecret>();
+  const add = (name: string, value: string, isLiteral: boolean) => {
+    if (value !== "" && !found.has(value)) found.set(value, { name, value, isLiteral });
+  };
+  for (const [name, value] of Object.entries(env)) if (looksSecret(name)) add(name, value, false);
+  for (const { path, name } of used) if (looksSecret(String(path.at(-1)))) add(name, lookUp(env, name) ?? "", false);
+  collectLiterals(tree, [], add);
+  return [...found.values()];
+}
+
+function collectLiterals(value: unknown, path: Path, add: (name: string, value: string, isLiteral: boolean) => void): void {
+  if (typeof value === "string") {
+    // "Bearer abc" leaks as "abc", too.
+    if (looksSecret(String(path.at(-1))) && !value.includes("${"))
+      for (const part of new Set([value, value.split(" ").at(-1) ?? ""])) add(showPath(path), part, true);
+  } else if (Array.isArray(value)) value.forEach((item, i) => void collectLiterals(item, [...path, i], add));
+  else if (isTree(value)) for (const [key, inner] of Object.entries(value)) collectLiterals(inner, [...path, key], add);
+}

@@ -1,0 +1,184 @@
+// A settings file and the environment → one frozen Config, or one error that lists everything wrong with it.
+// .env + environment → find the file → parse (config-text) → ${NAME} (config-variables) → check (config-schema) → freeze.
+// main.ts calls it at start, config-watch.ts again on every change; it reads and does nothing else.
+import { lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { parseEnv } from "node:util";
+import { configError, showPath, toProblems } from "./config-problems.ts";
+import { type Config, configSchema } from "./config-schema.ts";
+import { MAX_BYTES, type Problem, parseConfigText } from "./config-text.ts";
+import { collectSecrets, fillChannelTokens, looksSecret, type NamedSecret, substitute } from "./config-variables.ts";
+import { AppError, errorText } from "./core/errors.ts";
+
+export interface LoadConfigOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+}
+
+export interface LoadedConfig {
+  /** Deeply frozen. */
+  readonly config: Config;
+  /** The file read, links resolved; with `found: false` the one that would be read. */
+  readonly path: string;
+  readonly found: boolean;
+  /** `HERALD_STATE_DIR`, else `~/.herald`; absolute, not created. */
+  readonly stateDir: string;
+  /** The environment with `.env` under it: where provider keys are looked up. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Values that must never be shown, with the names to show instead (SC4). */
+  readonly secrets: readonly NamedSecret[];
+  /** Sentences for the operator. */
+  readonly warnings: readonly string[];
+}
+
+interface Source {
+  readonly path: string;
+  readonly bytes: Uint8Array | null;
+  /** Others on this machine can read it. */
+  readonly isOpen: boolean;
+}
+
+/** Throws AppError("config") with one line per problem, and nothing else. */
+export function loadConfig(options: LoadConfigOptions): LoadedConfig {
+  const warnings: string[] = [];
+  const env = readEnvironment(options, warnings);
+  const source = readSource(env, options.cwd, warnings);
+  const { tree = {}, problems: textProblems } = source.bytes === null ? { problems: [] } : parseConfigText(source.bytes);
+  const { value, missing, used } = substitute(tree, env);
+  const filled = fillChannelTokens(value, env, warnings);
+  const parsed = configSchema.safeParse(filled);
+  // What stands where a variable is missing is wrong because of that.
+  const unset = new Set(missing.map(({ path }) => showPath(path)));
+  const wrong = parsed.success ? [] : toProblems(parsed.error.issues, filled).filter(({ path }) => !unset.has(showPath(path)));
+  const problems = [...textProblems, ...missing, ...wrong];
+  if (!parsed.success || problems.length > 0) throw configError(source.path, problems);
+  const home = env.HOME || homedir();
+  const stateDir = resolve(options.cwd, inHome(env.HERALD_STATE_DIR || "~/.herald", home));
+  const config = withWorkspaces(parsed.data, { home, stateDir, files: [source.path, join(options.cwd, ".env")] });
+  const secrets = collectSecrets(tree, env, used);
+  if (source.isOpen && secrets.some(({ isLiteral }) => isLiteral)) {
+    warnings.push(`${source.path} holds secrets and others on this machine can read it: chmod 600 it, or move them to .env`);
+  }
+  warnings.push(...riskySettings(config));
+  return { config: freeze(config), path: source.path, found: source.bytes !== null, stateDir, env: freeze(env), secrets, warnings };
+}
+
+/** `.env` never overrides a variable that is really set, not even an empty one. */
+function readEnvironment({ env, cwd }: LoadConfigOptions, warnings: string[]): Record<string, string> {
+  const path = join(cwd, ".env");
+  const file = readRegularFile(path);
+  const fromFile = file === null ? {} : (parseEnv(new TextDecoder().decode(file.bytes)) as Record<string, string>);
+  if (file?.isOpen && Object.entries(fromFile).some(([name, value]) => value !== "" && looksSecret(name))) {
+    warnings.push(`${path} holds secrets and others on this machine can read it: chmod 600 it`);
+  }
+  const merged = { ...fromFile };
+  for (const [name, value] of Object.entries(env)) if (value !== undefined) merged[name] = value;
+  return merged;
+}
+
+function readSource(env: Record<string, string>, cwd: string, warnings: string[]): Source {
+  const asked = resolve(cwd, env.HERALD_CONFIG || join("config", "herald.json5"));
+  const path = resolveLink(asked);
+  if (path !== asked) warnings.push(`${asked} is a link; settings are read from ${path}`);
+  const file = readRegularFile(path);
+  if (file !== null) return { path, ...file };
+  if (env.HERALD_CONFIG) throw new AppError("config", `${asked}: there is no such file; HERALD_CONFIG names it`);
+  warnings.push(`no settings file: running on defaults; create ${asked} to change them`);
+  return { path, bytes: null, isOpen: false };
+}
+
+/** The file a link to a file ends at; a path through linked folders stays as people know it. */
+function resolveLink(path: string): string {
+  try {
+    return lstatSync(path).isSymbolicLink() ? realpathSync(path) : path;
+  } catch {
+    return path; // not there, or a link to nothing: reading it says so
+  }
+}
+
+/** Null when there is nothing at `path`. A pipe or device would block or never end. */
+function readRegularFile(path: string): { bytes: Uint8Array; isOpen: boolean } | null {
+  try {
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (stat === undefined) return null;
+    if (!stat.isFile()) throw new AppError("config", `${path}: is not a regular file`);
+    if (stat.size > MAX_BYTES) throw new AppError("config", `${path}: file is larger than ${MAX_BYTES} bytes`);
+    return { bytes: readFileSync(path), isOpen: (stat.mode & 0o077) !== 0 };
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    if ((error as NodeJS.ErrnoException).code === "ENOTDIR") return null;
+    throw new AppError("config", `${path}: can't be read: ${errorText(error)}`, { cause: error });
+  }
+}
+
+interface Places {
+  readonly home: string;
+  readonly stateDir: string;
+  /** The settings file and `.env`. */
+  readonly files: readonly [string, string];
+}
+
+/**
+ * Makes workspaces absolute, and refuses one whose file tools could rewrite the settings or the state: an agent that can
+ * edit its own rules has none.
+ */
+function withWorkspaces(config: Config, places: Places): Config {
+  const problems: Problem[] = [];
+  const check = (workspace: string | undefined, path: Problem["path"]): string | undefined => {
+    if (workspace === undefined) return undefined;
+    const folder = resolve(inHome(workspace, places.home));
+    const text = workspaceProblem(realPath(folder), places);
+    if (text !== null) problems.push({ path, text });
+    return folder;
+  };
+  const { defaults, list } = config.agents;
+  const agents = {
+    defaults: { ...defaults, workspace: check(defaults.workspace, ["agents", "defaults", "workspace"]) },
+    list: list.map((agent, i) => ({ ...agent, workspace: check(agent.workspace, ["agents", "list", i, "workspace"]) })),
+  };
+  if (problems.length > 0) throw configError(places.files[0], problems);
+  return { ...config, agents };
+}
+
+function workspaceProblem(folder: string, { stateDir, files }: Places): string | null {
+  const state = realPath(stateDir);
+  const fromState = relative(state, folder);
+  if (contains(folder, state)) return `must not hold the state folder ${stateDir}`;
+  if (isInside(fromState) && !fromState.startsWith("workspace"))
+    return `must not lie in the state folder ${stateDir}, but for ${stateDir}/workspace`;
+  const held = files.find((file) => contains(folder, realPath(file)));
+  return held === undefined ? null : `must not hold ${held}: an agent could change its own settings`;
+}
+
+/** No shell expands `~` here. */
+const inHome = (path: string, home: string): string => path.replace(/^~(?=\/)/, () => home);
+const isInside = (path: string): boolean => path !== ".." && !path.startsWith("../") && !isAbsolute(path);
+const contains = (folder: string, path: string): boolean => isInside(relative(folder, path));
+
+/** Links resolved as far as the path exists. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const parent = dirname(path);
+    return parent === path ? path : join(realPath(parent), relative(parent, path));
+  }
+}
+
+function riskySettings({ web, tools }: Config): string[] {
+  const warnings: string[] = [];
+  if (web.enabled && !/^(?:127\.\d+\.\d+\.\d+|::1|localhost)$/.test(web.host)) {
+    warnings.push(`web.host is ${web.host}: the page can be reached from the network, guarded by its token only`);
+  }
+  if (tools.exec.unsandboxed) warnings.push("tools.exec.unsandboxed is on: without a sandbox, commands run with all rights of this user");
+  return warnings;
+}
+
+function freeze<T>(value: T): T {
+  if (typeof value === "object" && value !== null) {
+    for (const inner of Object.values(value)) freeze(inner);
+    Object.freeze(value);
+  }
+  return value;
+}

@@ -1,0 +1,51 @@
+// The named moments at which a test may kill the process, one list for the whole path. In production nothing is
+// armed and hit() does nothing. HERALD_FAILPOINT=name[:n] dies with SIGKILL at the nth hit (1 when left out).
+
+export const FAILPOINTS = [
+  // message → answer
+  "inbox.before-put",
+  "inbox.put",
+  "gateway.routed",
+  "turn.claimed",
+  "turn.input-appended",
+  "turn.before-model",
+  "turn.reply-appended",
+  "turn.before-tool",
+  "turn.after-tool",
+  "turn.result-appended",
+  "turn.before-commit",
+  "turn.committed",
+  "command.before-commit",
+  "command.committed",
+  "delivery.marked",
+  "delivery.sent",
+  "delivery.settled",
+  // spawn → announcement → archive
+  "spawn.transcript-written",
+  "spawn.recorded",
+  "run.started",
+  "run.worked",
+  "run.announced",
+  "run.before-end",
+  "run.ended",
+  "stop.recorded",
+  "archive.named",
+  "archive.renamed",
+  "archive.recorded",
+] as const;
+
+export type Failpoint = (typeof FAILPOINTS)[number];
+export type HitFailpoint = (name: Failpoint) => void;
+
+export const noFailpoints: HitFailpoint = () => {};
+
+/** Throws RangeError for a name that is not in the list: a test that arms nothing would prove nothing. */
+export function createFailpoints(spec: string | undefined, die: () => void): HitFailpoint {
+  if (spec === undefined || spec === "") return noFailpoints;
+  const [name, count] = spec.split(":");
+  if (!FAILPOINTS.some((known) => known === name)) throw new RangeError(`HERALD_FAILPOINT names no known point: ${name}`);
+  let left = count === undefined ? 1 : Number(count);
+  return (hit) => {
+    if (hit === name && --left === 0) die();
+  };
+}

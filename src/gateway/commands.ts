@@ -1,0 +1,57 @@
+// Commands: a table of name, usage and what to do, and the few that concern the gateway itself. A command never waits
+// behind a turn (CM9). Its effect and its answer are one transaction: text() runs inside it, signals fire after it.
+import type { Inbound } from "../core/message.ts";
+import type { CommandLine } from "./command-line.ts";
+
+export interface CommandContext {
+  readonly agentId: string;
+  readonly sessionKey: string;
+  readonly args: string;
+  /** Unique and stable over a replay: the inbox row that carried the command. */
+  readonly inboxId: number;
+  readonly inbound: Inbound;
+}
+
+export interface Answer {
+  /** As a function: runs in the transaction that also records the answer, so effect and answer stand or fall together. */
+  readonly text: string | (() => string);
+}
+
+export interface Command {
+  readonly name: string;
+  readonly usage: string;
+  readonly summary: string;
+  run(context: CommandContext): Answer | Promise<Answer>;
+}
+
+export interface Commands {
+  isKnown(name: string): boolean;
+  list(): readonly Command[];
+  run(line: CommandLine, context: Omit<CommandContext, "args">): Promise<Answer>;
+}
+
+export function createCommands(commands: readonly Command[]): Commands {
+  const byName = new Map(commands.map((command) => [command.name, command]));
+  const help: Command = {
+    name: "help",
+    usage: "/help",
+    summary: "this list",
+    run: () => ({ text: helpText([help, ...commands]) }),
+  };
+  byName.set("help", help);
+  return {
+    isKnown: (name) => byName.has(name),
+    list: () => [...byName.values()],
+    async run(line, context) {
+      const command = byName.get(line.name);
+      if (command === undefined) return { text: `There is no command /${line.name}. /help lists them.` };
+      return command.run({ ...context, args: line.args });
+    },
+  };
+}
+
+const helpText = (commands: readonly Command[]): string =>
+  [
+    "**Commands**",
+    ...commands.filter((command) => command.usage !== "").map((command) => `- \`${command.usage}\` ${command.summary}`),
+  ].join("\n");

@@ -1,0 +1,179 @@
+// outbox → channel.send. One sender per address, in order; another address never waits for it (DL5). A part is marked
+// `sending` before the call, so a crash leaves a trace: at boot it is `unknown` and the channel is asked whether it
+// arrived (Slack, web), or it is sent once more, marked (Telegram). No model call stands between a row and its retries.
+import { addressKey } from "../core/address.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import type { HitFailpoint } from "../core/failpoints.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Channel, SendResult } from "../core/message.ts";
+import type { Database } from "../stores/database.ts";
+import type { Outbox, OutboxRow } from "../stores/outbox.ts";
+
+export interface Delivery {
+  /** Takes up everything that is open; returns at once. */
+  start(): void;
+  /** Starts no further send; resolves when those under way have settled. */
+  stop(): Promise<void>;
+}
+
+export interface DeliveryDeps {
+  readonly db: Database;
+  readonly outbox: Outbox;
+  readonly clock: Clock;
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly failpoint: HitFailpoint;
+  channel(name: string, account: string): Channel | null;
+  /** Called in the transaction that settles the last part of a run's announcement, and when its sending begins. */
+  onRun(runId: string, state: "sending" | "delivered" | "blocked", reason?: string): void;
+}
+
+interface State extends DeliveryDeps {
+  readonly busy: Map<string, Promise<void>>;
+  /** Rung while busy: a row added just as the sender found nothing more must not be left lying. */
+  readonly rung: Set<string>;
+  /** Addresses whose next part is not due yet. One timer for all of them. */
+  readonly deferred: Map<string, number>;
+  timer: AbortController | null;
+  readonly stopped: AbortController;
+}
+
+const FIRST_RETRY_MS = 1_000;
+const MAX_RETRY_MS = 5 * 60_000;
+const GIVE_UP_MS = 24 * 3_600_000;
+
+export function createDelivery(deps: DeliveryDeps): Delivery {
+  const state: State = { ...deps, busy: new Map(), rung: new Set(), deferred: new Map(), timer: null, stopped: new AbortController() };
+  let unsubscribe = (): void => {};
+  return {
+    start() {
+      unsubscribe = deps.bus.on((event) => {
+        if (event.type === "outbox.added") pump(state, event.addressKey);
+      });
+      deps.outbox.recover();
+      for (const key of deps.outbox.openAddresses()) pump(state, key);
+    },
+    async stop() {
+      unsubscribe();
+      state.stopped.abort();
+      await Promise.all(state.busy.values());
+    },
+  };
+}
+
+function pump(state: State, key: string): void {
+  if (state.stopped.signal.aborted) return;
+  if (state.busy.has(key)) return void state.rung.add(key);
+  state.deferred.delete(key);
+  const work = drainAddress(state, key)
+    .catch((error: unknown) => {
+      // The disk refused: the rows are as they were, so look again later.
+      state.log.error({ err: error, address: key }, "delivery is paused");
+      defer(state, key, state.clock.now() + FIRST_RETRY_MS);
+    })
+    .finally(() => {
+      state.busy.delete(key);
+      if (state.rung.delete(key)) pump(state, key);
+    });
+  state.busy.set(key, work);
+}
+
+async function drainAddress(state: State, key: string): Promise<void> {
+  while (!state.stopped.signal.aborted) {
+    const row = state.outbox.head(key);
+    if (row === null) return;
+    if (row.notBefore > state.clock.now()) return defer(state, key, row.notBefore);
+    await attempt(state, row);
+  }
+}
+
+function defer(state: State, key: string, at: number): void {
+  state.deferred.set(key, at);
+  state.timer?.abort();
+  const timer = new AbortController();
+  state.timer = timer;
+  const next = Math.min(...state.deferred.values());
+  const signal = AbortSignal.any([timer.signal, state.stopped.signal]);
+  void state.clock.sleep(Math.max(next - state.clock.now(), 0), signal).then(() => {
+    if (signal.aborted) return;
+    const now = state.clock.now();
+    const due = [...state.deferred].filter(([, dueAt]) => dueAt <= now);
+    for (const [dueKey] of due) pump(state, dueKey);
+    const rest = state.deferred.entries().next();
+    if (rest.done !== true) defer(state, ...rest.value);
+  });
+}
+
+async function attempt(state: State, row: OutboxRow): Promise<void> {
+  const channel = state.channel(row.address.channel, row.address.account);
+  if (channel === null) return later(state, row, { status: "retry", reason: `the channel ${row.address.channel} is off` });
+  const key = `${row.delivery}#${row.n}`;
+  let repeated = false;
+  if (row.state === "unknown") {
+    if (channel.reconcile === undefined) repeated = true;
+    else {
+      const found = await channel.reconcile({ address: row.address, key, since: row.sendingAt ?? 0 });
+      if (found.status === "found") return settle(state, row, { status: "sent", ref: found.ref });
+      if (found.status === "unknown") return later(state, row, found);
+    }
+  }
+  state.db.transaction(() => {
+    state.outbox.markSending(row.id);
+    if (row.runId !== null && row.n === 0) state.onRun(row.runId, "sending");
+  });
+  state.failpoint("delivery.marked");
+  const result = await channel.send({ address: row.address, part: row.part, key, repeated });
+  state.failpoint("delivery.sent");
+  settle(state, row, result);
+  state.failpoint("delivery.settled");
+}
+
+function settle(state: State, row: OutboxRow, result: SendResult): void {
+  switch (result.status) {
+    case "sent":
+      return sent(state, row, result.ref);
+    case "retry":
+    case "unknown":
+      return later(state, row, result);
+    case "retarget":
+      state.log.warn({ delivery: row.delivery, from: row.address, to: result.address, reason: result.reason }, "the chat moved");
+      state.outbox.retarget(row.address, result.address);
+      // The new address may have no sender yet.
+      return state.bus.emit({ type: "outbox.added", addressKey: addressKey(result.address) });
+    case "rerender":
+      state.log.warn({ delivery: row.delivery, reason: result.reason }, "the platform refused the formatting; sending it plain");
+      return state.outbox.setPart(row.id, result.part);
+    case "failed":
+      return block(state, row, result.reason);
+  }
+}
+
+function sent(state: State, row: OutboxRow, ref: string): void {
+  state.db.transaction(() => {
+    state.outbox.markSent(row.id, ref);
+    if (row.n === row.parts - 1 && row.runId !== null) state.onRun(row.runId, "delivered");
+  });
+  if (row.n === row.parts - 1) {
+    state.bus.emit({ type: "outbox.settled", delivery: row.delivery, channel: row.address.channel, outcome: "sent" });
+  }
+}
+
+function block(state: State, row: OutboxRow, reason: string): void {
+  state.log.error({ delivery: row.delivery, address: row.address, reason }, "gave a message up");
+  state.db.transaction(() => {
+    state.outbox.markBlocked(row.delivery, reason);
+    if (row.runId !== null) state.onRun(row.runId, "blocked", reason);
+  });
+  state.bus.emit({ type: "outbox.settled", delivery: row.delivery, channel: row.address.channel, outcome: "blocked" });
+}
+
+/** Backs off from 1 s to 5 min, for up to 24 h since the first try (DL3). */
+function later(state: State, row: OutboxRow, result: { status: "retry" | "unknown"; afterMs?: number; reason: string }): void {
+  const now = state.clock.now();
+  if (now - (row.firstAt ?? now) > GIVE_UP_MS) return block(state, row, `not delivered within 24 h: ${result.reason}`);
+  const backoff = Math.min(FIRST_RETRY_MS * 2 ** row.attempts, MAX_RETRY_MS);
+  const waitMs = Math.max(result.afterMs ?? 0, backoff);
+  state.log.warn({ delivery: row.delivery, part: row.n, reason: result.reason, waitMs }, "a send did not succeed; trying again");
+  state.outbox.retryAt(row.id, now + waitMs, result.reason, result.status === "unknown" ? "unknown" : "queued");
+}

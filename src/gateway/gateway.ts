@@ -1,0 +1,167 @@
+// The front door: inbox rows → decode → the gate → command or the session's lane. Rows are looked at in order of
+// arrival and only ever move forward: a command is done together with its answer, a message waits for its turn.
+import type { Agents } from "../agents/agent.ts";
+import { errorText } from "../core/errors.ts";
+import type { Bus } from "../core/events.ts";
+import type { HitFailpoint } from "../core/failpoints.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Channel, Inbound } from "../core/message.ts";
+import type { RateLimit } from "../core/rate-limit.ts";
+import type { Lane } from "../lanes/lanes.ts";
+import type { Database } from "../stores/database.ts";
+import type { Inbox, InboxRow } from "../stores/inbox.ts";
+import type { Outbox } from "../stores/outbox.ts";
+import type { Access } from "./access.ts";
+import { parseCommandLine } from "./command-line.ts";
+import type { Answer, Commands } from "./commands.ts";
+import { type Route, routeOf } from "./route.ts";
+
+export interface Gateway {
+  /** Takes up what is recorded and unanswered, then everything that arrives. */
+  start(): void;
+  /** Looks at nothing new; resolves when the commands under way are answered. */
+  stop(): Promise<void>;
+}
+
+export interface GatewayDeps {
+  readonly db: Database;
+  readonly inbox: Inbox;
+  readonly outbox: Outbox;
+  readonly agents: Agents;
+  readonly access: Access;
+  readonly commands: Commands;
+  readonly commandLimit: RateLimit;
+  readonly lane: Lane;
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly failpoint: HitFailpoint;
+  channel(name: string, account: string): Channel | null;
+}
+
+interface State extends GatewayDeps {
+  /** Rows up to here were looked at in this process; what stayed `new` behind it waits for its channel. */
+  seen: number;
+  stopped: boolean;
+  readonly underWay: Set<Promise<void>>;
+}
+
+const BATCH = 100;
+
+export function createGateway(deps: GatewayDeps): Gateway {
+  const state: State = { ...deps, seen: 0, stopped: false, underWay: new Set() };
+  let unsubscribe = (): void => {};
+  return {
+    start() {
+      unsubscribe = deps.bus.on((event) => {
+        if (event.type === "inbox.added") look(state);
+      });
+      for (const sessionKey of deps.inbox.waitingSessions()) deps.lane.ring(sessionKey, sessionKey);
+      look(state);
+    },
+    async stop() {
+      state.stopped = true;
+      unsubscribe();
+      await Promise.all(state.underWay);
+    },
+  };
+}
+
+function look(state: State): void {
+  while (!state.stopped) {
+    const rows = state.inbox.listNew(state.seen, BATCH);
+    for (const row of rows) {
+      state.seen = row.id;
+      try {
+        accept(state, row);
+      } catch (error) {
+        // One broken row must not hold up the others; it stays recorded and is looked at again at the next start.
+        state.log.error({ err: error, inboxId: row.id, channel: row.channel }, "an incoming message could not be handled");
+      }
+    }
+    if (rows.length < BATCH) return;
+  }
+}
+
+function accept(state: State, row: InboxRow): void {
+  const channel = state.channel(row.channel, row.account);
+  if (channel === null) return;
+  const inbound = decode(state, channel, row);
+  const route = inbound === null ? null : routeOf(inbound.address, state.agents.defaultId());
+  if (inbound === null || route === null) return void state.inbox.finish(row.id);
+
+  const verdict = state.access.authorize(inbound);
+  if (!verdict.allow) {
+    state.log.info(
+      { audit: "denied", channel: row.channel, sender: inbound.sender.id, chat: inbound.address.chat, reason: verdict.reason },
+      "denied",
+    );
+    if (verdict.code === undefined) return void state.inbox.finish(row.id);
+    return answer(state, { row, channel, inbound }, { text: pairingText(verdict.code) });
+  }
+
+  const line = parseCommandLine(inbound.text, state.commands.isKnown);
+  if (line !== null) {
+    if (!state.commandLimit.take(`${route.sessionKey} ${inbound.sender.id}`)) return void state.inbox.finish(row.id);
+    const run = state.commands.run(line, { ...route, inboxId: row.id, inbound });
+    return track(
+      state,
+      run.then(
+        (done) => answer(state, { row, channel, inbound }, done),
+        (error: unknown) => failed(state, { row, channel, inbound }, error),
+      ),
+    );
+  }
+  if (inbound.text.trim() === "") return void state.inbox.finish(row.id);
+  queue(state, { row, channel, inbound }, route);
+}
+
+interface Item {
+  readonly row: InboxRow;
+  readonly channel: Channel;
+  readonly inbound: Inbound;
+}
+
+function queue(state: State, { row, channel, inbound }: Item, route: Route): void {
+  state.inbox.route(row.id, route.sessionKey);
+  state.failpoint("gateway.routed");
+  state.lane.ring(route.sessionKey, route.sessionKey);
+  if (inbound.ref !== undefined) {
+    channel.receipt?.(inbound.address, inbound.ref).catch((error: unknown) => state.log.debug({ err: error }, "the receipt failed"));
+  }
+}
+
+function decode(state: State, channel: Channel, row: InboxRow): Inbound | null {
+  try {
+    return channel.decode(row.raw);
+  } catch (error) {
+    state.log.warn({ err: error, channel: row.channel, inboxId: row.id }, "an update could not be read; it is dropped");
+    return null;
+  }
+}
+
+/** Effect, answer and the done row in one transaction. A replayed command finds its row done and does nothing. */
+function answer(state: State, { row, channel, inbound }: Item, done: Answer): void {
+  state.failpoint("command.before-commit");
+  state.db.transaction(() => {
+    if (!state.inbox.finish(row.id)) return;
+    const markdown = typeof done.text === "string" ? done.text : done.text();
+    const parts = channel.render({ markdown, ...(inbound.ref === undefined ? {} : { replyTo: inbound.ref }) }, inbound.address);
+    state.outbox.add({ delivery: `answer:${row.id}`, address: inbound.address, parts });
+  });
+  state.failpoint("command.committed");
+}
+
+function failed(state: State, item: Item, error: unknown): void {
+  state.log.error({ err: error, inboxId: item.row.id }, "a command failed");
+  answer(state, item, { text: `⚠️ That did not work: ${errorText(error)}` });
+}
+
+function track(state: State, work: Promise<void>): void {
+  const tracked = work
+    .catch((error: unknown) => state.log.error({ err: error }, "an answer could not be recorded"))
+    .finally(() => state.underWay.delete(tracked));
+  state.underWay.add(tracked);
+}
+
+const pairingText = (code: string): string =>
+  `I don't know you yet. Your pairing code is **${code}** (valid for one hour). Whoever runs this gateway can let you in on its page or with \`npm run pair -- ${code}\`.`;

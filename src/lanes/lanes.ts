@@ -1,0 +1,161 @@
+// A lane: a named queue with a concurrency, on p-queue. The store is the truth and a lane only a doorbell: ring(id)
+// says "look at id", the handler claims the row and works from it. Ringing twice is harmless: an id is never worked
+// on by two handlers at once, and a ring during its work makes it be looked at once more afterwards.
+import PQueue from "p-queue";
+
+export interface Slot {
+  /**
+   * Gives the slot back while `work` waits, and takes one again before it returns: a parent waiting for its children
+   * must not hold the place they need. Once `signal` has aborted it returns without one: ending never queues.
+   */
+  outside<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>;
+}
+
+export interface Lane {
+  readonly name: string;
+  /** `group` is who asked: groups take turns, within a group it is first come, first served. */
+  ring(id: string, group: string): void;
+  /** Sets the handler and starts working. The handler settles its own row; what it throws goes to `onError`. */
+  serve(handler: (id: string, slot: Slot) => Promise<void>): void;
+  /** 1 = next to start; null when it is not waiting. */
+  position(id: string): number | null;
+  depth(): { waiting: number; running: number };
+  setConcurrency(count: number): void;
+  /** Starts nothing new; resolves when the running handlers have returned. */
+  drain(): Promise<void>;
+}
+
+interface Waiting {
+  readonly group: string;
+  /** Virtual start time: lower goes first. */
+  readonly tag: number;
+  readonly seq: number;
+}
+
+interface LaneState {
+  readonly name: string;
+  readonly queue: PQueue;
+  readonly waiting: Map<string, Waiting>;
+  readonly running: Set<string>;
+  /** Of the running ones, those that gave their slot back for a while. */
+  readonly outside: Set<string>;
+  /** Rung while being worked on: look again, for this group. */
+  readonly again: Map<string, string>;
+  /** Groups that have something waiting: how much, and the last virtual start time given out. */
+  readonly groups: Map<string, { waiting: number; lastTag: number }>;
+  /** Virtual time: the tag of what was started last. A group that comes anew starts here, before everybody's backlog. */
+  now: number;
+  seq: number;
+  handler: ((id: string, slot: Slot) => Promise<void>) | null;
+  draining: boolean;
+  onError(id: string, error: unknown): void;
+}
+
+export function createLane(options: { name: string; concurrency: number; onError(id: string, error: unknown): void }): Lane {
+  const state: LaneState = {
+    name: options.name,
+    queue: new PQueue({ concurrency: options.concurrency, autoStart: false }),
+    waiting: new Map(),
+    running: new Set(),
+    outside: new Set(),
+    again: new Map(),
+    groups: new Map(),
+    now: 0,
+    seq: 0,
+    handler: null,
+    draining: false,
+    onError: options.onError,
+  };
+  return {
+    name: options.name,
+    ring: (id, group) => ring(state, id, group),
+    serve(handler) {
+      state.handler = handler;
+      state.queue.start();
+    },
+    position: (id) => position(state, id),
+    depth: () => ({ waiting: state.waiting.size, running: state.running.size - state.outside.size }),
+    setConcurrency(count) {
+      state.queue.concurrency = count;
+    },
+    async drain() {
+      state.draining = true;
+      state.queue.clear();
+      state.waiting.clear();
+      await state.queue.onIdle();
+    },
+  };
+}
+
+function ring(state: LaneState, id: string, group: string): void {
+  if (state.draining || state.waiting.has(id)) return;
+  if (state.running.has(id)) {
+    state.again.set(id, group);
+    return;
+  }
+  const known = state.groups.get(group);
+  const tag = known === undefined ? state.now : Math.max(known.lastTag + 1, state.now);
+  state.groups.set(group, { waiting: (known?.waiting ?? 0) + 1, lastTag: tag });
+  state.waiting.set(id, { group, tag, seq: state.seq++ });
+  // p-queue starts the highest priority first and keeps the order of equals.
+  void state.queue.add(() => work(state, id), { priority: -tag }).catch((error: unknown) => state.onError(id, error));
+}
+
+/** One p-queue job = one slot. The handler may leave the slot for a while, so the job ends when the slot is free, not when the work is. */
+function work(state: LaneState, id: string): Promise<void> {
+  const entry = state.waiting.get(id);
+  const handler = state.handler;
+  if (entry === undefined || handler === null) return Promise.resolve();
+  state.waiting.delete(id);
+  state.running.add(id);
+  state.now = entry.tag;
+  const group = state.groups.get(entry.group);
+  if (group !== undefined && --group.waiting === 0) state.groups.delete(entry.group);
+  return new Promise((freeSlot) => {
+    let free = freeSlot;
+    const slot: Slot = {
+      async outside(wait, signal) {
+        state.outside.add(id);
+        free();
+        try {
+          return await wait();
+        } finally {
+          free = signal.aborted ? () => {} : await takeSlot(state, signal);
+          state.outside.delete(id);
+        }
+      },
+    };
+    handler(id, slot)
+      .catch((error: unknown) => state.onError(id, error))
+      .finally(() => {
+        state.running.delete(id);
+        free();
+        const again = state.again.get(id);
+        state.again.delete(id);
+        if (again !== undefined) ring(state, id, again);
+      });
+  });
+}
+
+/** Resolves with the function that frees the slot again. Goes before everything that waits: it holds work half done. */
+function takeSlot(state: LaneState, signal: AbortSignal): Promise<() => void> {
+  return new Promise((resolve) => {
+    const giveUp = (): void => resolve(() => {});
+    signal.addEventListener("abort", giveUp, { once: true });
+    const hold = (): Promise<void> => {
+      signal.removeEventListener("abort", giveUp);
+      return signal.aborted ? Promise.resolve() : new Promise<void>((free) => resolve(free));
+    };
+    void state.queue.add(hold, { priority: Number.MAX_SAFE_INTEGER }).catch((error: unknown) => state.onError("slot", error));
+  });
+}
+
+function position(state: LaneState, id: string): number | null {
+  const own = state.waiting.get(id);
+  if (own === undefined) return null;
+  let before = 0;
+  for (const other of state.waiting.values()) {
+    if (other.tag < own.tag || (other.tag === own.tag && other.seq < own.seq)) before++;
+  }
+  return before + 1;
+}

@@ -1,0 +1,214 @@
+// The AI SDK's providers behind the model seam: one call = one model step, with retries, fallbacks, limits, usage and
+// cost. The provider objects are driven directly (doStream): the loop over tools is agents/turn.ts's, not the library's.
+// router.ts → createSdkModels → attempt.ts per HTTP call → provider. Loaded on first use.
+import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import type { Clock } from "../core/clock.ts";
+import type { Logger } from "../core/logger.ts";
+import { addSpend, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
+import { type AttemptEnd, attempt } from "./attempt.ts";
+import { type Endpoint, endpointOptions, type ModelTarget } from "./language-model.ts";
+import type { ModelErrorKind, ModelEvent, ModelReply, ModelRequest, Models } from "./model.ts";
+import { type Failure, keyAdvice, sentence, timeoutFailure } from "./model-error.ts";
+import type { Prices } from "./prices.ts";
+import { malformedModel, needsKey, parseModelName } from "./provider.ts";
+import { createReplyDraft, type ReplyDraft } from "./reply-draft.ts";
+import { toPrompt, toReasoning, toTools } from "./wire.ts";
+
+/** Why an agent can't use a provider, as one sentence for the chat. */
+export interface EndpointProblem {
+  readonly problem: string;
+  /** `auth` unless said otherwise. */
+  readonly kind?: ModelErrorKind;
+}
+
+/** One concrete HTTP call, also a failed, retried or aborted one. */
+export interface CallReport {
+  readonly model: string;
+  readonly agentId: string;
+  readonly outcome: ModelReply["outcome"];
+  readonly usage: Usage | null;
+  readonly costUsd: number | null;
+  readonly ms: number;
+}
+
+export interface SdkModelsOptions {
+  /** Asked anew for every attempt, so that a rotated key counts at once. */
+  provider(name: string, agentId: string): Endpoint | EndpointProblem;
+  readonly prices: Prices;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** `idleMs`: silence on one HTTP call, head included. `stepMs`: the whole call with its retries, waits and fallbacks. */
+  readonly limits: { readonly idleMs: number; readonly stepMs: number };
+  onCall?(report: CallReport): void;
+  /** 0..1, for the jitter. */
+  random?(): number;
+}
+
+const ATTEMPTS = 3;
+const FIRST_WAIT_MS = 1000;
+/** A longer wait is not ours to sit out: the next model is tried, or the chat hears when to come back. */
+const LONGEST_WAIT_MS = 60_000;
+
+interface Call {
+  readonly options: SdkModelsOptions;
+  readonly request: ModelRequest;
+  /** Aborts with the request or when `stepMs` are over. */
+  readonly signal: AbortSignal;
+  readonly emit: (event: ModelEvent) => void;
+  /** Models that refused a thinking level: asked without one from then on. */
+  readonly plain: Set<string>;
+  spend: Spend;
+  /** The last text any attempt brought, for a reply that fails in the end. */
+  text: string;
+}
+
+type ModelEnd =
+  | { readonly outcome: "ok"; readonly draft: ReplyDraft; readonly target: ModelTarget }
+  | { readonly outcome: "aborted" }
+  | { readonly outcome: "error"; readonly failure: Failure; readonly message: string };
+
+/** Never throws; settles soon after an abort; keeps nothing between calls but which models can't think. */
+export function createSdkModels(options: SdkModelsOptions): Pick<Models, "call"> {
+  const plain = new Set<string>();
+  return {
+    call: async (request, onEvent) => {
+      const stop = new AbortController();
+      const done = new AbortController();
+      const abort = () => stop.abort();
+      request.signal.addEventListener("abort", abort, { once: true });
+      if (request.signal.aborted) abort();
+      const deadline = options.clock.sleep(options.limits.stepMs, done.signal).then(abort);
+      const emit = (event: ModelEvent) => guarded(options.log, () => onEvent(event));
+      const call: Call = { options, request, signal: stop.signal, emit, plain, spend: NO_SPEND, text: "" };
+      try {
+        return await walkModels(call);
+      } finally {
+        request.signal.removeEventListener("abort", abort);
+        done.abort();
+        await deadline;
+      }
+    },
+  };
+}
+
+/** The model, then its fallbacks, as long as what fails is of the passing kind. */
+async function walkModels(call: Call): Promise<ModelReply> {
+  const models = [call.request.model, ...call.request.fallbacks];
+  let last = { model: call.request.model, end: await askModel(call, call.request.model) };
+  for (const next of models.slice(1)) {
+    if (last.end.outcome !== "error" || !last.end.failure.isPassing || call.signal.aborted) break;
+    const target = findTarget(call, next);
+    if ("problem" in target) {
+      call.options.log.warn({ model: next, problem: target.problem }, "fallback model skipped");
+      continue;
+    }
+    call.emit({ type: "fallback", from: last.model, to: next, reason: last.end.message });
+    last = { model: next, end: await askModel(call, next) };
+  }
+  return toReply(call, last.model, last.end);
+}
+
+/** One model, up to three times. */
+async function askModel(call: Call, model: string): Promise<ModelEnd> {
+  for (let tries = 1; ; tries++) {
+    const target = findTarget(call, model);
+    if ("problem" in target) {
+      const failure: Failure = { kind: target.kind ?? "auth", status: null, isPassing: false, afterMs: null, detail: "" };
+      return { outcome: "error", failure, message: target.problem };
+    }
+    const draft = createReplyDraft(new Set(call.request.tools.map((tool) => tool.name)), (text) => call.emit({ type: "text", text }));
+    const reasoning = call.plain.has(model) ? undefined : toReasoning(call.request, target);
+    const end = await meteredAttempt(call, target, draft, reasoning);
+    if (draft.text !== "") call.text = draft.text;
+    if (end.outcome === "ok") return { outcome: "ok", draft, target };
+    if (end.outcome === "aborted") return end;
+    const { failure } = end;
+    if (reasoning !== undefined && failure.kind === "bad-request" && /reason|think|effort/i.test(failure.detail)) {
+      call.plain.add(model);
+      continue;
+    }
+    const waitMs = waitBefore(tries, failure, call.options.random?.() ?? Math.random());
+    const message = sentence(failure, target, call.request.agentId);
+    if (waitMs === null) return { outcome: "error", failure, message };
+    call.emit({ type: "retry", model, reason: message, afterMs: waitMs });
+    await call.options.clock.sleep(waitMs, call.signal);
+  }
+}
+
+/** How long until the next try, or null when there is none. */
+function waitBefore(tries: number, failure: Failure, random: number): number | null {
+  if (!failure.isPassing || tries >= ATTEMPTS) return null;
+  const backoffMs = FIRST_WAIT_MS * 2 ** (tries - 1);
+  // Jitter only ever adds to what the provider asked for.
+  const waitMs = failure.afterMs === null ? backoffMs * (0.5 + random / 2) : failure.afterMs + 250 * random;
+  return waitMs > LONGEST_WAIT_MS ? null : Math.round(waitMs);
+}
+
+async function meteredAttempt(
+  call: Call,
+  target: ModelTarget,
+  draft: ReplyDraft,
+  reasoning: LanguageModelV4CallOptions["reasoning"],
+): Promise<AttemptEnd> {
+  const { clock, limits, prices, onCall, log } = call.options;
+  const { request, signal } = call;
+  const options: LanguageModelV4CallOptions = { prompt: toPrompt(request, target), ...endpointOptions(target) };
+  if (reasoning !== undefined) options.reasoning = reasoning;
+  if (request.tools.length > 0) options.tools = toTools(request.tools);
+  const startedAt = clock.now();
+  const end = await attempt({ clock, target, call: options, draft, idleMs: limits.idleMs, signal });
+  const usage = draft.usage;
+  const costUsd = usage === null ? null : prices.costUsd({ ...target, definition: target.endpoint }, usage);
+  call.spend = addSpend(call.spend, { usage, costUsd });
+  const report = {
+    model: `${target.provider}/${target.id}`,
+    agentId: request.agentId,
+    outcome: end.outcome,
+    usage,
+    costUsd,
+    ms: clock.now() - startedAt,
+  };
+  guarded(log, () => onCall?.(report));
+  return end;
+}
+
+function findTarget(call: Call, model: string): ModelTarget | EndpointProblem {
+  const name = parseModelName(model);
+  if (name === null) return { problem: malformedModel(model), kind: "bad-request" };
+  const { agentId } = call.request;
+  const endpoint = call.options.provider(name.provider, agentId);
+  if ("problem" in endpoint) return endpoint;
+  if (endpoint.apiKey === undefined && needsKey(name.provider, endpoint)) {
+    return { problem: `Agent ${agentId} has no key for the provider ${name.provider}. ${keyAdvice(name.provider, agentId)}` };
+  }
+  return { ...name, endpoint };
+}
+
+function toReply(call: Call, model: string, end: ModelEnd): ModelReply {
+  const spent = { ...call.spend, model };
+  if (end.outcome === "ok") {
+    const { draft, target } = end;
+    const extras = draft.extras(target.id);
+    const reply: ModelReply = { outcome: "ok", text: draft.text, toolCalls: draft.toolCalls, finish: draft.finish, ...spent };
+    return extras === null ? reply : { ...reply, extras: { [target.provider]: extras } };
+  }
+  const broken = { text: call.text, toolCalls: [], finish: "other" as const, ...spent };
+  if (call.request.signal.aborted) return { ...broken, outcome: "aborted" };
+  if (end.outcome === "error") return { ...broken, outcome: "error", error: { kind: end.failure.kind, message: end.message } };
+  // Not the request's abort, so the step's own time is over.
+  const failure = timeoutFailure(`took longer than ${Math.round(call.options.limits.stepMs / 1000)} seconds`, false);
+  return {
+    ...broken,
+    outcome: "error",
+    error: { kind: "timeout", message: `The model ${model} ${failure.detail}. Try again, or choose a faster one.` },
+  };
+}
+
+/** A listener that throws is a bug of its own and must not end the answer. */
+function guarded(log: Logger, work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    log.error({ err: error }, "a listener of a model call failed");
+  }
+}

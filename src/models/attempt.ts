@@ -1,0 +1,115 @@
+// One HTTP call to one model, start to end: request, stream, watchdog. Settles soon after an abort whatever the
+// library does, and closing the socket is part of every end. ai-sdk.ts → attempt → language-model.ts, reply-draft.ts
+import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import type { Clock } from "../core/clock.ts";
+import { createLanguageModel, type ModelTarget } from "./language-model.ts";
+import { type Failure, timeoutFailure, toFailure } from "./model-error.ts";
+import type { ReplyDraft } from "./reply-draft.ts";
+
+export interface AttemptOptions {
+  readonly clock: Clock;
+  readonly target: ModelTarget;
+  readonly call: LanguageModelV4CallOptions;
+  readonly draft: ReplyDraft;
+  /** Nothing arrives for this long, head included: the call is given up. */
+  readonly idleMs: number;
+  readonly signal: AbortSignal;
+}
+
+export type AttemptEnd =
+  | { readonly outcome: "ok" }
+  | { readonly outcome: "aborted" }
+  | { readonly outcome: "error"; readonly failure: Failure };
+
+/** Far above any real answer: a server that never ends a line must not fill the memory. */
+const MAX_RESPONSE_BYTES = 128 * 1024 * 1024;
+
+/** Never rejects. `aborted` means the signal given here; what arrived until then is in the draft. */
+export async function attempt(options: AttemptOptions): Promise<AttemptEnd> {
+  const { signal, draft, clock } = options;
+  const closing = new AbortController();
+  const close = () => closing.abort();
+  const watch = createWatch(options, closing);
+  signal.addEventListener("abort", close, { once: true });
+  if (signal.aborted) close();
+  try {
+    await Promise.race([readAnswer(options, watch.fetch, closing.signal), rejectOn(closing.signal)]);
+    const broken = draft.incomplete();
+    return broken === null ? { outcome: "ok" } : { outcome: "error", failure: toFailure(broken.error ?? CUT, clock.now()) };
+  } catch (error) {
+    if (signal.aborted) return { outcome: "aborted" };
+    const failure = watch.isIdle()
+      ? timeoutFailure(`sent nothing for ${Math.round(options.idleMs / 1000)} seconds`, true)
+      : toFailure(error, clock.now());
+    return { outcome: "error", failure };
+  } finally {
+    signal.removeEventListener("abort", close);
+    close();
+  }
+}
+
+const CUT = new Error("the answer broke off in the middle");
+
+async function readAnswer(options: AttemptOptions, fetch: typeof globalThis.fetch, signal: AbortSignal): Promise<void> {
+  const model = await createLanguageModel(options.target, fetch);
+  const { stream } = await model.doStream({ ...options.call, abortSignal: signal });
+  const reader = stream.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    // After an abort the draft belongs to the answer already given.
+    if (done || signal.aborted || !options.draft.take(value)) return;
+  }
+}
+
+const rejectOn = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+
+interface Watch {
+  /** The fetch whose every byte counts as a sign of life: keep-alive lines too, which the library hides. */
+  readonly fetch: typeof globalThis.fetch;
+  isIdle(): boolean;
+}
+
+function createWatch({ clock, idleMs }: AttemptOptions, closing: AbortController): Watch {
+  let lastByteAt = clock.now();
+  let isIdle = false;
+  let bytes = 0;
+  const guard = async () => {
+    while (!closing.signal.aborted) {
+      const quietMs = clock.now() - lastByteAt;
+      if (quietMs >= idleMs) {
+        isIdle = true;
+        closing.abort();
+        return;
+      }
+      await clock.sleep(idleMs - quietMs, closing.signal);
+    }
+  };
+  const countBytes = () =>
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        lastByteAt = clock.now();
+        bytes += chunk.byteLength;
+        if (bytes > MAX_RESPONSE_BYTES) throw new Error("the answer went past 128 MB");
+        controller.enqueue(chunk);
+      },
+    });
+  // Clock.sleep never rejects, and neither does the loop around it.
+  void guard();
+  return {
+    isIdle: () => isIdle,
+    fetch: async (input, init) => {
+      const response = await globalThis.fetch(input, init);
+      lastByteAt = clock.now();
+      if (response.body === null) return response;
+      return new Response(response.body.pipeThrough(countBytes()), {
+        status: response.status,
+        statusText: response.statusText,
+        headers: response.headers,
+      });
+    },
+  };
+}

@@ -1,0 +1,84 @@
+// The library's object for one model of one endpoint, made per HTTP call so that a rotated key counts at once.
+// Provider packages are imported on first use. attempt.ts → createLanguageModel → @ai-sdk/* | ollama-ai-provider-v2
+import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
+import { filterNdjson } from "./ndjson.ts";
+import type { ModelSettings } from "./prices.ts";
+import type { ProviderApi } from "./provider.ts";
+
+/** A provider as one agent may use it right now: where it is and with which key. */
+export interface Endpoint {
+  readonly api: ProviderApi;
+  readonly baseUrl?: string;
+  readonly apiKey?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly models?: readonly ModelSettings[];
+}
+
+export interface ModelTarget {
+  readonly provider: string;
+  readonly id: string;
+  readonly endpoint: Endpoint;
+}
+
+const OFFICIAL_URL: Readonly<Record<ProviderApi, string>> = {
+  anthropic: "https://api.anthropic.com/v1",
+  openai: "https://api.openai.com/v1",
+  google: "https://generativelanguage.googleapis.com/v1beta",
+  ollama: "http://127.0.0.1:11434/api",
+  "openai-compatible": "http://127.0.0.1:8080/v1",
+};
+
+/** Ollama reads 4096 tokens unless told otherwise, and cuts the rest away without a word. */
+const OLLAMA_WINDOW = 16_384;
+
+/** Throws only when the endpoint's URL is no URL. */
+export async function createLanguageModel(target: ModelTarget, fetch: typeof globalThis.fetch): Promise<LanguageModelV4> {
+  const { endpoint, provider, id } = target;
+  const headers = { ...endpoint.headers };
+  const baseURL = apiUrl(endpoint);
+  // Explicit always: left out, the packages would take keys and addresses from the environment, past the agent's own.
+  const settings = { baseURL, apiKey: endpoint.apiKey ?? "none", headers, fetch };
+  switch (endpoint.api) {
+    case "anthropic":
+      return (await import("@ai-sdk/anthropic")).createAnthropic(settings)(id);
+    case "openai":
+      return (await import("@ai-sdk/openai")).createOpenAI(settings).responses(id);
+    case "google":
+      return (await import("@ai-sdk/google")).createGoogle(settings)(id);
+    case "ollama": {
+      const bearer: Record<string, string> = endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` };
+      const { createOllama } = await import("ollama-ai-provider-v2");
+      return createOllama({ baseURL, headers: { ...bearer, ...headers }, fetch: filterNdjson(fetch) })(id);
+    }
+    case "openai-compatible": {
+      const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+      const key = endpoint.apiKey === undefined ? {} : { apiKey: endpoint.apiKey };
+      return createOpenAICompatible({ name: provider, baseURL, ...key, headers, fetch, includeUsage: true }).chatModel(id);
+    }
+  }
+}
+
+/** A bare host gets the path its API lives under: `http://gpu:11434` means `http://gpu:11434/api`. */
+function apiUrl(endpoint: Endpoint): string {
+  const official = OFFICIAL_URL[endpoint.api];
+  const url = new URL(endpoint.baseUrl ?? official);
+  if (url.pathname === "/") url.pathname = new URL(official).pathname;
+  return url.href.replace(/\/$/, "");
+}
+
+/** What each API needs besides the standard call options. */
+export function endpointOptions(target: ModelTarget): Pick<LanguageModelV4CallOptions, "providerOptions" | "maxOutputTokens"> {
+  const settings = target.endpoint.models?.find((model) => model.id === target.id);
+  const limit = settings?.maxTokens === undefined ? {} : { maxOutputTokens: settings.maxTokens };
+  switch (target.endpoint.api) {
+    case "openai":
+      // Otherwise the next step refers to items kept on the provider's side, which no other provider can read.
+      return { ...limit, providerOptions: { openai: { store: false } } };
+    case "ollama": {
+      const predict = settings?.maxTokens === undefined ? {} : { num_predict: settings.maxTokens };
+      return { providerOptions: { ollama: { options: { num_ctx: settings?.contextWindow ?? OLLAMA_WINDOW, ...predict } } } };
+    }
+    default:
+      return limit;
+  }
+}

@@ -1,0 +1,165 @@
+// What went wrong with one HTTP call: which kind of error, whether trying again can help and when, and the one
+// sentence the chat gets. attempt.ts → toFailure; ai-sdk.ts → waitMs, sentence. Reads every shape the library throws.
+import type { ModelTarget } from "./language-model.ts";
+import type { ModelErrorKind } from "./model.ts";
+import { BUILT_IN_PROVIDERS } from "./provider.ts";
+
+export interface Failure {
+  readonly kind: ModelErrorKind;
+  readonly status: number | null;
+  /** Another attempt, or another model, may succeed (MO4). */
+  readonly isPassing: boolean;
+  /** What the provider asked us to wait. Null: it didn't say. Infinity: don't ask this model again now. */
+  readonly afterMs: number | null;
+  /** The provider's own words or the cause, short, without secrets. */
+  readonly detail: string;
+}
+
+const CONTEXT_WORDS =
+  /context.?(length|window|size)|maximum (prompt|input|context)|(prompt|input|request) (is |was )?too (long|large)|too many (input )?tokens|token count.{0,40}exceed|exceed.{0,40}(context|token limit)|request_too_large/i;
+const QUOTA_WORDS = /insufficient_quota|exceeded your current quota|credit balance|billing/i;
+const MAX_DETAIL = 240;
+
+/** Any error the library throws or streams. `now` is the time that a retry-after date is measured against. */
+export function toFailure(error: unknown, now: number): Failure {
+  const facts = readFacts(error);
+  const words = `${facts.message} ${facts.body}`;
+  const detail = shortDetail(facts);
+  const status = facts.status;
+  const base = { status, detail, afterMs: retryAfter(facts.headers, facts.body, now) };
+  if (status !== 429 && (status === null || status < 500) && CONTEXT_WORDS.test(words))
+    return { ...base, kind: "context", isPassing: false };
+  if (status === 401 || status === 403) return { ...base, kind: "auth", isPassing: false };
+  if (status === 402 || (status === 429 && QUOTA_WORDS.test(words))) {
+    return { ...base, kind: "rate", isPassing: true, afterMs: Number.POSITIVE_INFINITY };
+  }
+  if (status === 429) return { ...base, kind: "rate", isPassing: true };
+  if (status !== null && status >= 500) return { ...base, kind: "overload", isPassing: true };
+  if (status === 408 || status === 409) return { ...base, kind: "network", isPassing: true };
+  if (status !== null && status >= 400) return { ...base, kind: status === 413 ? "context" : "bad-request", isPassing: false };
+  // Refused, reset, cut in the middle, or an answer that is no answer: all the same to whoever waits.
+  return { ...base, kind: "network", isPassing: true };
+}
+
+export const timeoutFailure = (detail: string, isPassing: boolean): Failure => ({
+  kind: "timeout",
+  status: null,
+  isPassing,
+  afterMs: null,
+  detail,
+});
+
+interface Facts {
+  readonly message: string;
+  readonly body: string;
+  readonly status: number | null;
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly cause: string;
+}
+
+const asRecord = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+const asText = (value: unknown): string => (typeof value === "string" ? value : "");
+
+/** APICallError, a provider's error event, or anything else: by its fields, so the library needn't be loaded here. */
+function readFacts(error: unknown): Facts {
+  const outer = asRecord(error);
+  const inner = outer.error === undefined ? outer : asRecord(outer.error);
+  const cause = asRecord(outer.cause);
+  const words = [inner.type, inner.code, inner.message, typeof error === "string" ? error : ""].map(asText).filter(Boolean);
+  // A 200 that couldn't be read is a broken answer, not a status.
+  const status =
+    [outer.statusCode, inner.status, inner.code].map(Number).find((code) => code >= 400 && code < 600) ?? statusOfType(asText(inner.type));
+  return {
+    message: words.join(" "),
+    body: asText(outer.responseBody).slice(0, 20_000),
+    status,
+    headers: asRecord(outer.responseHeaders),
+    cause: asText(cause.code) || asText(asRecord(cause.cause).code),
+  };
+}
+
+/** Error events in a stream that began with 200 say by name what a status would have said. */
+function statusOfType(type: string): number | null {
+  if (/overloaded/.test(type)) return 529;
+  if (/rate_limit/.test(type)) return 429;
+  if (/api_error|server_error/.test(type)) return 500;
+  if (/authentication|permission/.test(type)) return 401;
+  return /invalid_request/.test(type) ? 400 : null;
+}
+
+/** `retry-after-ms`, `retry-after` in seconds or as a date, or Google's `retryDelay`. */
+function retryAfter(headers: Readonly<Record<string, unknown>>, body: string, now: number): number | null {
+  if (asText(headers["x-should-retry"]) === "false") return Number.POSITIVE_INFINITY;
+  const ms = Number.parseFloat(asText(headers["retry-after-ms"]));
+  if (ms >= 0) return ms;
+  const after = asText(headers["retry-after"]);
+  if (/^\d+(\.\d+)?$/.test(after)) return Number(after) * 1000;
+  const at = after === "" ? Number.NaN : Date.parse(after);
+  if (!Number.isNaN(at)) return Math.max(0, at - now);
+  const delay = /"retryDelay":\s*"(\d+(?:\.\d+)?)s"/.exec(body)?.[1];
+  return delay === undefined ? null : Number(delay) * 1000;
+}
+
+function shortDetail({ message, body, cause }: Facts): string {
+  const text = (bodyMessage(body) || message || cause).replace(/https?:\/\/\S+/g, "(address)");
+  const line = text
+    .replace(/[\s\p{Cc}]+/gu, " ")
+    .toWellFormed()
+    .trim();
+  const withCause = cause === "" || line.includes(cause) ? line : `${line} (${cause})`;
+  return withCause.length > MAX_DETAIL ? `${withCause.slice(0, MAX_DETAIL).toWellFormed()}…` : withCause;
+}
+
+/** Providers wrap their sentence as {error: {message}}, {error: "…"} or {message}. */
+function bodyMessage(body: string): string {
+  try {
+    const value = asRecord(JSON.parse(body));
+    return asText(asRecord(value.error).message) || asText(value.error) || asText(value.message);
+  } catch (error) {
+    if (error instanceof SyntaxError) return "";
+    throw error;
+  }
+}
+
+/** One sentence for the chat: what happened, what to do. */
+export function sentence(failure: Failure, target: ModelTarget, agentId: string): string {
+  const { provider, id } = target;
+  const code = failure.status === null ? "" : ` (${failure.status})`;
+  const said = failure.detail === "" ? "" : `: ${redactKey(failure.detail, target)}`;
+  switch (failure.kind) {
+    case "auth":
+      return `The provider ${provider} refused the key of agent ${agentId}${code}. ${keyAdvice(provider, agentId)}`;
+    case "rate":
+      return `The provider ${provider} allows no more calls to ${id} for now${code}${said}. ${rateAdvice(failure)}`;
+    case "overload":
+      return `The provider ${provider} failed to answer for ${id}${code}${said}. Try again in a few minutes, or add a model to model.fallbacks.`;
+    case "network":
+      return `The connection to the provider ${provider} failed${said}. Check the network and models.providers.${provider}.baseUrl, then try again.`;
+    case "context":
+      return `The conversation no longer fits into the context window of ${id}. Use /compact to shorten it or /new to start afresh.`;
+    case "timeout":
+      return `The model ${provider}/${id} ${failure.detail}. Try again, or raise models.idleTimeoutSeconds if it is just slow.`;
+    case "bad-request":
+      return failure.status === 404
+        ? `The provider ${provider} knows no model ${id}${code}${said}. Choose another one with /model or in agents.defaults.model.`
+        : `The provider ${provider} refused the request to ${id}${code}${said}. Check the model's name and settings.`;
+    default:
+      return `The model ${provider}/${id} failed${said}.`;
+  }
+}
+
+export function keyAdvice(provider: string, agentId: string): string {
+  const variable = Object.hasOwn(BUILT_IN_PROVIDERS, provider) ? BUILT_IN_PROVIDERS[provider]?.envKeys[0] : undefined;
+  return `Set ${variable ?? `models.providers.${provider}.apiKey`} or run: npm run auth -- set ${agentId} ${provider}`;
+}
+
+function rateAdvice({ afterMs }: Failure): string {
+  if (afterMs === null) return "Try again in a few minutes.";
+  if (afterMs === Number.POSITIVE_INFINITY) return "Check the account's quota and billing.";
+  const minutes = Math.ceil(afterMs / 60_000);
+  return afterMs <= 90_000 ? `Try again in ${Math.ceil(afterMs / 1000)} seconds.` : `Try again in ${minutes} minutes.`;
+}
+
+const redactKey = (text: string, { endpoint }: ModelTarget): string =>
+  endpoint.apiKey === undefined || endpoint.apiKey.length < 4 ? text : text.replaceAll(endpoint.apiKey, "(key)");

@@ -1,0 +1,214 @@
+// The built-in offline model (MO6): rules instead of an LLM, no network, the same answer every time, and it says so.
+// One call = one step: take the request out of the messages, run its jobs again over the results on record, and return
+// the calls that are still missing or the final text. router.ts → here → offline-intents.ts
+import { setImmediate } from "node:timers/promises";
+import type { Clock } from "../core/clock.ts";
+import { errorText } from "../core/errors.ts";
+import type { ChatMessage, ModelEvent, ModelReply, ModelRequest, Models, ToolCall } from "./model.ts";
+import { confusion } from "./offline-intents.ts";
+import { type Ask, type Call, createDesk, type Desk, type Outcome, quote, type Result } from "./offline-job.ts";
+import { type Evidence, toAnnouncement, toCompaction, toSections } from "./offline-report.ts";
+import { type Errand, lookAtMentioned, toErrands } from "./offline-request.ts";
+
+const INTRODUCTION =
+  "I'm Herald's built-in offline model: a set of rules, not an LLM. For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, run Ollama on this machine, or set `agents.defaults.model` in the config, then start Herald again.";
+const CHUNKS = 4;
+
+export interface OfflineOptions {
+  clock: Clock;
+}
+
+type OnEvent = (event: ModelEvent) => void;
+type Step = { readonly text: string } | { readonly calls: readonly Call[] } | { readonly abortedAt: string };
+
+export function createOfflineModel({ clock }: OfflineOptions): Pick<Models, "call"> {
+  return {
+    async call(request, onEvent) {
+      try {
+        return await answer(request, onEvent, clock);
+      } catch (error) {
+        return {
+          ...reply(request, ""),
+          outcome: "error",
+          finish: "other",
+          error: { kind: "unknown", message: `The offline model failed: ${errorText(error)}` },
+        };
+      }
+    },
+  };
+}
+
+async function answer(request: ModelRequest, onEvent: OnEvent, clock: Clock): Promise<ModelReply> {
+  const step = request.signal.aborted ? { abortedAt: "" } : await takeStep(request, onEvent, clock);
+  if ("abortedAt" in step) return aborted(request, step.abortedAt);
+  if ("text" in step) return stream(request, step.text, onEvent);
+  const first = nextCallNumber(request.messages);
+  const toolCalls = step.calls.map((call, index): ToolCall => ({ id: `offline-${first + index}`, name: call.name, args: call.args }));
+  return { ...reply(request, ""), toolCalls, finish: "tool-calls" };
+}
+
+async function takeStep(request: ModelRequest, onEvent: OnEvent, clock: Clock): Promise<Step> {
+  const { system, messages, tools } = request;
+  if (system.includes("[COMPACTION]")) return { text: toCompaction(messages) };
+  const last = messages.findLast((message) => message.role === "user")?.text ?? "";
+  if (tools.length === 0 && last.includes("ANNOUNCE_SKIP")) return { text: toAnnouncement(messages) };
+
+  const scene = readScene(request);
+  if (scene.news.length > 0)
+    return { text: compose(scene, [{ text: `This was reported to me:\n\n${quote(scene.news.join("\n\n"))}` }], []) };
+  const desk = createDesk(tools, clock.now());
+  const errands = scene.requests.flatMap((text) => toErrands(text, desk, !scene.isChild || desk.has("sessions_spawn")));
+  const evidence: Evidence[] = [];
+  const batches = readBatches(messages.slice(scene.start));
+  const work = workThrough(desk, errands, scene.isChild);
+  let next = work.next();
+  while (next.done !== true) {
+    const ask = next.value;
+    if ("waitMs" in ask) {
+      // A later call on record shows that this wait is over.
+      if (batches.length === 0 && !(await pause(ask, request.signal, onEvent, clock))) return { abortedAt: ask.shows ?? "" };
+      next = work.next([]);
+      continue;
+    }
+    const results = batches.shift();
+    if (results === undefined) return { calls: ask.calls };
+    ask.calls.forEach((call, index) => {
+      evidence.push({ call, result: results[index] ?? { text: "no result", isError: true } });
+    });
+    next = work.next(results);
+  }
+  return { text: compose(scene, next.value, evidence) };
+}
+
+interface Scene {
+  readonly isChild: boolean;
+  readonly wantsSections: boolean;
+  readonly isFirstReply: boolean;
+  /** Index of the first message of the work in hand. */
+  readonly start: number;
+  readonly requests: readonly string[];
+  /** What the runtime told since the last answer, when that is all there is: nobody asked for anything. */
+  readonly news: readonly string[];
+}
+
+const isNote = (text: string): boolean => /^(?:\[|<|(?:(?:the|a|your)\s+)?sub-?agent\b)/i.test(text);
+const isNews = (message: ChatMessage): boolean =>
+  message.role === "user" && isNote(message.text) && !/^\[(?:The gateway restarted|Summary of)/.test(message.text);
+const isFinal = (message: ChatMessage): boolean => message.role === "assistant" && message.toolCalls.length === 0 && message.text !== "";
+
+/**
+ * A person's last message is the request: an earlier one without an answer was stopped. A sub-agent owes everything it
+ * was told since its last final text: its task, and what was sent to it on the way. Notes of the runtime may stand anywhere.
+ */
+function readScene({ system, messages }: ModelRequest): Scene {
+  const isUser = (message: ChatMessage): boolean => message.role === "user";
+  const isPlain = (message: ChatMessage): boolean => message.role === "user" && !isNote(message.text);
+  // Nothing but what looks like notes: then the first of them is somebody's words after all.
+  const isRequest = messages.some(isPlain) ? isPlain : isUser;
+  const wantsSections = system.includes("SUMMARY:");
+  const isChild = wantsSections || /^## Task\b/m.test(messages.find(isRequest)?.text ?? "");
+  const lastRequest = messages.findLastIndex(isRequest);
+  const afterFinal = messages.findLastIndex(isFinal) + 1;
+  const isNew = lastRequest >= afterFinal;
+  const start = isChild && isNew ? afterFinal : Math.max(0, lastRequest);
+  const requests = messages
+    .slice(start)
+    .flatMap((message) => (isRequest(message) && message.role === "user" ? [taskOf(message.text)] : []));
+  const news = isNew ? [] : messages.slice(afterFinal).flatMap((message) => (isNews(message) ? [message.text] : []));
+  return { isChild, wantsSections, isFirstReply: !messages.slice(0, start).some(isFinal), start, requests, news };
+}
+
+/** The part under `## Task`, when the message has such headings. */
+const taskOf = (text: string): string => (/^## Task[ \t]*\n([\s\S]*?)(?=\n## |$(?![\s\S]))/m.exec(text)?.[1] ?? text).trim();
+
+/** Results of each earlier step, in the order of its calls. */
+function readBatches(messages: readonly ChatMessage[]): Result[][] {
+  const results = new Map(messages.flatMap((message) => (message.role === "tool" ? [[message.callId, message] as const] : [])));
+  return messages.flatMap((message) =>
+    message.role === "assistant" && message.toolCalls.length > 0
+      ? [message.toolCalls.map((call) => results.get(call.id) ?? { text: "no result", isError: true })]
+      : [],
+  );
+}
+
+/** All errands one after the other; a sub-agent with a plan tool notes them first and marks them as it goes (NV4). */
+function* workThrough(desk: Desk, errands: readonly Errand[], isChild: boolean): Generator<Ask, Outcome[], readonly Result[]> {
+  const outcomes: Outcome[] = [];
+  const plans = isChild && desk.has("plan") && errands.some((errand) => errand.job !== null);
+  const understood = errands.some((errand) => errand.job !== null);
+  for (const [index, errand] of errands.entries()) {
+    if (plans) yield { calls: [notePlan(desk, errands, index)] };
+    const job = errand.job ?? (understood ? null : lookAtMentioned(errand.title, desk));
+    if (job !== null) outcomes.push(yield* job());
+    else outcomes.push({ text: confusion(errand.title), blockers: [`No rule fits: ${errand.title}`] });
+  }
+  if (plans) yield { calls: [notePlan(desk, errands, errands.length)] };
+  return outcomes;
+}
+
+function notePlan(desk: Desk, errands: readonly Errand[], current: number): Call {
+  const words = statusWords(desk);
+  const status = (index: number): string => (index < current ? words.done : index === current ? words.active : words.open);
+  return desk.call("plan", { steps: errands.map((errand, index) => ({ title: errand.title.slice(0, 80), status: status(index) })) });
+}
+
+/** The plan tool's own words for a step's state, if its schema lists them. */
+function statusWords(desk: Desk): { open: string; active: string; done: string } {
+  const listed = JSON.stringify(desk.spec("plan")?.parameters ?? {}).match(/"enum":\[("[a-z_ -]+"(?:,"[a-z_ -]+")*)\]/i)?.[1];
+  const words = listed === undefined ? [] : (JSON.parse(`[${listed}]`) as string[]);
+  const pick = (like: RegExp, usual: string): string => words.find((word) => like.test(word)) ?? usual;
+  return {
+    open: pick(/pending|todo|open|next/i, "pending"),
+    active: pick(/progress|active|doing|current|now/i, "in_progress"),
+    done: pick(/done|complete/i, "done"),
+  };
+}
+
+function compose(scene: Scene, outcomes: readonly Outcome[], evidence: readonly Evidence[]): string {
+  // With sections, RISKS says what made them.
+  if (scene.wantsSections) return toSections(outcomes, evidence);
+  const text = outcomes.map((outcome) => outcome.text).join("\n\n") || confusion("");
+  return scene.isFirstReply ? `${INTRODUCTION}\n\n${text}` : text;
+}
+
+/** True when the whole time has passed, false when the signal ended it. */
+async function pause(ask: Extract<Ask, { waitMs: number }>, signal: AbortSignal, onEvent: OnEvent, clock: Clock): Promise<boolean> {
+  if (ask.shows !== undefined) onEvent({ type: "text", text: ask.shows });
+  await clock.sleep(ask.waitMs, signal);
+  return !signal.aborted;
+}
+
+/** A few chunks, so that the page shows text growing as with any other model. */
+async function stream(request: ModelRequest, text: string, onEvent: OnEvent): Promise<ModelReply> {
+  const words = text.split(/(?<=\s)/);
+  const size = Math.max(1, Math.ceil(words.length / CHUNKS));
+  let shown = "";
+  for (let from = 0; from < words.length; from += size) {
+    shown += words.slice(from, from + size).join("");
+    onEvent({ type: "text", text: shown });
+    await setImmediate();
+    if (request.signal.aborted) return aborted(request, shown);
+  }
+  return reply(request, text);
+}
+
+/** One above the highest number in sight, so that ids stay unique when older messages are compacted away. */
+function nextCallNumber(messages: readonly ChatMessage[]): number {
+  const numbers = messages.flatMap((message) =>
+    message.role === "assistant" ? message.toolCalls.map((call) => Number(/^offline-(\d+)$/.exec(call.id)?.[1] ?? 0)) : [],
+  );
+  return numbers.reduce((highest, number) => Math.max(highest, number), 0) + 1;
+}
+
+const aborted = (request: ModelRequest, text: string): ModelReply => ({ ...reply(request, text), outcome: "aborted", finish: "other" });
+
+/** It costs nothing and counts nothing: usage and cost stay null. */
+const reply = (request: ModelRequest, text: string): ModelReply => ({
+  outcome: "ok",
+  text,
+  toolCalls: [],
+  finish: "stop",
+  usage: null,
+  costUsd: null,
+  model: request.model,
+});

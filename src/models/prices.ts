@@ -1,0 +1,93 @@
+// What a model costs and how much it can read: the operator's own figures first, then the catalogue that ships with
+// @pydantic/genai-prices, else unknown (null, never $0). ai-sdk.ts → costUsd per HTTP call; router.ts → windowOf.
+import { createRequire } from "node:module";
+import type { Clock } from "../core/clock.ts";
+import type { Usage } from "../core/usage.ts";
+import type { ProviderApi } from "./provider.ts";
+
+/** USD per million tokens. A cache price that isn't given counts as plain input. */
+export interface ModelCost {
+  readonly input: number;
+  readonly output: number;
+  readonly cacheRead?: number;
+  readonly cacheWrite?: number;
+}
+
+/** One entry of `models.providers.<name>.models`. */
+export interface ModelSettings {
+  readonly id: string;
+  readonly contextWindow?: number;
+  readonly maxTokens?: number;
+  readonly cost?: ModelCost;
+}
+
+export interface PricedModel {
+  readonly provider: string;
+  readonly id: string;
+  /** Where the provider is and what its config says about its models, if anything. */
+  readonly definition?:
+    | { readonly api: ProviderApi; readonly baseUrl?: string; readonly models?: readonly ModelSettings[] | undefined }
+    | undefined;
+}
+
+export interface Prices {
+  /** Null when no price is known. */
+  costUsd(model: PricedModel, usage: Usage): number | null;
+  /** Tokens the model can read, or null when neither config nor catalogue knows. */
+  windowOf(model: PricedModel): number | null;
+}
+
+type Catalogue = typeof import("@pydantic/genai-prices");
+
+export function createPrices(options: { readonly clock: Clock }): Prices {
+  let catalogue: Catalogue | null = null;
+  // Loaded at the first question (60 ms), and synchronously because compaction asks between two steps.
+  const load = (): Catalogue => {
+    catalogue ??= createRequire(import.meta.url)("@pydantic/genai-prices") as Catalogue;
+    return catalogue;
+  };
+  return {
+    costUsd: (model, usage) => {
+      const own = settingsOf(model)?.cost;
+      return own === undefined ? (lookUp(load, options.clock, model, usage)?.total_price ?? null) : ownCost(own, usage);
+    },
+    windowOf: (model) => settingsOf(model)?.contextWindow ?? lookUp(load, options.clock, model, null)?.model.context_window ?? null,
+  };
+}
+
+export const settingsOf = (model: PricedModel): ModelSettings | undefined =>
+  model.definition?.models?.find((entry) => entry.id === model.id);
+
+function ownCost(cost: ModelCost, usage: Usage): number {
+  const uncached = Math.max(0, usage.input - usage.cacheRead - usage.cacheWrite);
+  const total =
+    uncached * cost.input +
+    usage.cacheRead * (cost.cacheRead ?? cost.input) +
+    usage.cacheWrite * (cost.cacheWrite ?? cost.input) +
+    usage.output * cost.output;
+  return total / 1_000_000;
+}
+
+function lookUp(load: () => Catalogue, clock: Clock, model: PricedModel, usage: Usage | null) {
+  // A local server's model may carry the name of a paid one.
+  if (model.definition?.api === "ollama" || model.provider === "ollama") return null;
+  const { calcPrice, findProvider } = load();
+  const baseUrl = model.definition?.baseUrl;
+  const provider =
+    findProvider({ providerId: model.provider }) ?? (baseUrl === undefined ? undefined : findProvider({ providerApiUrl: baseUrl }));
+  if (provider === undefined) return null;
+  try {
+    return calcPrice(usage === null ? {} : toCatalogueUsage(usage), model.id, { provider, timestamp: new Date(clock.now()) });
+  } catch (error) {
+    // The catalogue refuses figures that contradict each other; a provider's slip must not end the turn.
+    if (error instanceof Error) return null;
+    throw error;
+  }
+}
+
+const toCatalogueUsage = (usage: Usage) => ({
+  input_tokens: usage.input,
+  output_tokens: usage.output,
+  cache_read_tokens: usage.cacheRead,
+  cache_write_tokens: usage.cacheWrite,
+});

@@ -1,0 +1,217 @@
+// One answer while it streams in: text, tool calls, usage and the provider's extras, cleaned and capped as they come.
+// attempt.ts feeds it the library's stream parts and reads it at any time, also when the stream was cut.
+import type { LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4ProviderMetadata } from "@ai-sdk/provider";
+import type { Usage } from "../core/usage.ts";
+import type { ModelReply, ToolCall } from "./model.ts";
+import { toToolCall, unfinishedCall } from "./tool-call.ts";
+import { cleanText, type ExtraPart, type Extras } from "./wire.ts";
+
+const MAX_CHARS = 1024 * 1024;
+const MAX_CALLS = 100;
+
+type Part<T extends LanguageModelV4StreamPart["type"]> = Extract<LanguageModelV4StreamPart, { type: T }>;
+
+interface Block {
+  readonly type: ExtraPart["type"];
+  readonly id: string;
+  text: string;
+  meta?: SharedV4ProviderMetadata;
+}
+
+interface State {
+  readonly tools: ReadonlySet<string>;
+  text: string;
+  /** First half of a character whose second half comes with the next piece. */
+  carry: string;
+  reasoningChars: number;
+  argsChars: number;
+  /** Call id → tool name, from the first sign of a call. */
+  readonly openCalls: Map<string, string>;
+  readonly calls: ToolCall[];
+  readonly blocks: Block[];
+  usage: Usage | null;
+  finish: Part<"finish"> | null;
+  error: unknown;
+  /** Which cap ended the reading. */
+  cut: string | null;
+}
+
+export interface ReplyDraft {
+  /** False when a cap was reached and nothing more should be read. */
+  take(part: LanguageModelV4StreamPart): boolean;
+  readonly text: string;
+  readonly toolCalls: readonly ToolCall[];
+  readonly usage: Usage | null;
+  readonly finish: ModelReply["finish"];
+  /** Null for a whole answer, else what went wrong: the provider's own error if it sent one. */
+  incomplete(): { readonly error: unknown } | null;
+  /** What this model needs back with the next request, as JSON, or null. */
+  extras(modelId: string): Extras | null;
+}
+
+/** `tools` are the names the model may call; `onText` gets the whole text so far. */
+export function createReplyDraft(tools: ReadonlySet<string>, onText: (text: string) => void): ReplyDraft {
+  const empty = { text: "", carry: "", reasoningChars: 0, argsChars: 0, usage: null, finish: null, error: undefined, cut: null };
+  const state: State = { ...empty, tools, openCalls: new Map(), calls: [], blocks: [] };
+  return {
+    take(part) {
+      const before = state.text.length;
+      if (state.cut === null) takePart(state, part);
+      if (state.text.length > before) onText(state.text);
+      return state.cut === null;
+    },
+    get text() {
+      return state.text;
+    },
+    get toolCalls() {
+      return state.calls;
+    },
+    get usage() {
+      return state.usage;
+    },
+    get finish() {
+      return finishOf(state);
+    },
+    incomplete: () => incomplete(state),
+    extras: (modelId) => extrasOf(state, modelId),
+  };
+}
+
+function takePart(state: State, part: LanguageModelV4StreamPart): void {
+  switch (part.type) {
+    case "text-start":
+      // Blocks are paragraphs of their own; run together they would glue two sentences.
+      if (state.text !== "" && findBlock(state, "text", part.id) === undefined) addText(state, "\n\n");
+      return noteBlock(state, "text", part);
+    case "text-delta":
+      return addText(state, part.delta);
+    case "text-end":
+      return noteBlock(state, "text", part);
+    case "reasoning-start":
+    case "reasoning-end":
+      return noteBlock(state, "reasoning", part);
+    case "reasoning-delta":
+      return addReasoning(state, part);
+    case "tool-input-start":
+      state.openCalls.set(part.id, part.toolName);
+      return;
+    case "tool-input-delta":
+      return addArgs(state, part);
+    case "tool-call":
+      return addCall(state, part);
+    case "custom":
+      // The only word about tokens that an aborted Anthropic stream ever says.
+      if (part.kind === "anthropic.message_start") state.usage = startUsage(part.providerMetadata?.anthropic?.usage);
+      return;
+    case "finish":
+      state.finish = part;
+      state.usage = toUsage(part.usage) ?? state.usage;
+      return;
+    case "error":
+      state.error = part.error;
+      return;
+    default:
+      return;
+  }
+}
+
+function addText(state: State, delta: string): void {
+  const piece = state.carry + delta;
+  const isSplit = /[\uD800-\uDBFF]$/.test(piece);
+  state.carry = isSplit ? piece.slice(-1) : "";
+  state.text += cleanText(isSplit ? piece.slice(0, -1) : piece);
+  if (state.text.length <= MAX_CHARS) return;
+  state.cut = "text";
+  state.text = `${state.text.slice(0, MAX_CHARS).toWellFormed()}\n\n[Cut here: the answer went past 1 MB.]`;
+}
+
+function addReasoning(state: State, part: Part<"reasoning-delta">): void {
+  noteBlock(state, "reasoning", part);
+  state.reasoningChars += part.delta.length;
+  const block = findBlock(state, "reasoning", part.id);
+  if (block !== undefined && state.reasoningChars <= MAX_CHARS) block.text += part.delta;
+}
+
+function addArgs(state: State, part: Part<"tool-input-delta">): void {
+  state.argsChars += part.delta.length;
+  if (state.argsChars <= MAX_CHARS) return;
+  state.cut = "arguments";
+  state.calls.push(unfinishedCall(part.id, state.openCalls.get(part.id) ?? "", state.calls));
+}
+
+function addCall(state: State, part: Part<"tool-call">): void {
+  if (part.providerExecuted === true) return;
+  const call = toToolCall(part, state.tools, state.calls);
+  state.calls.push(call);
+  const block: Block = { type: "tool-call", id: call.id, text: "" };
+  state.blocks.push(part.providerMetadata === undefined ? block : { ...block, meta: part.providerMetadata });
+  if (state.calls.length >= MAX_CALLS) state.cut = "calls";
+}
+
+const findBlock = (state: State, type: Block["type"], id: string): Block | undefined =>
+  state.blocks.find((block) => block.type === type && block.id === id);
+
+/** The last metadata of a block is the one that counts: signatures come at its end. */
+function noteBlock(state: State, type: Block["type"], part: { id: string; providerMetadata?: SharedV4ProviderMetadata }): void {
+  let block = findBlock(state, type, part.id);
+  if (block === undefined) {
+    block = { type, id: part.id, text: "" };
+    state.blocks.push(block);
+  }
+  if (part.providerMetadata !== undefined) block.meta = part.providerMetadata;
+}
+
+function extrasOf(state: State, model: string): Extras | null {
+  if (state.cut !== null || state.reasoningChars > MAX_CHARS) return null;
+  // Bare thoughts help only inside a tool loop; after the final answer they would just fill the transcript.
+  const isKept = (block: Block) => block.meta !== undefined || (block.type === "reasoning" && state.calls.length > 0);
+  if (!state.blocks.some(isKept)) return null;
+  const parts = state.blocks.filter((block) => block.type !== "reasoning" || isKept(block)).map(toExtraPart);
+  return JSON.parse(JSON.stringify({ v: 1, model, parts })) as Extras;
+}
+
+function toExtraPart(block: Block): ExtraPart {
+  const meta = block.meta === undefined ? {} : { meta: block.meta };
+  if (block.type === "reasoning") return { type: "reasoning", text: cleanText(block.text), ...meta };
+  return block.type === "text" ? { type: "text", ...meta } : { type: "tool-call", id: block.id, ...meta };
+}
+
+function finishOf(state: State): ModelReply["finish"] {
+  const reason = state.finish?.finishReason.unified;
+  if (state.calls.length > 0) return "tool-calls";
+  if (state.cut !== null || reason === "length") return "length";
+  if (reason === "content-filter") return "filter";
+  // Some servers say `tool_calls` and send none.
+  return reason === "stop" || reason === "tool-calls" ? "stop" : "other";
+}
+
+function incomplete(state: State): { readonly error: unknown } | null {
+  if (state.cut !== null) return null;
+  const reason = state.finish?.finishReason;
+  // Ollama's client ends a torn stream like a whole one, only without a reason and without usage.
+  const isTorn = reason?.unified === "other" && reason.raw === undefined && state.usage === null;
+  const isWhole = reason !== undefined && reason.unified !== "error" && reason.unified !== "interrupted" && !isTorn;
+  return isWhole ? null : { error: state.error };
+}
+
+function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage): Usage | null {
+  if (inputTokens.total === undefined && outputTokens.total === undefined) return null;
+  return {
+    input: inputTokens.total ?? 0,
+    output: outputTokens.total ?? 0,
+    cacheRead: inputTokens.cacheRead ?? 0,
+    cacheWrite: inputTokens.cacheWrite ?? 0,
+  };
+}
+
+/** Anthropic's own figures: its `input_tokens` leaves the cached ones out. */
+function startUsage(raw: unknown): Usage | null {
+  if (typeof raw !== "object" || raw === null) return null;
+  const figure = (name: string): number => {
+    const value = (raw as Record<string, unknown>)[name];
+    return typeof value === "number" ? value : 0;
+  };
+  const cacheRead = figure("cache_read_input_tokens");
+  const cacheWrite = figure("cache_creation_input_tokens");
+  return { input: figure("input_tokens") + cacheRead + cacheWrite, output: figure("output_tokens"), cacheRead, cacheWrite };
+}

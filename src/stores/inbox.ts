@@ -1,0 +1,149 @@
+// What arrived and is not yet answered. A channel records raw updates here before it confirms them; the gateway
+// moves each row new → waiting (for its session's turn) → done. A replay meets the UNIQUE key and changes nothing.
+import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import type { HitFailpoint } from "../core/failpoints.ts";
+import type { InboxSink } from "../core/message.ts";
+import type { Database } from "./database.ts";
+
+export interface InboxRow {
+  readonly id: number;
+  readonly channel: string;
+  readonly account: string;
+  readonly raw: unknown;
+  readonly sessionKey: string | null;
+  /** How often a turn was begun for it; a message that kills the process every time must not do so for ever. */
+  readonly attempts: number;
+  readonly receivedAt: number;
+}
+
+export interface Inbox {
+  /** The door for one channel's receive side. */
+  sink(channel: string, account: string): InboxSink;
+  /** Rows nobody looked at yet, oldest first, after row `afterId`. */
+  listNew(afterId: number, limit: number): InboxRow[];
+  /** new → waiting. False when it was not new any more. */
+  route(id: number, sessionKey: string): boolean;
+  /** The oldest waiting row of a session, counted as one more attempt. */
+  claim(sessionKey: string): InboxRow | null;
+  /** A claim that came to nothing through no fault of the message (disk full, shutdown) doesn't count. */
+  release(id: number): void;
+  /** → done. False when it was done already: somebody else (a /stop) settled it, and the caller must not answer. */
+  finish(id: number): boolean;
+  /** All waiting rows of a session → done; returns how many. */
+  drop(sessionKey: string): number;
+  countWaiting(sessionKey: string): number;
+  /** Sessions with waiting rows, for the restart. */
+  waitingSessions(): string[];
+  /** Forgets settled rows older than `before`; their ids can't be replayed that late. */
+  purge(before: number): number;
+}
+
+interface Deps {
+  db: Database;
+  clock: Clock;
+  bus: Bus;
+  failpoint: HitFailpoint;
+}
+
+interface Stored {
+  id: number;
+  channel: string;
+  account: string;
+  raw: string | null;
+  session_key: string | null;
+  attempts: number;
+  received_at: number;
+}
+
+export function createInbox(deps: Deps): Inbox {
+  const { db, clock } = deps;
+  const finish = (id: number): boolean =>
+    // The raw update is not needed any more; its id stays, so that a replay is recognised.
+    db.run("UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE id = ? AND state <> 'done'", clock.now(), id) === 1;
+  return {
+    sink: (channel, account) => createSink(deps, channel, account),
+    listNew: (afterId, limit) =>
+      db.all<Stored>("SELECT * FROM inbox WHERE state = 'new' AND id > ? ORDER BY id LIMIT ?", afterId, limit).map(fromRow),
+    route: (id, sessionKey) =>
+      db.run("UPDATE inbox SET state = 'waiting', session_key = ? WHERE id = ? AND state = 'new'", sessionKey, id) === 1,
+    claim(sessionKey) {
+      const row = db.get<Stored>("SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id LIMIT 1", sessionKey);
+      if (row === undefined) return null;
+      db.run("UPDATE inbox SET attempts = attempts + 1 WHERE id = ?", row.id);
+      return { ...fromRow(row), attempts: row.attempts + 1 };
+    },
+    release(id) {
+      db.run("UPDATE inbox SET attempts = max(attempts - 1, 0) WHERE id = ?", id);
+    },
+    finish,
+    drop: (sessionKey) =>
+      db.run(
+        "UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE state = 'waiting' AND session_key = ?",
+        clock.now(),
+        sessionKey,
+      ),
+    countWaiting: (sessionKey) =>
+      db.get<{ n: number }>("SELECT count(*) AS n FROM inbox WHERE state = 'waiting' AND session_key = ?", sessionKey)?.n ?? 0,
+    waitingSessions: () =>
+      db.all<{ session_key: string }>("SELECT DISTINCT session_key FROM inbox WHERE state = 'waiting'").map((row) => row.session_key),
+    purge: (before) => db.run("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", before),
+  };
+}
+
+function createSink({ db, clock, bus, failpoint }: Deps, channel: string, account: string): InboxSink {
+  return {
+    put(updates, cursor) {
+      failpoint("inbox.before-put");
+      db.transaction(() => {
+        for (const { externalId, raw } of updates) {
+          db.run(
+            `INSERT INTO inbox (channel, account, external_id, raw, state, received_at) VALUES (?, ?, ?, ?, 'new', ?)
+             ON CONFLICT (channel, account, external_id) DO NOTHING`,
+            channel,
+            account,
+            externalId,
+            JSON.stringify(raw),
+            clock.now(),
+          );
+        }
+        if (cursor !== undefined) {
+          db.run(
+            "INSERT OR REPLACE INTO channel_cursor (channel, account, value, at) VALUES (?, ?, ?, ?)",
+            channel,
+            account,
+            cursor,
+            clock.now(),
+          );
+        }
+      });
+      failpoint("inbox.put");
+      db.afterCommit(() => bus.emit({ type: "inbox.added", channel }));
+    },
+    cursor() {
+      return (
+        db.get<{ value: string; at: number }>("SELECT value, at FROM channel_cursor WHERE channel = ? AND account = ?", channel, account) ??
+        null
+      );
+    },
+  };
+}
+
+/** A row whose JSON is damaged decodes to nothing, so it is settled like any update that says nothing. */
+function fromRow(row: Stored): InboxRow {
+  let raw: unknown = null;
+  try {
+    raw = row.raw === null ? null : JSON.parse(row.raw);
+  } catch {
+    raw = null;
+  }
+  return {
+    id: row.id,
+    channel: row.channel,
+    account: row.account,
+    raw,
+    sessionKey: row.session_key,
+    attempts: row.attempts,
+    receivedAt: row.received_at,
+  };
+}

@@ -1,0 +1,26 @@
+// What the numbers of the last `/subagents list` meant, per session, so that `stop 2` means the same run until the next list.
+import type { Clock } from "../core/clock.ts";
+import type { Database } from "./database.ts";
+
+export interface Listings {
+  /** From now on number n of this session means runIds[n-1]. */
+  save(sessionKey: string, runIds: readonly string[]): void;
+  find(sessionKey: string): string[];
+}
+
+export function createListings({ db, clock }: { db: Database; clock: Clock }): Listings {
+  return {
+    save(sessionKey, runIds) {
+      db.run(
+        "INSERT OR REPLACE INTO listings (session_key, run_ids, at) VALUES (?, ?, ?)",
+        sessionKey,
+        JSON.stringify(runIds),
+        clock.now(),
+      );
+    },
+    find(sessionKey) {
+      const row = db.get<{ run_ids: string }>("SELECT run_ids FROM listings WHERE session_key = ?", sessionKey);
+      return row === undefined ? [] : (JSON.parse(row.run_ids) as string[]);
+    },
+  };
+}

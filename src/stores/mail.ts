@@ -1,0 +1,62 @@
+// Messages between sessions that wait to be read at the next step: from a person or requester to a run
+// (run_messages), and from a finished run to its requester's model (notes). Rows are taken by appending them to
+// the reader's transcript under a fixed entry id and then marking them, so a crash in between repeats nothing.
+import type { Clock } from "../core/clock.ts";
+import type { Database } from "./database.ts";
+
+export interface Mail {
+  readonly id: number;
+  /** The entry id under which it stands in the reader's transcript. */
+  readonly entryId: string;
+  readonly text: string;
+  readonly from: string;
+}
+
+export interface MailStore {
+  /** To a queued or running run; durable on return. */
+  sendToRun(runId: string, from: string, text: string): void;
+  /** For the session's model. `about` names the fact, so that it is told once. */
+  addNote(sessionId: string, about: string, text: string): void;
+  listForRun(runId: string): Mail[];
+  listNotes(sessionId: string): Mail[];
+  /** Has been appended to the reader's transcript. */
+  takeForRun(ids: readonly number[]): void;
+  takeNotes(ids: readonly number[]): void;
+}
+
+interface Stored {
+  id: number;
+  text: string;
+  from_name: string;
+}
+
+export function createMail({ db, clock }: { db: Database; clock: Clock }): MailStore {
+  const take = (table: "run_messages" | "notes", ids: readonly number[]): void => {
+    db.run(
+      `UPDATE ${table} SET taken_at = ? WHERE taken_at IS NULL AND id IN (SELECT value FROM json_each(?))`,
+      clock.now(),
+      JSON.stringify(ids),
+    );
+  };
+  const mail =
+    (prefix: string) =>
+    (row: Stored): Mail => ({ id: row.id, entryId: `${prefix}:${row.id}`, text: row.text, from: row.from_name });
+  return {
+    sendToRun(runId, from, text) {
+      db.run("INSERT INTO run_messages (run_id, sender, text, created_at) VALUES (?, ?, ?, ?)", runId, from, text, clock.now());
+    },
+    addNote(sessionId, about, text) {
+      db.run("INSERT OR IGNORE INTO notes (session_id, about, text, created_at) VALUES (?, ?, ?, ?)", sessionId, about, text, clock.now());
+    },
+    listForRun: (runId) =>
+      db
+        .all<Stored>("SELECT id, text, sender AS from_name FROM run_messages WHERE run_id = ? AND taken_at IS NULL ORDER BY id", runId)
+        .map(mail("mail")),
+    listNotes: (sessionId) =>
+      db
+        .all<Stored>("SELECT id, text, about AS from_name FROM notes WHERE session_id = ? AND taken_at IS NULL ORDER BY id", sessionId)
+        .map(mail("note")),
+    takeForRun: (ids) => take("run_messages", ids),
+    takeNotes: (ids) => take("notes", ids),
+  };
+}

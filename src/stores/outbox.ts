@@ -1,0 +1,169 @@
+// Every text that must leave, one row per rendered part, the exact bytes to send. The delivery id is derived from
+// the fact it reports (`reply:<inbox id>`, `announce:v1:<child key>:<run id>`), so saying a thing twice is impossible
+// by the UNIQUE key. queued → sending → sent | blocked; `sending` found at boot, or a lost answer, is `unknown`.
+import { type Address, addressKey } from "../core/address.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import type { Part } from "../core/message.ts";
+import type { Database } from "./database.ts";
+
+export interface OutboxRow {
+  readonly id: number;
+  readonly delivery: string;
+  readonly n: number;
+  readonly parts: number;
+  readonly address: Address;
+  readonly part: Part;
+  readonly state: "queued" | "sending" | "unknown" | "sent" | "blocked";
+  readonly notBefore: number;
+  readonly attempts: number;
+  readonly firstAt: number | null;
+  readonly sendingAt: number | null;
+  readonly ref: string | null;
+  readonly reason: string | null;
+  readonly runId: string | null;
+}
+
+export interface Outbox {
+  /** Adds all parts of one delivery. False when this delivery was added before: the first text wins. */
+  add(message: { delivery: string; address: Address; parts: readonly Part[]; runId?: string }): boolean;
+  /** Addresses (by addressKey) that have something unsettled. */
+  openAddresses(): string[];
+  /** The first unsettled part of an address: what is sent next there, now or later. */
+  head(addressKey: string): OutboxRow | null;
+  get(id: number): OutboxRow | null;
+  /** Written before the call goes out. */
+  markSending(id: number): void;
+  markSent(id: number, ref: string): void;
+  /** Gives a whole delivery up: this part and those behind it. */
+  markBlocked(delivery: string, reason: string): void;
+  /** Not yet: `as` keeps an unknown part unknown until somebody could tell. */
+  retryAt(id: number, notBefore: number, reason: string, as?: "queued" | "unknown"): void;
+  setPart(id: number, part: Part): void;
+  /** The platform renamed a chat: everything still open for it goes to the new address. */
+  retarget(from: Address, to: Address): void;
+  /** Blocked parts of a run are queued again; returns how many. */
+  requeue(runId: string): number;
+  /** At boot: what was being sent when the process died may have arrived. */
+  recover(): number;
+  /** Parts of this delivery that are not settled yet. */
+  countOpen(delivery: string): number;
+  countAllOpen(): number;
+  purge(before: number): number;
+}
+
+interface Stored extends Record<string, unknown> {
+  id: number;
+}
+
+const OPEN = "state IN ('queued', 'sending', 'unknown')";
+
+export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; bus: Bus }): Outbox {
+  const wake = (key: string): void => db.afterCommit(() => bus.emit({ type: "outbox.added", addressKey: key }));
+  const one = (row: Stored | undefined): OutboxRow | null => (row === undefined ? null : fromRow(row));
+  return {
+    add: (message) =>
+      db.transaction(() => {
+        const added = addParts(db, clock, message);
+        if (added) wake(addressKey(message.address));
+        return added;
+      }),
+    openAddresses: () =>
+      db.all<{ address_key: string }>(`SELECT DISTINCT address_key FROM outbox WHERE ${OPEN}`).map((row) => row.address_key),
+    head: (key) => one(db.get<Stored>(`SELECT * FROM outbox WHERE address_key = ? AND ${OPEN} ORDER BY id LIMIT 1`, key)),
+    get: (id) => one(db.get<Stored>("SELECT * FROM outbox WHERE id = ?", id)),
+    ...transitions(db, clock),
+    requeue(runId) {
+      const rows = db.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
+      db.run(
+        "UPDATE outbox SET state = 'queued', not_before = 0, attempts = 0, first_at = NULL, settled_at = NULL, reason = NULL WHERE run_id = ? AND state = 'blocked'",
+        runId,
+      );
+      for (const row of rows) wake(row.address_key);
+      return rows.length;
+    },
+    recover: () => db.run("UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending'"),
+    countOpen: (delivery) => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE delivery = ? AND ${OPEN}`, delivery)?.n ?? 0,
+    countAllOpen: () => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE ${OPEN}`)?.n ?? 0,
+    purge: (before) =>
+      db.run("DELETE FROM outbox WHERE state IN ('sent', 'blocked') AND settled_at < ? AND (state = 'sent' OR run_id IS NULL)", before),
+  };
+}
+
+type Transitions = Pick<Outbox, "markSending" | "markSent" | "markBlocked" | "retryAt" | "setPart" | "retarget">;
+
+function transitions(db: Database, clock: Clock): Transitions {
+  return {
+    markSending(id) {
+      const now = clock.now();
+      db.run(
+        "UPDATE outbox SET state = 'sending', attempts = attempts + 1, first_at = coalesce(first_at, ?), sending_at = ? WHERE id = ?",
+        now,
+        now,
+        id,
+      );
+    },
+    markSent(id, ref) {
+      db.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);
+    },
+    markBlocked(delivery, reason) {
+      db.run(
+        `UPDATE outbox SET state = 'blocked', reason = ?, settled_at = ? WHERE delivery = ? AND ${OPEN}`,
+        reason,
+        clock.now(),
+        delivery,
+      );
+    },
+    retryAt(id, notBefore, reason, as = "queued") {
+      db.run("UPDATE outbox SET state = ?, not_before = ?, reason = ? WHERE id = ?", as, notBefore, reason, id);
+    },
+    setPart(id, part) {
+      db.run("UPDATE outbox SET part = ?, state = 'queued' WHERE id = ?", JSON.stringify(part), id);
+    },
+    retarget(from, to) {
+      db.run(
+        `UPDATE outbox SET address = ?, address_key = ?, state = CASE state WHEN 'sending' THEN 'queued' ELSE state END WHERE address_key = ? AND ${OPEN}`,
+        JSON.stringify(to),
+        addressKey(to),
+        addressKey(from),
+      );
+    },
+  };
+}
+
+function addParts(db: Database, clock: Clock, message: Parameters<Outbox["add"]>[0]): boolean {
+  if (db.get("SELECT 1 FROM outbox WHERE delivery = ? LIMIT 1", message.delivery) !== undefined) return false;
+  message.parts.forEach((part, n) => {
+    db.run(
+      `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, run_id, created_at) VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?)`,
+      message.delivery,
+      n,
+      message.parts.length,
+      JSON.stringify(message.address),
+      addressKey(message.address),
+      JSON.stringify(part),
+      message.runId ?? null,
+      clock.now(),
+    );
+  });
+  return true;
+}
+
+function fromRow(row: Stored): OutboxRow {
+  return {
+    id: row.id,
+    delivery: row.delivery as string,
+    n: row.n as number,
+    parts: row.parts as number,
+    address: JSON.parse(row.address as string) as Address,
+    part: JSON.parse(row.part as string) as Part,
+    state: row.state as OutboxRow["state"],
+    notBefore: row.not_before as number,
+    attempts: row.attempts as number,
+    firstAt: row.first_at as number | null,
+    sendingAt: row.sending_at as number | null,
+    ref: row.ref as string | null,
+    reason: row.reason as string | null,
+    runId: row.run_id as string | null,
+  };
+}

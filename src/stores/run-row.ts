@@ -1,0 +1,95 @@
+// The runs table ↔ the Run record of core/run.ts: names and JSON columns, nothing else.
+import type { Address } from "../core/address.ts";
+import type { DeliveryState, Run, RunState, SpawnParams } from "../core/run.ts";
+
+/** What a spawn decides; the rest starts at its default. */
+// biome-ignore format: a list of names reads better in rows
+export type NewRun = Omit<
+  Run,
+  | "state" | "delivery" | "deliveryReason" | "generation" | "resumes" | "crashes" | "createdAt" | "queuedAt" | "startedAt" | "endedAt"
+  | "spend" | "reason" | "incomplete" | "doing" | "settledAt" | "archivedAt" | "archiveName"
+>;
+
+export type RunRow = Record<string, string | number | null>;
+
+/** Values of a fresh row, by column name. */
+export function runColumns(run: NewRun, now: number): RunRow {
+  return {
+    id: run.id,
+    spawn_key: run.spawnKey,
+    child_key: run.childKey,
+    session_id: run.sessionId,
+    agent_id: run.agentId,
+    requester_key: run.requesterKey,
+    requester_session_id: run.requesterSessionId,
+    requester_run_id: run.requesterRunId,
+    depth: run.depth,
+    address: JSON.stringify(run.address),
+    label: run.label,
+    task: run.task,
+    model: run.model,
+    thinking: run.thinking,
+    timeout_ms: run.timeoutMs,
+    max_iterations: run.maxIterations,
+    cleanup: run.cleanup,
+    announce: run.announce,
+    params: JSON.stringify(run.params),
+    tool_ceiling: JSON.stringify(run.toolCeiling),
+    boot_id: run.bootId,
+    state: "queued",
+    delivery: "none",
+    created_at: now,
+    queued_at: now,
+  };
+}
+
+export function fromRunRow(row: RunRow): Run {
+  const text = (name: string): string => String(row[name]);
+  const maybe = (name: string): string | null => (row[name] === null ? null : String(row[name]));
+  const number = (name: string): number => Number(row[name]);
+  const time = (name: string): number | null => (row[name] === null ? null : Number(row[name]));
+  const usage =
+    row.input === null
+      ? null
+      : { input: number("input"), output: number("output"), cacheRead: number("cache_read"), cacheWrite: number("cache_write") };
+  return {
+    id: text("id"),
+    spawnKey: text("spawn_key"),
+    childKey: text("child_key"),
+    sessionId: text("session_id"),
+    agentId: text("agent_id"),
+    requesterKey: text("requester_key"),
+    requesterSessionId: text("requester_session_id"),
+    requesterRunId: maybe("requester_run_id"),
+    depth: number("depth"),
+    address: JSON.parse(text("address")) as Address,
+    label: text("label"),
+    task: text("task"),
+    model: text("model"),
+    thinking: text("thinking"),
+    timeoutMs: number("timeout_ms"),
+    maxIterations: number("max_iterations"),
+    cleanup: text("cleanup") as Run["cleanup"],
+    announce: text("announce") as Run["announce"],
+    params: JSON.parse(text("params")) as SpawnParams,
+    toolCeiling: JSON.parse(text("tool_ceiling")) as string[],
+    state: text("state") as RunState,
+    delivery: text("delivery") as DeliveryState,
+    deliveryReason: maybe("delivery_reason"),
+    generation: number("generation"),
+    resumes: number("resumes"),
+    crashes: number("crashes"),
+    bootId: text("boot_id"),
+    createdAt: number("created_at"),
+    queuedAt: number("queued_at"),
+    startedAt: time("started_at"),
+    endedAt: time("ended_at"),
+    spend: { usage, costUsd: time("cost_usd") },
+    reason: maybe("reason"),
+    incomplete: row.incomplete === 1,
+    doing: maybe("doing"),
+    settledAt: time("settled_at"),
+    archivedAt: time("archived_at"),
+    archiveName: maybe("archive_name"),
+  };
+}

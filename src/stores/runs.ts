@@ -1,0 +1,195 @@
+// Run records. Every change is a compare-and-set on a transition that core/run.ts allows, so stop against finish
+// has one winner; every query that a busy gateway asks has an index of its own (test/unit/stores asserts the plans).
+import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import { advance, type DeliveryState, type EndState, type Run, type RunEvent, sourcesOf } from "../core/run.ts";
+import type { Spend } from "../core/usage.ts";
+import type { Database } from "./database.ts";
+import { fromRunRow, type NewRun, type RunRow, runColumns } from "./run-row.ts";
+
+export interface RunEnd {
+  readonly as: EndState;
+  readonly reason: string | null;
+  readonly incomplete: boolean;
+  readonly delivery: DeliveryState;
+}
+
+export interface Runs {
+  /** Inserts as queued. The caller has checked the limits in the same transaction. */
+  insert(run: NewRun): void;
+  get(id: string): Run | null;
+  findBySpawnKey(key: string): Run | null;
+  findByChildKey(key: string): Run | null;
+  /** queued → running. False when it is not queued any more. */
+  start(id: string): boolean;
+  /** → an end state. False when it had ended already; then nothing was written. */
+  end(id: string, end: RunEnd): boolean;
+  /** A finished run goes on in its session as the next generation. False when it is unfinished. */
+  again(id: string): boolean;
+  /** Taken up again at boot; the row stays running. */
+  countResume(id: string, afterCrash: boolean): void;
+  setDoing(id: string, doing: string | null): void;
+  addSpend(id: string, spend: Spend): void;
+  setDelivery(id: string, state: DeliveryState, reason?: string): void;
+  /** Its announcement needs nothing more: from now on the archive time counts. */
+  settle(id: string): void;
+  setArchiveName(id: string, name: string): void;
+  setArchived(id: string): void;
+  listUnfinished(): Run[];
+  countUnfinished(requesterKey: string): number;
+  /** Newest first. */
+  listOf(requesterKey: string, limit: number): Run[];
+  listRecent(limit: number): Run[];
+  /** All unfinished runs below a session, at any depth. */
+  unfinishedBelow(requesterKey: string): Run[];
+  /** Is this child session below that session, at any depth? */
+  isBelow(childKey: string, ancestorKey: string): boolean;
+  childrenOf(runId: string): Run[];
+  /** Settled before `settledBefore` (null: none by time), and everything settled that was to be deleted. */
+  listArchiveDue(settledBefore: number | null, limit: number): Run[];
+  countByState(): Record<string, number>;
+}
+
+export interface RunDeps {
+  readonly db: Database;
+  readonly clock: Clock;
+  readonly bus: Bus;
+}
+
+export function createRuns(deps: RunDeps): Runs {
+  const { db, clock } = deps;
+  const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : fromRunRow(row));
+  const get = (id: string): Run | null => one(db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
+  const changed = (id: string): void => {
+    const row = db.get<{ requester_key: string }>("SELECT requester_key FROM runs WHERE id = ?", id);
+    if (row !== undefined) db.afterCommit(() => deps.bus.emit({ type: "run.changed", runId: id, requesterKey: row.requester_key }));
+  };
+  return {
+    insert(run) {
+      const columns = runColumns(run, clock.now());
+      const names = Object.keys(columns);
+      db.run(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, ...Object.values(columns));
+      changed(run.id);
+    },
+    get,
+    findBySpawnKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE spawn_key = ?", key)),
+    findByChildKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = ?", key)),
+    ...transitions(deps, changed),
+    ...fields(deps, changed),
+    ...listings(db),
+  };
+}
+
+type Changed = (id: string) => void;
+
+function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "end" | "again" | "countResume"> {
+  /** The one place where a state changes: only from a state the machine allows. */
+  const move = (id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): boolean => {
+    const sources = sourcesOf(event);
+    const target = advance(sources[0] ?? "queued", event);
+    const marks = sources.map(() => "?").join(", ");
+    const moved = db.run(`UPDATE runs SET state = ?, ${set} WHERE id = ? AND state IN (${marks})`, target, ...params, id, ...sources) === 1;
+    if (moved) changed(id);
+    return moved;
+  };
+  return {
+    start: (id) => move(id, { type: "start" }, "started_at = coalesce(started_at, ?)", clock.now()),
+    end(id, end) {
+      const set = "ended_at = ?, reason = ?, incomplete = ?, delivery = ?, delivery_reason = NULL, doing = NULL";
+      const moved = move(id, { type: "end", as: end.as }, set, clock.now(), end.reason, end.incomplete ? 1 : 0, end.delivery);
+      if (moved) db.afterCommit(() => bus.emit({ type: "run.ended", runId: id, state: end.as }));
+      return moved;
+    },
+    again: (id) =>
+      move(
+        id,
+        { type: "again" },
+        `generation = generation + 1, resumes = 0, crashes = 0, queued_at = ?, started_at = NULL, ended_at = NULL, reason = NULL, incomplete = 0,
+         delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`,
+        clock.now(),
+      ),
+    countResume(id, afterCrash) {
+      db.run("UPDATE runs SET resumes = resumes + 1, crashes = crashes + ?, doing = NULL WHERE id = ?", afterCrash ? 1 : 0, id);
+    },
+  };
+}
+
+type Fields = Pick<Runs, "setDoing" | "addSpend" | "setDelivery" | "settle" | "setArchiveName" | "setArchived">;
+
+function fields({ db, clock }: RunDeps, changed: Changed): Fields {
+  return {
+    setDoing(id, doing) {
+      if (db.run("UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS NOT ?", doing, id, doing) === 1) changed(id);
+    },
+    addSpend(id, { usage, costUsd }) {
+      if (usage === null) return;
+      db.run(
+        `UPDATE runs SET cost_usd = CASE WHEN input IS NULL THEN ? ELSE cost_usd + ? END, input = coalesce(input, 0) + ?, output = coalesce(output, 0) + ?,
+           cache_read = coalesce(cache_read, 0) + ?, cache_write = coalesce(cache_write, 0) + ? WHERE id = ?`,
+        costUsd,
+        costUsd,
+        usage.input,
+        usage.output,
+        usage.cacheRead,
+        usage.cacheWrite,
+        id,
+      );
+    },
+    setDelivery(id, state, reason) {
+      db.run("UPDATE runs SET delivery = ?, delivery_reason = ? WHERE id = ?", state, reason ?? null, id);
+      changed(id);
+    },
+    settle(id) {
+      db.run("UPDATE runs SET settled_at = ? WHERE id = ? AND ended_at IS NOT NULL", clock.now(), id);
+      changed(id);
+    },
+    setArchiveName(id, name) {
+      db.run("UPDATE runs SET archive_name = ? WHERE id = ?", name, id);
+    },
+    setArchived(id) {
+      db.run("UPDATE runs SET archived_at = ? WHERE id = ?", clock.now(), id);
+      changed(id);
+    },
+  };
+}
+
+const UNFINISHED = "state IN ('queued', 'running')";
+/** Children of a session are runs whose requester is that session; their child sessions are requesters in turn. */
+const BELOW = `WITH RECURSIVE below (key) AS (SELECT ? UNION SELECT child_key FROM runs JOIN below ON runs.requester_key = below.key)`;
+
+type Listings = Omit<
+  Runs,
+  keyof ReturnType<typeof transitions> | keyof ReturnType<typeof fields> | "insert" | "get" | "findBySpawnKey" | "findByChildKey"
+>;
+
+function listings(db: Database): Listings {
+  const many = (sql: string, ...params: (string | number)[]): Run[] => db.all<RunRow>(sql, ...params).map(fromRunRow);
+  return {
+    listUnfinished: () => many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, id`),
+    countUnfinished: (key) =>
+      db.get<{ n: number }>(`SELECT count(*) AS n FROM runs WHERE requester_key = ? AND ${UNFINISHED}`, key)?.n ?? 0,
+    listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY created_at DESC, id DESC LIMIT ?", key, limit),
+    listRecent: (limit) => many("SELECT * FROM runs ORDER BY created_at DESC LIMIT ?", limit),
+    unfinishedBelow: (key) =>
+      many(`${BELOW} SELECT runs.* FROM runs JOIN below ON runs.requester_key = below.key WHERE ${UNFINISHED}`, key),
+    isBelow: (childKey, ancestorKey) =>
+      db.get(
+        `WITH RECURSIVE above (key) AS (SELECT requester_key FROM runs WHERE child_key = ? UNION SELECT requester_key FROM runs JOIN above ON runs.child_key = above.key)
+         SELECT 1 FROM above WHERE key = ?`,
+        childKey,
+        ancestorKey,
+      ) !== undefined,
+    childrenOf: (runId) => many("SELECT * FROM runs WHERE requester_run_id = ? ORDER BY created_at", runId),
+    listArchiveDue: (settledBefore, limit) =>
+      many(
+        `SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND cleanup = 'delete'
+         UNION ALL SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND cleanup = 'keep' AND settled_at <= ? LIMIT ?`,
+        settledBefore ?? -1,
+        limit,
+      ),
+    countByState: () =>
+      Object.fromEntries(
+        db.all<{ state: string; n: number }>("SELECT state, count(*) AS n FROM runs GROUP BY state").map((row) => [row.state, row.n]),
+      ),
+  };
+}

@@ -1,0 +1,73 @@
+// Notes a session keeps for itself, in named sections (NV2). The scratchpad tool writes them; at a spawn the
+// requester's section `context_transfer` is read and shown to the child.
+import type { Clock } from "../core/clock.ts";
+import type { Database } from "./database.ts";
+
+export const MAX_SECTION_BYTES = 16 * 1024;
+export const MAX_SECTIONS = 20;
+const SECTION = /^[a-z0-9][a-z0-9_-]{0,63}$/;
+
+export type ScratchpadOutcome = { readonly ok: true; readonly bytes: number } | { readonly ok: false; readonly error: string };
+
+export interface Scratchpad {
+  /** Null when there is no such section. */
+  read(sessionKey: string, section: string): string | null;
+  /** Replaces the section. Durable on return; a refused write changes nothing. */
+  write(sessionKey: string, section: string, text: string): ScratchpadOutcome;
+  /** Adds to the end, on a line of its own. */
+  append(sessionKey: string, section: string, text: string): ScratchpadOutcome;
+  /** Removes one section, or all of the session's. Returns how many there were. */
+  clear(sessionKey: string, section?: string): number;
+  sections(sessionKey: string): { readonly section: string; readonly bytes: number; readonly updatedAt: number }[];
+}
+
+export function createScratchpad(db: Database, clock: Clock): Scratchpad {
+  const read = (key: string, section: string): string | null =>
+    db.get<{ text: string }>("SELECT text FROM scratchpad WHERE session_key = ? AND section = ?", key, section)?.text ?? null;
+
+  const sections: Scratchpad["sections"] = (key) =>
+    db.all(
+      "SELECT section, length(CAST(text AS BLOB)) AS bytes, updated_at AS updatedAt FROM scratchpad WHERE session_key = ? ORDER BY section",
+      key,
+    );
+
+  function put(key: string, section: string, change: (before: string | null) => string): ScratchpadOutcome {
+    if (!SECTION.test(section)) {
+      return { ok: false, error: "A section name is 1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit." };
+    }
+    return db.transaction(() => {
+      const before = read(key, section);
+      const text = change(before);
+      const bytes = Buffer.byteLength(text);
+      if (bytes > MAX_SECTION_BYTES) {
+        return {
+          ok: false,
+          error: `A section holds at most ${MAX_SECTION_BYTES} bytes; "${section}" would have ${bytes}. Nothing was changed.`,
+        };
+      }
+      if (before === null && sections(key).length >= MAX_SECTIONS) {
+        return { ok: false, error: `There are ${MAX_SECTIONS} sections already, which is the most; clear one first.` };
+      }
+      db.run(
+        `INSERT INTO scratchpad (session_key, section, text, updated_at) VALUES (?, ?, ?, ?)
+         ON CONFLICT (session_key, section) DO UPDATE SET text = excluded.text, updated_at = excluded.updated_at`,
+        key,
+        section,
+        text,
+        clock.now(),
+      );
+      return { ok: true, bytes };
+    });
+  }
+
+  return {
+    read,
+    sections,
+    write: (key, section, text) => put(key, section, () => text),
+    append: (key, section, text) => put(key, section, (before) => (before ? `${before}\n${text}` : text)),
+    clear: (key, section) =>
+      section === undefined
+        ? db.run("DELETE FROM scratchpad WHERE session_key = ?", key)
+        : db.run("DELETE FROM scratchpad WHERE session_key = ? AND section = ?", key, section),
+  };
+}

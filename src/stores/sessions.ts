@@ -1,0 +1,130 @@
+// Sessions: which transcript a key uses now, and what it has spent. One row per transcript; /new ends one row and
+// opens the next, so the old conversation stays readable.
+import type { Address } from "../core/address.ts";
+import type { Clock } from "../core/clock.ts";
+import { newId } from "../core/ids.ts";
+import type { Spend, Usage } from "../core/usage.ts";
+import type { Database } from "./database.ts";
+
+export interface Session {
+  readonly id: string;
+  readonly key: string;
+  readonly agentId: string;
+  readonly address: Address | null;
+  readonly parentKey: string | null;
+  /** Set by /model for this session only. */
+  readonly model: string | null;
+  readonly createdAt: number;
+  readonly endedAt: number | null;
+}
+
+export interface Sessions {
+  /** The open session of a key, or null. */
+  find(key: string): Session | null;
+  get(id: string): Session | null;
+  /** All sessions a key ever had, newest first. */
+  history(key: string, limit: number): Session[];
+  /** The caller has made the transcript file before. */
+  insert(session: { id: string; key: string; agentId: string; address: Address | null; parentKey: string | null }): void;
+  end(id: string): void;
+  setModel(id: string, model: string | null): void;
+  /** Adds one model call to the session's account of the day. */
+  addSpend(id: string, model: string, spend: Spend): void;
+  spendOf(ids: readonly string[]): Spend;
+  /** All sessions together, on the UTC day of `at`. */
+  spendOfDay(at: number): Spend;
+  newSessionId(): string;
+}
+
+interface Stored {
+  id: string;
+  key: string;
+  agent_id: string;
+  address: string | null;
+  parent_key: string | null;
+  model: string | null;
+  created_at: number;
+  ended_at: number | null;
+}
+
+export function createSessions({ db, clock }: { db: Database; clock: Clock }): Sessions {
+  const one = (row: Stored | undefined): Session | null => (row === undefined ? null : fromRow(row));
+  return {
+    find: (key) => one(db.get<Stored>("SELECT * FROM sessions WHERE key = ? AND ended_at IS NULL", key)),
+    get: (id) => one(db.get<Stored>("SELECT * FROM sessions WHERE id = ?", id)),
+    history: (key, limit) =>
+      db.all<Stored>("SELECT * FROM sessions WHERE key = ? ORDER BY created_at DESC LIMIT ?", key, limit).map(fromRow),
+    insert(session) {
+      db.run(
+        "INSERT INTO sessions (id, key, agent_id, address, parent_key, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+        session.id,
+        session.key,
+        session.agentId,
+        session.address === null ? null : JSON.stringify(session.address),
+        session.parentKey,
+        clock.now(),
+      );
+    },
+    end(id) {
+      db.run("UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", clock.now(), id);
+    },
+    setModel(id, model) {
+      db.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
+    },
+    addSpend: (id, model, spend) => addSpend(db, { id, model, day: dayOf(clock.now()) }, spend),
+    spendOf: (ids) => sum(db, `session_id IN (SELECT value FROM json_each(?))`, JSON.stringify(ids)),
+    spendOfDay: (at) => sum(db, "day = ?", dayOf(at)),
+    newSessionId: newId,
+  };
+}
+
+const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
+
+function addSpend(db: Database, where: { id: string; model: string; day: string }, spend: Spend): void {
+  const usage = spend.usage;
+  if (usage === null) return;
+  db.run(
+    `INSERT INTO spend (session_id, day, model, calls, input, output, cache_read, cache_write, cost_usd) VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?)
+     ON CONFLICT (session_id, day, model) DO UPDATE SET calls = calls + 1, input = input + excluded.input, output = output + excluded.output,
+       cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write, cost_usd = cost_usd + excluded.cost_usd`,
+    where.id,
+    where.day,
+    where.model,
+    usage.input,
+    usage.output,
+    usage.cacheRead,
+    usage.cacheWrite,
+    spend.costUsd,
+  );
+}
+
+interface Summed extends Usage {
+  calls: number | null;
+  costUsd: number | null;
+  unpriced: number;
+}
+
+function sum(db: Database, where: string, value: string): Spend {
+  const row = db.get<Summed>(
+    `SELECT sum(calls) AS calls, sum(input) AS input, sum(output) AS output, sum(cache_read) AS cacheRead, sum(cache_write) AS cacheWrite,
+       sum(cost_usd) AS costUsd, count(*) - count(cost_usd) AS unpriced FROM spend WHERE ${where}`,
+    value,
+  );
+  if (row === undefined || row.calls === null) return { usage: null, costUsd: null };
+  const { input, output, cacheRead, cacheWrite } = row;
+  // One call without a known price makes the whole sum unknown: a partial sum would look like the truth.
+  return { usage: { input, output, cacheRead, cacheWrite }, costUsd: row.unpriced > 0 ? null : row.costUsd };
+}
+
+function fromRow(row: Stored): Session {
+  return {
+    id: row.id,
+    key: row.key,
+    agentId: row.agent_id,
+    address: row.address === null ? null : (JSON.parse(row.address) as Address),
+    parentKey: row.parent_key,
+    model: row.model,
+    createdAt: row.created_at,
+    endedAt: row.ended_at,
+  };
+}

@@ -1,0 +1,265 @@
+// Transcripts: append-only JSONL, one file per session, `<state>/agents/<agentId>/sessions/<sessionId>.jsonl`.
+// A turn appends each message before the loop goes on; sync() makes lines durable before a row refers to them.
+// A crash can tear only the last line, because a line is one write call; the next open cuts it off.
+import {
+  closeSync,
+  existsSync,
+  fdatasyncSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { AppError, errorText } from "../core/errors.ts";
+import { isAgentId, isUuid, newId } from "../core/ids.ts";
+import type { Logger } from "../core/logger.ts";
+import { endOfLastLine, lineNumberAt, linesBackwards } from "./lines.ts";
+import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
+
+export interface TranscriptRef {
+  readonly agentId: string;
+  readonly sessionId: string;
+  /** Set once archived: the file's present name. */
+  readonly archiveName?: string | null;
+}
+
+/** `id` may be given to make an append recognisable after a crash; else one is made. */
+export type NewEntry = EntryBody & { readonly id?: string; readonly phase?: "announce" };
+
+export interface Transcripts {
+  /** Makes the file with its header line; durable on return. */
+  create(ref: TranscriptRef, about: { key: string; parent: string | null }): void;
+  /** One write per call, so that entries given together stand or fall together at a line's border. */
+  append(ref: TranscriptRef, entries: readonly NewEntry[]): Entry[];
+  /** Everything appended so far is on disk when this returns. */
+  sync(ref: TranscriptRef): void;
+  /** The last `count` entries, oldest first. */
+  tail(ref: TranscriptRef, count: number): Entry[];
+  /** The newest entries that fit into `maxBytes`, oldest first; goes back at most to the entry the last compaction kept. */
+  window(ref: TranscriptRef, maxBytes: number): Entry[];
+  /** Renames to `name` in the same folder. Doing it again after a crash is harmless. */
+  archive(ref: TranscriptRef, name: string): void;
+  path(ref: TranscriptRef): string;
+  close(): void;
+}
+
+interface Deps {
+  stateDir: string;
+  log: Logger;
+  now(): number;
+  redact(text: string): string;
+}
+
+interface OpenFile {
+  fd: number;
+  lastId: string | null;
+  dirty: boolean;
+}
+
+const MAX_OPEN = 64;
+/** Longer lines are damage, not entries: they would only fill the memory. */
+const MAX_LINE = 8 * 1024 * 1024;
+
+export function createTranscripts(deps: Deps): Transcripts {
+  const open = new Map<string, OpenFile>();
+
+  const close = (path: string): void => {
+    const file = open.get(path);
+    if (file === undefined) return;
+    open.delete(path);
+    if (file.dirty) fdatasyncSync(file.fd);
+    closeSync(file.fd);
+  };
+
+  const forAppend = (ref: TranscriptRef): OpenFile => {
+    const path = pathOf(deps, ref);
+    const known = open.get(path);
+    // Taken out and put back: a Map keeps insertion order, so the first key is the least recently used.
+    if (known !== undefined) open.delete(path);
+    else if (open.size >= MAX_OPEN) close(open.keys().next().value as string);
+    const file = known ?? openForAppend(deps, path);
+    open.set(path, file);
+    return file;
+  };
+
+  return {
+    create(ref, about) {
+      createFile(deps, ref, about);
+    },
+    append(ref, entries) {
+      const file = forAppend(ref);
+      const at = new Date(deps.now()).toISOString();
+      let parentId = file.lastId;
+      const full = entries.map((entry): Entry => {
+        const made = { ...entry, id: entry.id ?? newId(), parentId, at };
+        parentId = made.id;
+        return made;
+      });
+      writeLines(deps, ref, file, full.map((entry) => `${deps.redact(JSON.stringify(entry))}\n`).join(""));
+      file.lastId = parentId;
+      file.dirty = true;
+      return full;
+    },
+    sync(ref) {
+      const file = open.get(pathOf(deps, ref));
+      if (file?.dirty !== true) return;
+      fdatasyncSync(file.fd);
+      file.dirty = false;
+    },
+    tail: (ref, count) => readBackwards(deps, ref, (taken) => taken.length >= count).reverse(),
+    window: (ref, maxBytes) => readWindow(deps, ref, maxBytes),
+    archive(ref, name) {
+      close(pathOf(deps, ref));
+      archiveFile(deps, ref, name);
+    },
+    path: (ref) => pathOf(deps, ref),
+    close() {
+      for (const path of [...open.keys()]) close(path);
+    },
+  };
+}
+
+function folderOf(deps: Deps, agentId: string): string {
+  if (!isAgentId(agentId)) throw new AppError("invalid", `"${agentId.slice(0, 80)}" is not an agent id`);
+  return join(deps.stateDir, "agents", agentId, "sessions");
+}
+
+function pathOf(deps: Deps, ref: TranscriptRef): string {
+  if (!isUuid(ref.sessionId)) throw new AppError("invalid", "not a session id");
+  return join(folderOf(deps, ref.agentId), ref.archiveName ?? `${ref.sessionId}.jsonl`);
+}
+
+function createFile(deps: Deps, ref: TranscriptRef, about: { key: string; parent: string | null }): void {
+  const folder = folderOf(deps, ref.agentId);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  const at = new Date(deps.now()).toISOString();
+  const header: TranscriptHeader = {
+    type: "session",
+    version: 1,
+    id: ref.sessionId,
+    at,
+    key: about.key,
+    agentId: ref.agentId,
+    parent: about.parent,
+  };
+  const fd = openSync(pathOf(deps, ref), "wx", 0o600);
+  try {
+    writeSync(fd, `${JSON.stringify(header)}\n`);
+    fdatasyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  syncFolder(folder);
+}
+
+function openForAppend(deps: Deps, path: string): OpenFile {
+  let fd: number;
+  try {
+    // Not "a+": that would quietly make a new file where the transcript was deleted.
+    fd = openSync(path, "r+");
+  } catch (error) {
+    throw new AppError("storage", `The transcript ${path} can't be opened: ${errorText(error)}`, { cause: error });
+  }
+  const size = fstatSync(fd).size;
+  const end = endOfLastLine(fd, size);
+  if (end < size) {
+    ftruncateSync(fd, end);
+    deps.log.warn({ path, cutBytes: size - end }, "cut a torn last line off a transcript");
+  }
+  const last = linesBackwards(fd, end).next();
+  const entry = last.done === true ? null : parseEntry(last.value.text);
+  closeSync(fd);
+  return { fd: openSync(path, "a"), lastId: entry?.id ?? null, dirty: false };
+}
+
+function writeLines(deps: Deps, ref: TranscriptRef, file: OpenFile, text: string): void {
+  const bytes = Buffer.from(text);
+  const before = fstatSync(file.fd).size;
+  try {
+    const written = writeSync(file.fd, bytes);
+    if (written < bytes.length) throw new AppError("storage", "the disk is full");
+  } catch (error) {
+    // Half a line must not stay in front of the next one.
+    ftruncateSync(file.fd, before);
+    throw new AppError("storage", `The transcript ${pathOf(deps, ref)} can't be written: ${errorText(error)}`, { cause: error });
+  }
+}
+
+function readBackwards(deps: Deps, ref: TranscriptRef, enough: (taken: Entry[], line: string) => boolean): Entry[] {
+  const path = pathOf(deps, ref);
+  const fd = openSync(path, "r");
+  const taken: Entry[] = [];
+  try {
+    for (const line of linesBackwards(fd, fstatSync(fd).size)) {
+      if (line.offset === 0 && isHeader(line.text)) break;
+      if (enough(taken, line.text)) break;
+      const entry = line.text.length > MAX_LINE ? null : parseEntry(line.text);
+      if (entry !== null) taken.push(entry);
+      else deps.log.warn({ path, line: lineNumberAt(fd, line.offset) }, "skipped a damaged line of a transcript");
+    }
+  } finally {
+    closeSync(fd);
+  }
+  return taken;
+}
+
+function readWindow(deps: Deps, ref: TranscriptRef, maxBytes: number): Entry[] {
+  let bytes = 0;
+  let keptFrom: string | null | undefined;
+  const newestFirst = readBackwards(deps, ref, (taken, line) => {
+    const last = taken.at(-1);
+    if (last?.type === "compaction" && keptFrom === undefined) keptFrom = last.keptFrom;
+    if (keptFrom !== undefined && (keptFrom === null || last?.id === keptFrom)) return true;
+    bytes += line.length;
+    return bytes > maxBytes && taken.length > 0;
+  });
+  return newestFirst.reverse();
+}
+
+function archiveFile(deps: Deps, ref: TranscriptRef, name: string): void {
+  const folder = folderOf(deps, ref.agentId);
+  const from = join(folder, `${ref.sessionId}.jsonl`);
+  const to = join(folder, name);
+  if (!existsSync(from) && existsSync(to)) return;
+  renameSync(from, to);
+  syncFolder(folder);
+}
+
+/** A new or renamed name survives a power cut only once its folder is synced. */
+function syncFolder(folder: string): void {
+  const fd = openSync(folder, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+const isHeader = (line: string): boolean => line.startsWith('{"type":"session"');
+
+const ENTRY_TYPES = new Set(["message", "tool_call", "tool_result", "note", "compaction"]);
+const TEXT_FIELD: Record<string, string> = {
+  message: "text",
+  tool_call: "callId",
+  tool_result: "text",
+  note: "text",
+  compaction: "summary",
+};
+
+/** A line → an entry, or null when it is not one of the shapes we write. */
+export function parseEntry(line: string): Entry | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  if (typeof value !== "object" || value === null) return null;
+  const entry = value as Record<string, unknown>;
+  if (typeof entry.id !== "string" || typeof entry.type !== "string" || !ENTRY_TYPES.has(entry.type)) return null;
+  return typeof entry[TEXT_FIELD[entry.type] ?? "text"] === "string" ? (value as Entry) : null;
+}

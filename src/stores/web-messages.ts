@@ -1,0 +1,109 @@
+// The web page's own platform: what Telegram keeps on its servers stands in this table. The row number is the
+// cursor of the page's event stream, the unique key makes sending and posting idempotent (DL4).
+// web channel → post → web.posted ⇒ page stream → list after its cursor
+import type { Clock } from "../core/clock.ts";
+import type { Database } from "./database.ts";
+
+export type WebAuthor = "user" | "agent";
+
+export interface WebMessage {
+  /** Grows with every message of any chat, in commit order: one writer connection can't commit out of order. */
+  readonly seq: number;
+  readonly chat: string;
+  readonly key: string;
+  readonly author: WebAuthor;
+  readonly text: string;
+  readonly extra: Readonly<Record<string, unknown>> | null;
+  readonly at: number;
+}
+
+export interface WebChat {
+  readonly id: string;
+  /** Start of what the person said first; null while only the agent has spoken. */
+  readonly title: string | null;
+  readonly lastAt: number;
+  readonly lastSeq: number;
+}
+
+export interface NewWebMessage {
+  readonly chat: string;
+  /** Unique over all chats: the same key again changes nothing. */
+  readonly key: string;
+  readonly author: WebAuthor;
+  readonly text: string;
+  readonly extra?: Readonly<Record<string, unknown>> | null;
+}
+
+export interface WebMessages {
+  /** Durable on return (or with the transaction it stands in). `seq` is the first one's when the key was known. */
+  post(message: NewWebMessage): { seq: number; inserted: boolean };
+  /** Oldest first. With `afterSeq`: the next ones after it; else the last ones (before `beforeSeq`). */
+  list(chat: string, range: { afterSeq?: number; beforeSeq?: number; limit: number }): WebMessage[];
+  /** Most recently used first. */
+  chats(limit?: number): WebChat[];
+  findByKey(key: string): WebMessage | null;
+  /** The newest message of all chats; 0 when there is none. */
+  lastSeq(): number;
+}
+
+interface MessageRow extends Omit<WebMessage, "extra"> {
+  extra: string | null;
+}
+
+const TITLE_LENGTH = 80;
+const COLUMNS = "seq, chat, key, author, text, extra, at";
+
+// Hops from chat to chat on the index, so the cost is the number of chats, not of messages.
+const CHATS = `
+  WITH RECURSIVE chat(id) AS (
+    SELECT MIN(chat) FROM web_messages
+    UNION ALL
+    SELECT (SELECT MIN(chat) FROM web_messages WHERE chat > chat.id) FROM chat WHERE chat.id IS NOT NULL
+  )
+  SELECT chat.id AS id, last.at AS lastAt, last.seq AS lastSeq,
+    (SELECT substr(text, 1, ${TITLE_LENGTH}) FROM web_messages WHERE chat = chat.id AND author = 'user' ORDER BY seq LIMIT 1) AS title
+  FROM chat JOIN web_messages AS last ON last.seq = (SELECT MAX(seq) FROM web_messages WHERE chat = chat.id)
+  ORDER BY last.seq DESC LIMIT ?`;
+
+export function createWebMessages(db: Database, clock: Clock): WebMessages {
+  const findByKey = (key: string): WebMessage | null => {
+    const row = db.get<MessageRow>(`SELECT ${COLUMNS} FROM web_messages WHERE key = ?`, key);
+    return row === undefined ? null : fromRow(row);
+  };
+
+  return {
+    post({ chat, key, author, text, extra = null }) {
+      const row = db.get<{ seq: number }>(
+        "INSERT INTO web_messages (chat, key, author, text, extra, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING seq",
+        chat,
+        key,
+        author,
+        text,
+        extra === null ? null : JSON.stringify(extra),
+        clock.now(),
+      );
+      if (row !== undefined) return { seq: row.seq, inserted: true };
+      const known = findByKey(key);
+      if (known === null) throw new Error("a web message was neither inserted nor found");
+      return { seq: known.seq, inserted: false };
+    },
+    list(chat, { afterSeq, beforeSeq, limit }) {
+      if (afterSeq !== undefined) {
+        const sql = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND seq > ? ORDER BY seq LIMIT ?`;
+        return db.all<MessageRow>(sql, chat, afterSeq, limit).map(fromRow);
+      }
+      const sql = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND seq < ? ORDER BY seq DESC LIMIT ?`;
+      return db
+        .all<MessageRow>(sql, chat, beforeSeq ?? Number.MAX_SAFE_INTEGER, limit)
+        .reverse()
+        .map(fromRow);
+    },
+    chats: (limit = 100) => db.all<WebChat>(CHATS, limit).map((row) => ({ ...row })),
+    findByKey,
+    lastSeq: () => db.get<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM web_messages")?.seq ?? 0,
+  };
+}
+
+function fromRow(row: MessageRow): WebMessage {
+  return { ...row, extra: row.extra === null ? null : (JSON.parse(row.extra) as Record<string, unknown>) };
+}

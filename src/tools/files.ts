@@ -1,0 +1,158 @@
+// The tools read, write and edit: files of the agent's workspace, and nothing outside it (TL1, TL7).
+// model's arguments → workspace-path (may it?) → workspace-files (open it safely) → text, or one sentence why not.
+import { z } from "zod";
+import { defineTool, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
+import { editText } from "./edit.ts";
+import { createListTool } from "./list.ts";
+import { capLines, escapeName, formatBytes } from "./output.ts";
+import { readPage } from "./read-page.ts";
+import { answerFileErrors, findRegular, openFolder, openRegular, replaceFile, splitPlace } from "./workspace-files.ts";
+import { type Place, resolvePlace } from "./workspace-path.ts";
+
+const MAX_FILE_BYTES = 5 * 1024 * 1024;
+const DEFAULT_LINES = 2000;
+const READ_ONLY = "The workspace is read-only for this role, so nothing was written; report what should be changed instead.";
+
+const PATH = z.string().min(1).describe('Path of the file inside the workspace, for example "src/app.ts"');
+
+/** read, write, edit and list. Make them once: parallel edits of one file wait for each other only within one set. */
+export function createFileTools(): Tool[] {
+  const queue = createFileQueue();
+  return [createReadTool(), createWriteTool(queue), createEditTool(queue), createListTool()];
+}
+
+/** Runs `work` after all earlier work on the same file. */
+type FileQueue = <T>(place: Place, work: () => Promise<T>) => Promise<T>;
+
+// A model may ask for several edits of one file at once; without an order the last one would undo the others.
+function createFileQueue(): FileQueue {
+  const last = new Map<string, Promise<unknown>>();
+  return async (place, work) => {
+    const key = JSON.stringify([place.root, ...place.parts]);
+    const before = last.get(key) ?? Promise.resolve();
+    const mine = before.then(work, work);
+    last.set(key, mine);
+    try {
+      return await mine;
+    } finally {
+      if (last.get(key) === mine) last.delete(key);
+    }
+  };
+}
+
+function createReadTool(): Tool {
+  return defineTool({
+    name: "read",
+    description:
+      "Reads a text file of the workspace and returns its lines as they are. Long files come in pages: a note at the end " +
+      "says which offset continues. Binary files are recognised and not shown.",
+    schema: z.strictObject({
+      path: PATH,
+      offset: z.int().min(1).optional().describe("First line to return, counted from 1; default 1"),
+      limit: z.int().min(1).max(100_000).optional().describe(`How many lines at most; default ${DEFAULT_LINES}`),
+    }),
+    capability: "read",
+    repeatable: true,
+    run: (args, context) =>
+      answerFileErrors(args.path, async () => {
+        const place = await resolvePlace(context.workspace, args.path);
+        const { parents, name } = splitPlace(place);
+        await using folder = await openFolder(place.root, parents);
+        const { file, stats } = await openRegular(folder, name, place.shown);
+        await using _ = file;
+        const range = { offset: args.offset ?? 1, limit: args.limit ?? DEFAULT_LINES };
+        const page = await readPage(file, range, context.signal);
+        if (page.kind === "stopped") return toolError("Stopped before the file was read.");
+        if (page.kind === "binary")
+          return { text: `"${place.shown}" is a binary file of ${formatBytes(stats.size)}; it is not shown as text.` };
+        if (page.kind === "past-end") return toolError(`"${place.shown}" ends at line ${page.lines}; ask for a smaller offset.`);
+        if (page.text === "") return { text: `"${place.shown}" is empty.` };
+        if (page.next === null) return { text: page.text };
+        const cut = page.cutLine ? ` Line ${range.offset} is too long and was cut; search or exec can show the rest of it.` : "";
+        return {
+          text: `${page.text.trimEnd()}\n\n[The file goes on (${formatBytes(stats.size)} in all): read with offset ${page.next}.${cut}]`,
+        };
+      }),
+  });
+}
+
+function createWriteTool(queue: FileQueue): Tool {
+  return defineTool({
+    name: "write",
+    description:
+      "Writes a text file of the workspace: creates it, with its folders, or replaces its whole content in one step. " +
+      "To change a part of an existing file use edit.",
+    schema: z.strictObject({ path: PATH, content: z.string().describe("The whole new content of the file") }),
+    capability: "write",
+    repeatable: true,
+    run: (args, context) =>
+      changeFile(args.path, context, queue, async (place) => {
+        const bytes = Buffer.byteLength(args.content);
+        if (bytes > MAX_FILE_BYTES)
+          return toolError(`The content is ${formatBytes(bytes)}; at most ${formatBytes(MAX_FILE_BYTES)} can be written.`);
+        const { parents, name } = splitPlace(place);
+        await using folder = await openFolder(place.root, parents, true);
+        const old = await findRegular(folder, name, place.shown);
+        await replaceFile(folder, name, args.content, old?.mode ?? null);
+        return { text: `${old === null ? "Created" : "Replaced"} "${place.shown}" (${formatBytes(bytes)}).` };
+      }),
+  });
+}
+
+function createEditTool(queue: FileQueue): Tool {
+  return defineTool({
+    name: "edit",
+    description:
+      "Changes a part of a text file of the workspace: replaces oldText, which must occur exactly once and match to the " +
+      "character, by newText, and answers with a diff. With replaceAll every occurrence is replaced.",
+    schema: z.strictObject({
+      path: PATH,
+      oldText: z.string().min(1).describe("The text to replace, copied exactly from the file; enough lines to be unique"),
+      newText: z.string().describe("What to put in its place; empty removes it"),
+      replaceAll: z.boolean().optional().describe("Replace every occurrence; default false"),
+    }),
+    capability: "write",
+    run: (args, context) =>
+      changeFile(args.path, context, queue, async (place) => {
+        const { parents, name } = splitPlace(place);
+        await using folder = await openFolder(place.root, parents);
+        const { file, stats } = await openRegular(folder, name, place.shown);
+        await using _ = file;
+        if (stats.size > MAX_FILE_BYTES)
+          return toolError(`"${place.shown}" is ${formatBytes(stats.size)}; edit takes at most ${formatBytes(MAX_FILE_BYTES)}.`);
+        const text = decodeText(await file.readFile());
+        if (text === null) return toolError(`"${place.shown}" is not UTF-8 text, so an edit would damage it.`);
+        const edited = editText(text, { ...args, replaceAll: args.replaceAll ?? false });
+        if ("error" in edited) return toolError(`"${place.shown}": ${edited.error}`);
+        await replaceFile(folder, name, edited.text, stats.mode);
+        const places = edited.count === 1 ? "" : ` in ${edited.count} places`;
+        return { text: `Edited "${place.shown}"${places}.\n${capLines(edited.diff.split("\n"), "read the file")}` };
+      }),
+  });
+}
+
+/** What write and edit share: not for readers, not after a stop, one at a time per file. */
+function changeFile(
+  path: string,
+  context: ToolContext,
+  queue: FileQueue,
+  work: (place: Place) => Promise<ToolResult>,
+): Promise<ToolResult> {
+  return answerFileErrors(path, async () => {
+    if (context.readOnly) return toolError(READ_ONLY);
+    const place = await resolvePlace(context.workspace, path);
+    return await queue(place, async () => {
+      if (context.signal.aborted) return toolError(`Stopped before "${escapeName(path)}" was changed.`);
+      return await work(place);
+    });
+  });
+}
+
+function decodeText(bytes: Buffer): string | null {
+  if (bytes.includes(0)) return null;
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null; // The decoder's only way to say "not UTF-8".
+  }
+}

@@ -1,0 +1,79 @@
+// What a tool's answer may carry: bounded text, and names no file can use to forge lines or hide itself.
+// file bytes, process output → window / cap / escape → ToolResult.text
+
+/** Longest text of one tool result; what lies beyond is named in a note, so that the model can ask for it. */
+export const MAX_TEXT_BYTES = 48 * 1024;
+
+// Controls, format characters (bidi, zero width) and line separators; the backslash too, or escapes could be forged.
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\\]/gu;
+
+const SHORT_ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };
+
+/** A file name as one visible line; bytes that are no UTF-8 appear as `\xNN`. */
+export function escapeName(name: Buffer | string): string {
+  if (typeof name !== "string") {
+    const text = name.toString("utf8");
+    if (!Buffer.from(text, "utf8").equals(name)) return escapeBytes(name);
+    return escapeName(text);
+  }
+  return name.replace(UNSAFE, (c) => SHORT_ESCAPES[c] ?? `\\u{${(c.codePointAt(0) ?? 0).toString(16)}}`);
+}
+
+const escapeBytes = (name: Buffer): string =>
+  [...name]
+    .map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x5c ? `\\x${byte.toString(16).padStart(2, "0")}` : String.fromCharCode(byte)))
+    .join("");
+
+/** Keeps whole lines up to the cap; `rest` says how to get what was left out. */
+export function capLines(lines: readonly string[], rest: string): string {
+  let bytes = 0;
+  const kept: string[] = [];
+  for (const line of lines) {
+    bytes += Buffer.byteLength(line) + 1;
+    if (bytes > MAX_TEXT_BYTES) return [...kept, `[${lines.length - kept.length} more lines left out: ${rest}]`].join("\n");
+    kept.push(line);
+  }
+  return kept.join("\n");
+}
+
+export const formatBytes = (bytes: number): string => {
+  if (bytes < 1024) return `${bytes} bytes`;
+  return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
+};
+
+/** The beginning and the end of a stream of any length, in constant memory. */
+export interface OutputWindow {
+  push(chunk: Buffer): void;
+  text(): string;
+  lastLine(): string;
+}
+
+export function createOutputWindow(maxBytes: number): OutputWindow {
+  const half = Math.floor(maxBytes / 2);
+  let head = Buffer.alloc(0);
+  let tail = Buffer.alloc(0);
+  let dropped = 0;
+  return {
+    push(chunk) {
+      const room = half - head.length;
+      if (room > 0) head = Buffer.concat([head, chunk.subarray(0, room)]);
+      const later = chunk.subarray(Math.max(0, room));
+      // Only the end of a big chunk can survive; cutting it first keeps a flood from being copied.
+      const fresh = later.subarray(Math.max(0, later.length - half));
+      const joined = Buffer.concat([tail, fresh]);
+      tail = Buffer.from(joined.subarray(Math.max(0, joined.length - half)));
+      dropped += later.length - fresh.length + joined.length - tail.length;
+    },
+    text() {
+      if (dropped === 0) return Buffer.concat([head, tail]).toString("utf8");
+      return `${head.toString("utf8")}\n[… ${formatBytes(dropped)} left out here …]\n${tail.toString("utf8")}`;
+    },
+    lastLine: () =>
+      (tail.length > 0 ? tail : head)
+        .subarray(-2000)
+        .toString("utf8")
+        .trimEnd()
+        .split(/[\r\n]/)
+        .at(-1) ?? "",
+  };
+}

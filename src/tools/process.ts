@@ -1,0 +1,185 @@
+// One child process from start to a certain end: its own process group, a deadline, an output cap, a watch over
+// processes and memory. exec and search run their commands through here.
+// spawn → exit | timeout | abort | a limit passed → everything it started is killed → result, within 2 s of a stop (ST2).
+import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
+import type { Readable, Writable } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
+import { errorText } from "../core/errors.ts";
+import { killMarked, killTree, listDescendants, residentBytes } from "./process-tree.ts";
+
+const WATCH_EVERY_MS = 100;
+/** How long a killed process may take to go, and its pipes to close, before we stop waiting. */
+const SETTLE_MS = 1500;
+const O_CLOEXEC = 0o2000000;
+const SWEEPS = 3;
+const SWEEP_EVERY_MS = 40;
+
+export interface ProcessLimits {
+  readonly processes: number;
+  readonly memoryBytes: number;
+  readonly outputBytes: number;
+}
+
+export interface ProcessRequest {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly cwd: string;
+  /** Texts the child can read from file descriptors 3, 4, … */
+  readonly inputs?: readonly string[];
+  /** A value in `env` that nothing else has: lets us find children that left the process tree. */
+  readonly mark?: string;
+  readonly timeoutMs: number;
+  readonly limits: ProcessLimits;
+  readonly signal: AbortSignal;
+  onOutput(chunk: Buffer, from: "stdout" | "stderr"): void;
+}
+
+/** Why we ended it. */
+export type Cut = "timeout" | "aborted" | "output" | "processes" | "memory";
+
+export type ProcessResult =
+  | { readonly end: "exit"; readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly ms: number }
+  | { readonly end: Cut; readonly ms: number }
+  | { readonly end: "failed"; readonly reason: string; readonly ms: number };
+
+// What started the gateway may have left it open files above those Node closes; a folder among them would lead a
+// command out of the sandbox. Everything Node opens itself is close-on-exec, so looking once is enough.
+const INHERITED_FDS = listInheritedFds();
+
+function listInheritedFds(): number[] {
+  try {
+    return readdirSync("/proc/self/fd").map(Number).filter(isInherited);
+  } catch {
+    return []; // No /proc, no sandbox either.
+  }
+}
+
+function isInherited(fd: number): boolean {
+  try {
+    const flags = /^flags:\s+(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "latin1"))?.[1] ?? "0";
+    return (Number.parseInt(flags, 8) & O_CLOEXEC) === 0;
+  } catch {
+    return false; // The descriptor of the listing itself, closed by now.
+  }
+}
+
+type Exit = { end: "exit"; code: number | null; signal: NodeJS.Signals | null } | { end: "failed"; reason: string };
+
+/** Never throws. When it resolves, all that the process started is gone (for sure only inside the sandbox's pid namespace). */
+export async function runProcess(request: ProcessRequest): Promise<ProcessResult> {
+  const startedAt = performance.now();
+  const ms = () => Math.round(performance.now() - startedAt);
+  if (request.signal.aborted) return { end: "aborted", ms: 0 };
+  const child = startChild(request);
+  if ("reason" in child) return { ...child, ms: ms() };
+  const closed = once(child, "close").catch(() => undefined);
+  const cut = watchLimits(child, request);
+  try {
+    const first = await Promise.race([exitOf(child), cut.reason]);
+    if (typeof first === "string") {
+      if (child.pid !== undefined) killTree(child.pid, request.mark);
+      await Promise.all([sweep(request.mark), within(SETTLE_MS, closed)]);
+      return { end: first, ms: ms() };
+    }
+    await sweep(request.mark);
+    // The last output may still be in the pipe; only something that escaped and holds it open makes this wait in vain.
+    await Promise.race([within(SETTLE_MS, closed), cut.reason]);
+    return { ...first, ms: ms() };
+  } finally {
+    cut.end();
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+  }
+}
+
+function startChild(request: ProcessRequest): ChildProcess | { end: "failed"; reason: string } {
+  const nothing = openSync("/dev/null", "r");
+  try {
+    const inputs = request.inputs ?? [];
+    const stdio: StdioOptions = ["ignore", "pipe", "pipe", ...inputs.map(() => "pipe" as const)];
+    // Node leaves "ignore" above 2 as it is, so an inherited descriptor has to be covered with something.
+    for (const fd of INHERITED_FDS) if (fd >= stdio.length) stdio[fd] = nothing;
+    const child = spawn(request.command, request.args, {
+      cwd: request.cwd,
+      env: { ...request.env },
+      detached: true,
+      stdio: Array.from(stdio, (entry) => entry ?? "ignore"),
+    });
+    for (const [n, text] of inputs.entries()) {
+      const pipe = child.stdio[n + 3] as Writable;
+      // A child that dies before reading gives EPIPE here; its exit tells the story.
+      pipe.on("error", () => undefined);
+      pipe.end(text);
+    }
+    return child;
+  } catch (error) {
+    return { end: "failed", reason: errorText(error) };
+  } finally {
+    closeSync(nothing);
+  }
+}
+
+const exitOf = (child: ChildProcess): Promise<Exit> =>
+  new Promise((resolve) => {
+    child.once("exit", (code, signal) => resolve({ end: "exit", code, signal }));
+    child.on("error", (error) => resolve({ end: "failed", reason: errorText(error) }));
+  });
+
+/** `reason` resolves with the first limit passed; `end` takes all timers and listeners away. */
+function watchLimits(child: ChildProcess, request: ProcessRequest): { reason: Promise<Cut>; end(): void } {
+  const { promise, resolve } = Promise.withResolvers<Cut>();
+  const stop = () => resolve("aborted");
+  request.signal.addEventListener("abort", stop, { once: true });
+  const deadline = setTimeout(() => resolve("timeout"), request.timeoutMs);
+  const watch = setInterval(() => {
+    const passed = passedLimit(child, request.limits);
+    if (passed !== null) resolve(passed);
+  }, WATCH_EVERY_MS);
+  let bytes = 0;
+  const listen = (stream: Readable | null, from: "stdout" | "stderr") =>
+    stream?.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      request.onOutput(chunk, from);
+      if (bytes <= request.limits.outputBytes) return;
+      resolve("output");
+      // A flood must not keep the loop busy until the kill has worked.
+      stream.destroy();
+    });
+  listen(child.stdout, "stdout");
+  listen(child.stderr, "stderr");
+  return {
+    reason: promise,
+    end() {
+      request.signal.removeEventListener("abort", stop);
+      clearTimeout(deadline);
+      clearInterval(watch);
+    },
+  };
+}
+
+// The kernel's process limit does not bind root, and no rlimit bounds the memory of a whole tree: so we look ourselves.
+function passedLimit(child: ChildProcess, limits: ProcessLimits): Cut | null {
+  if (child.pid === undefined || child.exitCode !== null) return null;
+  const pids = listDescendants(child.pid, limits.processes + 1);
+  if (pids.length > limits.processes) return "processes";
+  return residentBytes(pids) > limits.memoryBytes ? "memory" : null;
+}
+
+// A process in the middle of execve shows no environment for a moment, so one look could miss it.
+async function sweep(mark: string | undefined): Promise<void> {
+  if (mark === undefined) return;
+  for (let round = 0; round < SWEEPS; round += 1) {
+    killMarked(mark);
+    await delay(SWEEP_EVERY_MS);
+  }
+}
+
+async function within(ms: number, done: Promise<unknown>): Promise<void> {
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, ms);
+  await Promise.race([done, late.promise]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,191 @@
+// The boundary around commands: bubblewrap with a user, pid, net, ipc and uts namespace of its own (TL5).
+// start-up: detectSandbox runs `true` in the full profile → exec and search wrap their commands with sandboxCommand,
+// or exec is absent and /status says why. Nothing of the host is visible but /usr, a few files of /etc and the workspace.
+import { lstat, mkdtemp, readlink, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { errorText } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import { findOnPath } from "./find-on-path.ts";
+import { runProcess } from "./process.ts";
+import { SANDBOX_WORKSPACE } from "./workspace-path.ts";
+
+const DETECT_TIMEOUT_MS = 2000;
+/** Inside, every file of the gateway's user belongs to this id: it is mapped to that user, so the workspace is writable. */
+const INSIDE_ID = 1000;
+const TMPFS_BYTES = 512 * 1024 * 1024;
+/** Needed by ordinary programs, secret in none: no passwd, shadow, hosts, ssh or machine id of the host. */
+const ETC_FILES = ["alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "ssl/certs", "ssl/openssl.cnf"];
+const PASSWD = `herald:x:${INSIDE_ID}:${INSIDE_ID}::/tmp:/bin/sh\n`;
+const GROUP = `herald:x:${INSIDE_ID}:\n`;
+
+export interface AvailableSandbox {
+  readonly available: true;
+  readonly kind: "bubblewrap";
+  readonly version: string;
+  /** Paths of the two programs, and the mounts that show this host's programs inside. */
+  readonly bwrap: string;
+  readonly prlimit: string;
+  readonly systemMounts: readonly string[];
+}
+
+export interface MissingSandbox {
+  readonly available: false;
+  /** One clause each, for /status and the start-up lines. */
+  readonly reason: string;
+  readonly howTo: string;
+}
+
+export type Sandbox = AvailableSandbox | MissingSandbox;
+
+export interface SandboxRequest {
+  readonly argv: readonly string[];
+  /** Real path of the workspace on the host. */
+  readonly workspace: string;
+  readonly readOnly: boolean;
+  /** Folder below the workspace to start in; "" is the workspace. */
+  readonly cwd: string;
+  /** Host folder shown as /scratch, or null for one in memory that lasts for this command. */
+  readonly scratch: string | null;
+  readonly env: Readonly<Record<string, string>>;
+  readonly limits: { readonly cpuSeconds: number; readonly fileBytes: number; readonly processes: number };
+}
+
+export interface SandboxCommand {
+  readonly command: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly inputs: readonly string[];
+}
+
+/**
+ * Wraps a command. The environment goes in as bwrap's own, not with --setenv: values don't show in the host's process
+ * list, and /proc/1/environ inside holds no more than the command may see.
+ */
+export function sandboxCommand(sandbox: AvailableSandbox, request: SandboxRequest): SandboxCommand {
+  const { limits } = request;
+  const scratch = request.scratch === null ? ["--size", `${TMPFS_BYTES}`, "--tmpfs", "/scratch"] : ["--bind", request.scratch, "/scratch"];
+  const args = [
+    // --unshare-user is named although --unshare-all implies it: as root bwrap would otherwise go on without one.
+    ...["--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL"],
+    ...["--uid", `${INSIDE_ID}`, "--gid", `${INSIDE_ID}`, "--hostname", "sandbox"],
+    ...sandbox.systemMounts,
+    ...["--ro-bind-data", "3", "/etc/passwd", "--ro-bind-data", "4", "/etc/group"],
+    // Read-only: for a gateway that runs as root /proc/sys is writable even without capabilities, core_pattern included.
+    ...[
+      "--proc",
+      "/proc",
+      "--remount-ro",
+      "/proc",
+      "--dev",
+      "/dev",
+      "--size",
+      `${TMPFS_BYTES}`,
+      "--tmpfs",
+      "/dev/shm",
+      "--remount-ro",
+      "/dev",
+    ],
+    ...["--size", `${TMPFS_BYTES}`, "--tmpfs", "/tmp"],
+    ...[request.readOnly ? "--ro-bind" : "--bind", request.workspace, SANDBOX_WORKSPACE],
+    ...(request.readOnly ? scratch : []),
+    // The root is a tmpfs too: left writable it would be memory without a limit.
+    ...["--remount-ro", "/", "--chdir", join(SANDBOX_WORKSPACE, request.cwd), "--"],
+    // Inside, so that the process limit counts the sandbox's processes and not all of the user's. No --as: programs
+    // like Node reserve far more address space than they use; process.ts watches the memory really held.
+    ...[sandbox.prlimit, `--cpu=${limits.cpuSeconds}`, `--fsize=${limits.fileBytes}`, `--nproc=${limits.processes}`, "--core=0", "--"],
+    ...request.argv,
+  ];
+  return { command: sandbox.bwrap, args, env: request.env, inputs: [PASSWD, GROUP] };
+}
+
+export interface DetectOptions {
+  readonly log: Logger;
+  /** Where to look for programs; default the PATH of this process. */
+  readonly path?: string;
+}
+
+/** Tries the whole profile once, in at most 2 s. Never throws: what fails is the reason why there is no sandbox. */
+export async function detectSandbox(options: DetectOptions): Promise<Sandbox> {
+  const sandbox = await trySandbox(options.path ?? process.env.PATH ?? "").catch((error: unknown) => missing(errorText(error)));
+  if (sandbox.available) options.log.info({ version: sandbox.version }, "sandbox available");
+  else options.log.warn({ reason: sandbox.reason, howTo: sandbox.howTo }, "no sandbox");
+  return sandbox;
+}
+
+const INSTALL = "install it, for example: apt-get install bubblewrap util-linux";
+const ALLOW =
+  "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0; " +
+  "in a container run it with user namespaces allowed), and use bubblewrap 0.8 or newer";
+
+const missing = (reason: string, howTo = ALLOW): MissingSandbox => ({ available: false, reason, howTo });
+
+async function trySandbox(path: string): Promise<Sandbox> {
+  if (process.platform !== "linux") {
+    return missing(`bubblewrap needs Linux, this is ${process.platform}`, "run Herald on Linux, in a virtual machine for example");
+  }
+  const [bwrap, prlimit] = [findOnPath("bwrap", path), findOnPath("prlimit", path)];
+  if (bwrap === null) return missing("bubblewrap (bwrap) is not installed", INSTALL);
+  if (prlimit === null) return missing("prlimit is not installed", INSTALL);
+  const version = await runShort(bwrap, ["--version"]);
+  const sandbox: AvailableSandbox = {
+    available: true,
+    kind: "bubblewrap",
+    version: version.text.replace(/^bubblewrap\s+/, "").trim(),
+    bwrap,
+    prlimit,
+    systemMounts: await systemMounts(),
+  };
+  const workspace = await mkdtemp(join(tmpdir(), "herald-sandbox-"));
+  try {
+    const limits = { cpuSeconds: 5, fileBytes: 1024 * 1024, processes: 64 };
+    const trial = sandboxCommand(sandbox, {
+      argv: ["true"],
+      workspace,
+      readOnly: false,
+      cwd: "",
+      scratch: null,
+      env: { PATH: SANDBOX_PATH },
+      limits,
+    });
+    const result = await runShort(trial.command, trial.args, trial);
+    return result.ok ? sandbox : missing(`bubblewrap ${sandbox.version} can't make the sandbox here: ${result.text || "no answer in 2 s"}`);
+  } finally {
+    await rm(workspace, { recursive: true, force: true });
+  }
+}
+
+export const SANDBOX_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+async function runShort(
+  command: string,
+  args: readonly string[],
+  with_: Partial<SandboxCommand> = {},
+): Promise<{ ok: boolean; text: string }> {
+  const chunks: Buffer[] = [];
+  const result = await runProcess({
+    command,
+    args,
+    env: with_.env ?? {},
+    inputs: with_.inputs ?? [],
+    cwd: "/",
+    timeoutMs: DETECT_TIMEOUT_MS / 2,
+    limits: { processes: 64, memoryBytes: 1024 ** 3, outputBytes: 64 * 1024 },
+    signal: new AbortController().signal,
+    onOutput: (chunk) => chunks.push(chunk),
+  });
+  const text = Buffer.concat(chunks).toString("utf8").trim().slice(0, 300);
+  return { ok: result.end === "exit" && result.code === 0, text: result.end === "failed" ? result.reason : text };
+}
+
+/** /usr, the top-level links or folders that go with it, and a few files of /etc: all read-only. */
+async function systemMounts(): Promise<string[]> {
+  const mounts = ["--ro-bind", "/usr", "/usr"];
+  for (const path of ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"]) {
+    const stats = await lstat(path).catch(() => null);
+    if (stats?.isSymbolicLink()) mounts.push("--symlink", await readlink(path), path);
+    else if (stats?.isDirectory()) mounts.push("--ro-bind", path, path);
+  }
+  for (const name of ETC_FILES) mounts.push("--ro-bind-try", `/etc/${name}`, `/etc/${name}`);
+  return mounts;
+}

@@ -1,0 +1,44 @@
+// scratchpad: the session's own notes, kept across turns and restarts (NV2). Model → here → stores/scratchpad.ts.
+import { z } from "zod";
+import { defineTool, type Tool, type ToolResult, toolError } from "../core/tool.ts";
+import type { Scratchpad } from "../stores/scratchpad.ts";
+
+const schema = z.strictObject({
+  op: z.enum(["write", "append", "read", "clear"]),
+  section: z.string().optional().describe("Name of the section: a-z, 0-9, _ and -. Without it, read lists all sections."),
+  text: z.string().optional().describe("For write and append."),
+});
+
+export function createScratchpadTool(scratchpad: Scratchpad): Tool {
+  return defineTool({
+    name: "scratchpad",
+    description:
+      "Notes of this session in named sections, kept across turns and restarts: write replaces a section, append adds to it, " +
+      "read shows it (or, without a section, lists all), clear removes it. What stands in the section context_transfer is shown " +
+      "to every sub-agent you spawn. 16 KB per section, 20 sections.",
+    schema,
+    capability: "memory",
+    async run({ op, section, text }, { sessionKey }) {
+      if (section === undefined) return op === "read" ? list(scratchpad, sessionKey) : toolError(`${op} needs a section.`);
+      if (op === "read") return read(scratchpad, sessionKey, section);
+      if (op === "clear")
+        return { text: scratchpad.clear(sessionKey, section) > 0 ? `Section ${section} is gone.` : "There was no such section." };
+      if (text === undefined) return toolError(`${op} needs a text.`);
+      const outcome = scratchpad[op](sessionKey, section, text);
+      return outcome.ok ? { text: `Section ${section} now has ${outcome.bytes} bytes.` } : toolError(outcome.error);
+    },
+  });
+}
+
+function read(scratchpad: Scratchpad, sessionKey: string, section: string): ToolResult {
+  const text = scratchpad.read(sessionKey, section);
+  if (text !== null) return { text: text === "" ? "(empty)" : text };
+  const names = scratchpad.sections(sessionKey).map((row) => row.section);
+  return toolError(`There is no such section. ${names.length === 0 ? "The scratchpad is empty." : `There are: ${names.join(", ")}.`}`);
+}
+
+function list(scratchpad: Scratchpad, sessionKey: string): ToolResult {
+  const rows = scratchpad.sections(sessionKey);
+  if (rows.length === 0) return { text: "The scratchpad is empty." };
+  return { text: rows.map((row) => `${row.section} (${row.bytes} bytes)`).join("\n") };
+}

@@ -1,0 +1,102 @@
+// The routes behind the page: sign in, post, read back, listen. Every answer is JSON; every refusal says what to do.
+// POST → channel.accept → 202 once durable; GET events → live.open → stream
+import { z } from "zod";
+import type { WebMessages } from "../stores/web-messages.ts";
+import type { Gate } from "./gate.ts";
+import { json, problem, type Route, type WebRequest } from "./http.ts";
+import type { Live } from "./live.ts";
+import type { MessageViews } from "./message-view.ts";
+
+/** The receive side of the web channel (channels/web/channel.ts). */
+export interface PostTaker {
+  accept(post: { id: string; chat: string; text: string; kind: "message" | "button" }): "accepted" | "known" | "conflict" | "off";
+  isChat(text: string): boolean;
+}
+
+export interface ApiOptions {
+  gate: Pick<Gate, "signIn">;
+  channel: PostTaker;
+  messages: WebMessages;
+  views: MessageViews;
+  live: Live;
+  isReady(): boolean;
+}
+
+const MAX_TEXT_LENGTH = 60_000;
+const HISTORY_LIMIT = 100;
+
+const Login = z.object({ token: z.string().min(1).max(200) });
+// Fields the client makes up (a role, scopes) are dropped: rights come from the token alone.
+const Post = z.object({
+  id: z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
+  text: z
+    .string()
+    .max(MAX_TEXT_LENGTH)
+    .refine((text) => text.trim() !== ""),
+  kind: z.enum(["message", "button"]).default("message"),
+});
+
+const NO_CHAT = problem(404, "There is no such chat.");
+
+export function createApiRoutes(options: ApiOptions): Route[] {
+  const { live, channel } = options;
+  return [
+    {
+      method: "GET",
+      path: "/healthz",
+      access: "public",
+      handle: () => (options.isReady() ? json(200, { status: "ok" }) : json(503, { status: "starting" })),
+    },
+    { method: "POST", path: "/api/login", access: "public", handle: (request) => login(request, options.gate) },
+    { method: "GET", path: "/api/chats", access: "token", handle: () => json(200, { chats: live.chats() }) },
+    { method: "GET", path: "/api/runs", access: "token", handle: () => json(200, { runs: live.runs() }) },
+    { method: "GET", path: "/api/chats/:chat/messages", access: "token", handle: (request) => history(request, options) },
+    { method: "POST", path: "/api/chats/:chat/messages", access: "token", handle: (request) => post(request, channel) },
+    { method: "GET", path: "/api/events", access: "token", handle: (request) => events(request, options) },
+  ];
+}
+
+async function login(request: WebRequest, gate: Pick<Gate, "signIn">) {
+  const body = Login.safeParse(await request.json());
+  return body.success ? gate.signIn(request.caller, body.data.token) : problem(400, 'Send {"token": "…"}.');
+}
+
+async function post(request: WebRequest, channel: PostTaker) {
+  const { chat = "" } = request.params;
+  if (!channel.isChat(chat)) return NO_CHAT;
+  const body = Post.safeParse(await request.json());
+  if (!body.success) {
+    return problem(400, `Send {"id": a lower-case uuid, "text": 1 to ${MAX_TEXT_LENGTH} characters, "kind": "message" or "button"}.`);
+  }
+  const outcome = channel.accept({ ...body.data, chat });
+  if (outcome === "off") return problem(503, "Herald is not taking messages right now.", { "retry-after": "2" });
+  if (outcome === "conflict") return problem(409, "This id was used for another message. Send it with a new one.");
+  return json(202, { id: body.data.id, status: outcome });
+}
+
+async function history(request: WebRequest, { channel, messages, views }: ApiOptions) {
+  const { chat = "" } = request.params;
+  const beforeSeq = wholeNumber(request.query.get("before"));
+  const limit = wholeNumber(request.query.get("limit")) ?? 30;
+  if (!channel.isChat(chat)) return NO_CHAT;
+  if (Number.isNaN(beforeSeq) || !(limit >= 1)) return problem(400, "before and limit are whole numbers.");
+  const size = Math.min(limit, HISTORY_LIMIT);
+  // Where the stream goes on from these rows: nothing can be posted between the two reads.
+  const cursor = messages.lastSeq();
+  const rows = messages.list(chat, { ...(beforeSeq !== null && { beforeSeq }), limit: size + 1 });
+  const hasEarlier = rows.length > size;
+  return json(200, { messages: await views.toViews(hasEarlier ? rows.slice(1) : rows), hasEarlier, cursor });
+}
+
+function events(request: WebRequest, { channel, live }: ApiOptions) {
+  const chat = request.query.get("chat") ?? "main";
+  if (!channel.isChat(chat)) return NO_CHAT;
+  const lastId = request.headers["last-event-id"];
+  // A reconnecting browser repeats the old URL; what it really saw last stands in the header.
+  const cursor = wholeNumber(typeof lastId === "string" && lastId !== "" ? lastId : request.query.get("cursor"));
+  if (Number.isNaN(cursor)) return problem(400, "The cursor is a whole number.");
+  return live.open(request.response, chat, cursor) ? null : problem(503, "Too many tabs are open.", { "retry-after": "10" });
+}
+
+/** Null when absent, NaN when it is no whole number. */
+const wholeNumber = (text: string | null): number | null => (text === null ? null : /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN);

@@ -1,0 +1,143 @@
+// All open tabs and what reaches them. Messages are durable: a tab is fed from the table by its cursor, so a doorbell
+// may be missed or rung twice and nothing is lost or doubled. All else (working, draft, runs, chats) is the present
+// state, sent on connect and on change.
+// bus ⇒ doorbells → table / turns / board → openStream → tab
+import type { ServerResponse } from "node:http";
+import type { Clock } from "../core/clock.ts";
+import type { AppEvent, Bus } from "../core/events.ts";
+import type { Logger } from "../core/logger.ts";
+import type { WebMessages } from "../stores/web-messages.ts";
+import { type Board, orderRuns, type RunView } from "./board.ts";
+import type { MessageViews } from "./message-view.ts";
+import { openStream, STREAM_LIMITS, type Stream, type StreamLimits } from "./sse.ts";
+import { createThrottle } from "./throttle.ts";
+import { createTurns, type Turns } from "./turns.ts";
+
+export interface LiveOptions {
+  bus: Bus;
+  clock: Clock;
+  log: Logger;
+  messages: WebMessages;
+  views: MessageViews;
+  board: Board;
+  redact(text: string): string;
+  /** What the page shows about the gateway: version, model in use. */
+  status(): Readonly<Record<string, string>>;
+  limits?: StreamLimits;
+  heartbeatMs?: number;
+}
+
+export interface Live {
+  /** Takes the response over. False when too many tabs are open. `cursor` null: from now on. */
+  open(response: ServerResponse, chat: string, cursor: number | null): boolean;
+  runs(): RunView[];
+  chats(): { id: string; title: string | null; lastAt: number; lastSeq: number }[];
+  /** Ends every stream and stops listening. */
+  close(): void;
+}
+
+interface Tab {
+  readonly chat: string;
+  readonly stream: Stream;
+  /** The last message written to the stream. */
+  sentSeq: number;
+  isFeeding: boolean;
+}
+
+const MAX_TABS = 100;
+const MAX_RUNS = 100;
+const PAGE_SIZE = 20;
+const RUNS_EVERY_MS = 150;
+const CHATS_EVERY_MS = 250;
+const HEARTBEAT_MS = 15_000;
+
+export function createLive(options: LiveOptions): Live {
+  const { clock, board, messages, redact } = options;
+  const tabs = new Set<Tab>();
+  const stopped = new AbortController();
+  const onError = (error: unknown) => options.log.error({ err: error }, "the page could not be updated");
+  const common = { clock, onError, signal: stopped.signal };
+  const toChat = (chat: string, event: string, data: () => unknown) => {
+    for (const tab of tabs) if (tab.chat === chat) tab.stream.send(event, data());
+  };
+  const toAll = (event: string, data: unknown) => {
+    for (const tab of tabs) tab.stream.send(event, data);
+  };
+  const turns = createTurns({
+    ...common,
+    redact,
+    onWorking: (chat) => toChat(chat, "working", () => turns.working(chat)),
+    onDraft: (chat) => toChat(chat, "draft", () => turns.draft(chat)),
+  });
+  const runs = () => orderRuns(board.listRuns({ limit: MAX_RUNS })).map((run) => ({ ...run, doing: run.doing && redact(run.doing) }));
+  const chats = () => messages.chats().map((chat) => ({ ...chat, title: chat.title && redact(chat.title) }));
+  const runsBell = createThrottle({ ...common, everyMs: RUNS_EVERY_MS, work: () => void (tabs.size > 0 && toAll("runs", runs())) });
+  const chatsBell = createThrottle({ ...common, everyMs: CHATS_EVERY_MS, work: () => void (tabs.size > 0 && toAll("chats", chats())) });
+  const feedTab = (tab: Tab) => void feed(tab, options).catch(onError);
+  const unsubscribe = options.bus.on((event) => {
+    turns.see(event);
+    if (event.type === "web.posted") {
+      for (const tab of tabs) if (tab.chat === event.chat) feedTab(tab);
+      chatsBell.ring();
+    } else if (changesRuns(event)) runsBell.ring();
+  });
+  void beat(tabs, options, stopped.signal);
+
+  return {
+    open(response, chat, cursor) {
+      if (tabs.size >= MAX_TABS) return false;
+      const limits = options.limits ?? STREAM_LIMITS;
+      const stream = openStream({ response, clock, limits, onDrain: () => feedTab(tab), onClose: () => tabs.delete(tab) });
+      const tab: Tab = { chat, stream, sentSeq: cursor ?? messages.lastSeq(), isFeeding: false };
+      tabs.add(tab);
+      greet(stream, turns, chat);
+      stream.send("status", options.status());
+      stream.send("chats", chats());
+      stream.send("runs", runs());
+      feedTab(tab);
+      return true;
+    },
+    runs,
+    chats,
+    close() {
+      stopped.abort();
+      unsubscribe();
+      for (const tab of tabs) tab.stream.close();
+    },
+  };
+}
+
+const changesRuns = (event: AppEvent): boolean =>
+  event.type === "run.changed" || event.type === "run.ended" || (event.type === "turn.doing" && event.runId !== null);
+
+function greet(stream: Stream, turns: Turns, chat: string): void {
+  stream.send("working", turns.working(chat));
+  const draft = turns.draft(chat);
+  if (draft !== null) stream.send("draft", draft);
+}
+
+/** Writes what the tab has not got yet, page by page, for as long as it keeps up; `drain` calls again. */
+async function feed(tab: Tab, { messages, views }: LiveOptions): Promise<void> {
+  // One at a time per tab, else two would send the same rows.
+  if (tab.isFeeding) return;
+  tab.isFeeding = true;
+  try {
+    while (!tab.stream.isClosed() && tab.stream.hasRoom()) {
+      const rows = messages.list(tab.chat, { afterSeq: tab.sentSeq, limit: PAGE_SIZE });
+      if (rows.length === 0) return;
+      for (const view of await views.toViews(rows)) {
+        tab.stream.send("message", view, view.seq);
+        tab.sentSeq = view.seq;
+      }
+    }
+  } finally {
+    tab.isFeeding = false;
+  }
+}
+
+async function beat(tabs: ReadonlySet<Tab>, { clock, heartbeatMs = HEARTBEAT_MS }: LiveOptions, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await clock.sleep(heartbeatMs, signal);
+    for (const tab of tabs) tab.stream.beat();
+  }
+}

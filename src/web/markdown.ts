@@ -1,0 +1,73 @@
+// Markdown → HTML that is safe to put on the page: raw HTML is shown as text, javascript: links lose their target,
+// pictures become links that name their host (nothing is ever fetched from elsewhere), links open in a new tab.
+// draft text / agent message → renderMarkdown → SSE → page
+import { micromark, type Options } from "micromark";
+import { gfm, gfmHtml } from "micromark-extension-gfm";
+
+const OPTIONS: Options = {
+  // Footnotes make ids, which would clash between the messages of one page.
+  extensions: [gfm(), { disable: { null: ["gfmFootnoteCall", "gfmPotentialFootnoteCall", "gfmFootnoteDefinition"] } }],
+  htmlExtensions: [gfmHtml()],
+};
+
+/** Rendering costs milliseconds per kilobyte and stands in the gateway's own event loop. */
+const MAX_RENDERED_LENGTH = 24_000;
+
+/** Never throws, whatever the text; beyond 24 000 characters it stays plain text. */
+export function renderMarkdown(markdown: string): string {
+  if (markdown.length > MAX_RENDERED_LENGTH) return `<pre class="plain">${escapeHtml(markdown)}</pre>`;
+  // micromark escapes every < and " of the text itself, so these patterns meet only tags it wrote.
+  return micromark(markdown, OPTIONS)
+    .replace(/<img src="([^"]*)" alt="([^"]*)"(?: title="[^"]*")? \/>/g, (_tag, url: string, alt: string) => pictureLink(url, alt))
+    .replace(/<a href="([^"]*)"/g, (_tag, url: string) =>
+      url === "" ? "<a" : `<a href="${url}" target="_blank" rel="noopener noreferrer"`,
+    );
+}
+
+function pictureLink(url: string, alt: string): string {
+  const host = /^https?:\/\/([^/?#]+)/i.exec(url)?.[1] ?? "no address";
+  return `<a href="${url}">${alt === "" ? "picture" : alt} (${host})</a>`;
+}
+
+const ESCAPES: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const escapeHtml = (text: string): string => text.replace(/[&<>"]/g, (char) => ESCAPES[char] ?? char);
+
+/**
+ * Renders a text that grows: paragraphs that can't change any more are rendered once, only the end again.
+ * A list may fall into two while it streams; the finished message is rendered as a whole.
+ */
+export function createDraft(): (text: string) => string {
+  let settled = "";
+  let html = "";
+  return (text) => {
+    if (!text.startsWith(settled)) {
+      settled = "";
+      html = "";
+    }
+    const end = settledEnd(text, settled.length);
+    if (end > settled.length) {
+      html += renderMarkdown(text.slice(settled.length, end));
+      settled = text.slice(0, end);
+    }
+    return html + renderMarkdown(text.slice(end));
+  };
+}
+
+/** Where the last finished block ends: after a blank line outside a code fence, before a line that is not indented. */
+function settledEnd(text: string, from: number): number {
+  let end = from;
+  let fence: string | null = null;
+  let blankBefore = false;
+  for (let at = from; at < text.length; ) {
+    const next = text.indexOf("\n", at);
+    const line = text.slice(at, next === -1 ? text.length : next);
+    if (fence === null && blankBefore && /^\S/.test(line)) end = at;
+    const mark = /^ {0,3}(`{3,}|~{3,})/.exec(line)?.[1];
+    if (fence === null && mark !== undefined) fence = mark;
+    else if (fence !== null && mark?.startsWith(fence) && line.trim() === mark) fence = null;
+    blankBefore = line.trim() === "";
+    if (next === -1) break;
+    at = next + 1;
+  }
+  return end;
+}

@@ -1,0 +1,85 @@
+// A stored message as the page shows it. The person's words stay text; the agent's Markdown becomes safe HTML,
+// rendered once per message and kept for the next tab that asks.
+import type { WebMessage } from "../stores/web-messages.ts";
+import { renderMarkdown } from "./markdown.ts";
+
+export interface MessageView {
+  readonly seq: number;
+  /** `in:<id>` for what a tab posted under that id; the outbox key for the agent's. */
+  readonly id: string;
+  readonly author: "user" | "agent";
+  readonly at: number;
+  readonly kind: "plain" | "announcement";
+  /** The person's words. */
+  readonly text?: string;
+  /** The agent's, safe to insert. */
+  readonly html?: string;
+  readonly buttons: readonly { readonly label: string; readonly command: string; readonly danger: boolean }[];
+}
+
+export interface MessageViews {
+  /** In the same order. Lets other work through between costly messages. */
+  toViews(messages: readonly WebMessage[]): Promise<MessageView[]>;
+}
+
+const MAX_CACHED_LENGTH = 4_000_000;
+const BUSY_MS = 10;
+
+/** `redact` replaces known secrets by their names (SC4). */
+export function createMessageViews(redact: (text: string) => string): MessageViews {
+  const rendered = createHtmlCache();
+  const toView = (message: WebMessage): MessageView => {
+    const { seq, key: id, author, at, extra } = message;
+    const base = {
+      seq,
+      id,
+      author,
+      at,
+      kind: extra?.kind === "announcement" ? "announcement" : "plain",
+      buttons: buttonsOf(extra),
+    } as const;
+    if (author === "user") return { ...base, text: redact(message.text) };
+    return { ...base, html: rendered(seq, () => renderMarkdown(redact(message.text))) };
+  };
+  return {
+    async toViews(messages) {
+      const views: MessageView[] = [];
+      let pausedAt = performance.now();
+      for (const message of messages) {
+        views.push(toView(message));
+        if (performance.now() - pausedAt < BUSY_MS) continue;
+        await new Promise(setImmediate);
+        pausedAt = performance.now();
+      }
+      return views;
+    },
+  };
+}
+
+/** Messages never change, so their number is the whole key. */
+function createHtmlCache(): (seq: number, make: () => string) => string {
+  const cache = new Map<number, string>();
+  let length = 0;
+  return (seq, make) => {
+    const known = cache.get(seq);
+    if (known !== undefined) return known;
+    const html = make();
+    cache.set(seq, html);
+    length += html.length;
+    for (const [oldest, text] of cache) {
+      if (length <= MAX_CACHED_LENGTH) break;
+      cache.delete(oldest);
+      length -= text.length;
+    }
+    return html;
+  };
+}
+
+function buttonsOf(extra: WebMessage["extra"]): MessageView["buttons"] {
+  if (!Array.isArray(extra?.buttons)) return [];
+  return (extra.buttons as Record<string, unknown>[]).map((button) => ({
+    label: String(button.label),
+    command: String(button.command),
+    danger: button.danger === true,
+  }));
+}

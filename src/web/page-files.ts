@@ -1,0 +1,35 @@
+// The page's own files, by name: a fixed list, so no path from a request ever reaches the disk. Public, because they
+// hold nothing of the gateway's; the page asks for everything else with its cookie.
+import { readFile } from "node:fs/promises";
+import type { Route } from "./http.ts";
+
+const FOLDER = new URL("./page/", import.meta.url);
+const SCRIPT = "text/javascript; charset=utf-8";
+const STYLE = "text/css; charset=utf-8";
+
+const FILES: readonly { path: string; file: string; type: string }[] = [
+  { path: "/", file: "page.html", type: "text/html; charset=utf-8" },
+  { path: "/favicon.svg", file: "favicon.svg", type: "image/svg+xml" },
+  ...["page.css", "chat.css", "message.css", "sidebar.css"].map((file) => ({ path: `/${file}`, file, type: STYLE })),
+  ...[
+    "page.js",
+    "chat.js",
+    "message-list.js",
+    "composer.js",
+    "sidebar.js",
+    "run-list.js",
+    "sign-in.js",
+    "wire.js",
+    "dom.js",
+    "words.js",
+  ].map((file) => ({ path: `/${file}`, file, type: SCRIPT })),
+];
+
+export function createPageRoutes(): Route[] {
+  return FILES.map(({ path, file, type }) => ({
+    method: "GET",
+    path,
+    access: "public",
+    handle: async () => ({ status: 200, body: await readFile(new URL(file, FOLDER)), headers: { "content-type": type } }),
+  }));
+}

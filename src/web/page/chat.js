@@ -1,0 +1,181 @@
+// One open chat: its history, its live stream, what this tab is sending. Everything shown comes from the server;
+// what is typed here is shown at once and replaced by the server's message with the same id.
+import { byId, memory, newId, setServerHtml, setText, toast } from "./dom.js";
+import { appendMessage, clearMessages, keepingEnd, prependMessages, removePending, scrollToEnd, showPending } from "./message-list.js";
+import { getJson, listen, postJson, SignedOut } from "./wire.js";
+import { duration } from "./words.js";
+
+const PAGE_SIZE = 30;
+const DRAFT_GRACE_MS = 2500;
+const BANNER_AFTER_MS = 1200;
+
+/** `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onStatus(status), onAgentMessage(message). */
+export async function openChat(chat, hooks) {
+  const state = { chat, hooks, firstSeq: null, pending: new Map(), sending: Promise.resolve(), stop: () => {}, isClosed: false };
+  showWorking(null);
+  showDraft(null);
+  clearMessages();
+  const page = await getJson(`/api/chats/${chat}/messages?limit=${PAGE_SIZE}`);
+  showHistory(state, page);
+  scrollToEnd();
+  for (const post of memory.get(`pending.${chat}`, [])) void send(state, post);
+  state.stop = listen({
+    chat,
+    cursor: page.cursor,
+    handlers: handlersOf(state),
+    onState: (isConnected) => onConnection(state, isConnected),
+    onSignedOut: hooks.onSignedOut,
+  });
+  return {
+    send: (text) => void send(state, { id: newId(), text }),
+    press: (command) => press(state, chat, command),
+    pressIn: (otherChat, command) => press(state, otherChat, command),
+    showEarlier: () => showEarlier(state),
+    close() {
+      state.isClosed = true;
+      clearTimeout(state.bannerTimer);
+      clearTimeout(state.draftTimer);
+      clearInterval(state.ticker);
+      state.stop();
+    },
+  };
+}
+
+function handlersOf(state) {
+  return {
+    message(message) {
+      state.lastAgentAt = message.author === "agent" ? Date.now() : state.lastAgentAt;
+      if (message.id.startsWith("in:")) settlePending(state, message.id.slice(3));
+      byId("empty").hidden = true;
+      if (message.author === "agent" && !state.isWorking) showDraft(null);
+      appendMessage(message, (command) => press(state, state.chat, command));
+      if (state.firstSeq === null) state.firstSeq = message.seq;
+      if (message.author === "agent") state.hooks.onAgentMessage(message);
+    },
+    working(working) {
+      state.isWorking = working.working;
+      clearTimeout(state.draftTimer);
+      clearInterval(state.ticker);
+      state.ticker = showWorking(working.working ? working : null);
+      if (working.working) return;
+      // The words stay until the message itself is here, so that nothing flickers.
+      const isHere = state.lastAgentAt !== undefined && state.lastAgentAt >= (state.draftAt ?? 0);
+      if (isHere) showDraft(null);
+      else state.draftTimer = setTimeout(() => showDraft(null), DRAFT_GRACE_MS);
+    },
+    draft(draft) {
+      state.draftAt = Date.now();
+      showDraft(draft);
+    },
+    runs: state.hooks.onRuns,
+    chats: state.hooks.onChats,
+    status: state.hooks.onStatus,
+  };
+}
+
+function showHistory(state, page) {
+  prependMessages(page.messages, (command) => press(state, state.chat, command));
+  state.firstSeq = page.messages[0]?.seq ?? state.firstSeq;
+  byId("earlier").hidden = !page.hasEarlier;
+  byId("empty").hidden = state.firstSeq !== null;
+}
+
+async function showEarlier(state) {
+  if (state.isLoading || state.firstSeq === null || byId("earlier").hidden) return;
+  state.isLoading = true;
+  try {
+    const page = await getJson(`/api/chats/${state.chat}/messages?limit=${PAGE_SIZE}&before=${state.firstSeq}`);
+    if (!state.isClosed) showHistory(state, page);
+  } catch (error) {
+    toast(`Earlier messages can't be loaded: ${error.message}`);
+  } finally {
+    state.isLoading = false;
+  }
+}
+
+function onConnection(state, isConnected) {
+  clearTimeout(state.bannerTimer);
+  const banner = byId("banner");
+  if (!isConnected) {
+    state.bannerTimer = setTimeout(() => {
+      banner.textContent = "Connection lost. Trying again…";
+      banner.hidden = false;
+    }, BANNER_AFTER_MS);
+    return;
+  }
+  banner.hidden = true;
+  for (const post of state.pending.values()) if (post.state === "failed" && !post.isFinal) void send(state, post);
+}
+
+// The id stays the same over every retry and reload: the server takes it once, however often it comes.
+async function send(state, { id, text }) {
+  state.pending.set(id, { id, text, state: "sending" });
+  keepPending(state);
+  drawPending(state, id);
+  byId("empty").hidden = true;
+  const attempt = state.sending.then(() => postJson(`/api/chats/${state.chat}/messages`, { id, text }));
+  // In the order they were typed, whatever the network does.
+  state.sending = attempt.catch(() => {});
+  try {
+    const answer = await attempt;
+    // Known from before: its message is in the history already.
+    if (answer.status === "known") settlePending(state, id);
+  } catch (error) {
+    if (error instanceof SignedOut) state.hooks.onSignedOut();
+    if (!state.pending.has(id)) return;
+    const reason = error instanceof TypeError || error.name === "TimeoutError" ? "no connection to Herald." : error.message;
+    state.pending.set(id, { id, text, state: "failed", isFinal: error.isFinal === true, reason });
+    drawPending(state, id);
+  }
+}
+
+function drawPending(state, id) {
+  const post = state.pending.get(id);
+  if (state.isClosed || post === undefined) return;
+  showPending(post, { onRetry: () => void send(state, post), onDrop: () => settlePending(state, id) });
+}
+
+function settlePending(state, id) {
+  if (!state.pending.delete(id)) return;
+  keepPending(state);
+  if (!state.isClosed) removePending(id);
+}
+
+function keepPending(state) {
+  const posts = [...state.pending.values()].map(({ id, text }) => ({ id, text }));
+  memory.set(`pending.${state.chat}`, posts.length === 0 ? null : posts);
+}
+
+async function press(state, chat, command) {
+  try {
+    await postJson(`/api/chats/${chat}/messages`, { id: newId(), text: command, kind: "button" });
+    if (chat !== state.chat) toast("Done. The answer is in that sub-agent's chat.");
+  } catch (error) {
+    if (error instanceof SignedOut) state.hooks.onSignedOut();
+    else toast(`That did not work: ${error.message}`);
+  }
+}
+
+function showDraft(draft) {
+  const node = byId("draft");
+  keepingEnd(() => {
+    node.hidden = draft === null;
+    setServerHtml(node.firstElementChild, draft === null ? "" : draft.html);
+  });
+}
+
+/** Null hides the line. Returns the ticker to clear before the next call. */
+function showWorking(working) {
+  const node = byId("working");
+  keepingEnd(() => {
+    node.hidden = working === null;
+  });
+  if (working === null) return null;
+  const draw = () => {
+    const passedMs = Date.now() - working.startedAt;
+    const what = working.doing === null ? "Working…" : `Working… (${working.doing})`;
+    setText(byId("working-text"), passedMs < 10_000 ? what : `${what} ${duration(Math.floor(passedMs / 5000) * 5000)}`);
+  };
+  draw();
+  return setInterval(draw, 1000);
+}

@@ -1,0 +1,36 @@
+// From the token to the cookie: taken from the link's fragment (which no server sees) or pasted, posted once, and
+// gone from the address bar before anything else happens.
+import { byId } from "./dom.js";
+import { postJson } from "./wire.js";
+
+/** The token of `#token=…`, removed from the URL; null when there is none. */
+export function takeTokenFromUrl() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token !== null) history.replaceState(null, "", location.pathname);
+  return token;
+}
+
+export const signIn = (token) => postJson("/api/login", { token });
+
+/** Shows the form until somebody signed in. `reason` may be "". */
+export function showSignIn(reason, onSignedIn) {
+  byId("app").hidden = true;
+  byId("sign-in").hidden = false;
+  byId("sign-in-error").textContent = reason;
+  const input = byId("token");
+  input.focus();
+  byId("sign-in-form").onsubmit = async (event) => {
+    event.preventDefault();
+    byId("sign-in-error").textContent = "";
+    try {
+      // A pasted link is as good as the token in it.
+      await signIn(input.value.trim().replace(/^.*#token=/, ""));
+      input.value = "";
+      byId("sign-in").hidden = true;
+      onSignedIn();
+    } catch (error) {
+      byId("sign-in-error").textContent = error instanceof TypeError ? "Herald can't be reached." : error.message;
+      input.select();
+    }
+  };
+}

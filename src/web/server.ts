@@ -1,0 +1,175 @@
+// The HTTP server: node:http, loopback by default, one dispatcher for one route table. Each request meets the gate
+// first; the one catcher for whatever throws is here.
+// socket → gate (Host, Origin, token, body) → route → reply or stream
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "../core/clock.ts";
+import { AppError, errorText } from "../core/errors.ts";
+import type { Bus } from "../core/events.ts";
+import type { Logger } from "../core/logger.ts";
+import type { WebMessages } from "../stores/web-messages.ts";
+import { createApiRoutes, type PostTaker } from "./api.ts";
+import type { Board } from "./board.ts";
+import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
+import { BodyTooLarge, matchPath, problem, type Reply, type Route, readJson, writeReply } from "./http.ts";
+import { createLive } from "./live.ts";
+import { createMessageViews } from "./message-view.ts";
+import { createPageRoutes } from "./page-files.ts";
+import { createRateLimit } from "./rate-limit.ts";
+import type { StreamLimits } from "./sse.ts";
+
+export interface WebServerOptions {
+  host: string;
+  /** 0 takes a free one (tests). */
+  port: number;
+  token: string;
+  log: Logger;
+  clock: Clock;
+  bus: Bus;
+  channel: PostTaker;
+  messages: WebMessages;
+  board: Board;
+  /** Replaces known secrets by their names. */
+  redact(text: string): string;
+  /** Shown on the page: version, model in use. */
+  status(): { readonly version: string; readonly model: string };
+  /** Routes of other parts (metrics); gated like all others. */
+  routes?: readonly Route[];
+  streams?: { limits?: StreamLimits; heartbeatMs?: number };
+}
+
+export interface WebServer {
+  /** What is served, and who may: plain data for the test that proves every gate. */
+  readonly routes: readonly Pick<Route, "method" | "path" | "access">[];
+  /** Resolves with `http://host:port` once it listens; `/healthz` says "starting" until markReady. Throws AppError("port"). */
+  listen(): Promise<string>;
+  markReady(): void;
+  /** Ends streams and connections; resolves when the port is free. */
+  close(): Promise<void>;
+}
+
+const MAX_CONNECTIONS = 1024;
+const CLOSE_GRACE_MS = 500;
+
+const TIMEOUTS = {
+  // Slow senders are dropped; a stream is not concerned, its request ended long ago.
+  headersTimeout: 8000,
+  requestTimeout: 9000,
+  connectionsCheckingInterval: 1000,
+  keepAliveTimeout: 5000,
+  maxHeaderSize: 16 * 1024,
+} as const;
+
+export function createWebServer(options: WebServerOptions): WebServer {
+  const { clock, log, bus, messages, board, redact } = options;
+  let ready = false;
+  const views = createMessageViews(redact);
+  const live = createLive({ bus, clock, log, messages, views, board, redact, status: options.status, ...options.streams });
+  const gate = createGate({
+    token: options.token,
+    log,
+    port: () => portOf(server),
+    hosts: () => hostsOf(options.host, portOf(server)),
+    failures: createRateLimit({ burst: 10, refillMs: 60_000, clock }),
+    posts: createRateLimit({ burst: 60, refillMs: 12_000, clock }),
+  });
+  const api = createApiRoutes({ gate, channel: options.channel, messages, views, live, isReady: () => ready });
+  const routes = [...api, ...createPageRoutes(), ...(options.routes ?? [])];
+  const server = createServer(TIMEOUTS, (req, res) => void serve(req, res, { gate, routes, log }));
+  server.maxConnections = MAX_CONNECTIONS;
+
+  return {
+    routes: routes.map(({ method, path, access }) => ({ method, path, access })),
+    async listen() {
+      await listenOn(server, options.host, options.port);
+      // Out of file handles at an accept, for one: that must not end the gateway.
+      server.on("error", (error) => log.warn({ err: error }, "the page's server reported an error"));
+      return `http://${hostText(options.host === "0.0.0.0" || options.host === "::" ? "127.0.0.1" : options.host)}:${portOf(server)}`;
+    },
+    markReady() {
+      ready = true;
+    },
+    async close() {
+      live.close();
+      if (!server.listening) return;
+      const closed = new Promise((resolve) => server.close(resolve));
+      // Answers under way get a moment; whoever holds on after that is cut off.
+      await Promise.race([closed, delay(CLOSE_GRACE_MS, undefined, { ref: false })]);
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+async function listenOn(server: Server, host: string, port: number): Promise<void> {
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(port, host, () => {
+        server.off("error", reject);
+        resolve();
+      });
+    });
+  } catch (error) {
+    const taken = (error as NodeJS.ErrnoException).code === "EADDRINUSE";
+    const why = taken ? "is taken by another program" : `can't be used: ${errorText(error)}`;
+    throw new AppError("port", `The page's address ${host}:${port} ${why}. Set web.port (or web.host) to another one.`, { cause: error });
+  }
+}
+
+const portOf = (server: Server): number => (server.address() as AddressInfo | null)?.port ?? 0;
+const hostText = (host: string): string => (host.includes(":") ? `[${host}]` : host);
+
+/** Exactly these spellings; port 80 is left out by browsers. */
+function hostsOf(host: string, port: number): string[] {
+  const names = [hostText(host), "localhost", "127.0.0.1", "[::1]"];
+  return names.flatMap((name) => (port === 80 ? [name, `${name}:80`] : [`${name}:${port}`]));
+}
+
+interface Serving {
+  gate: Gate;
+  routes: readonly Route[];
+  log: Logger;
+}
+
+async function serve(req: IncomingMessage, res: ServerResponse, serving: Serving): Promise<void> {
+  const [path = "", search = ""] = (req.url ?? "").split("?", 2);
+  try {
+    const reply = await answer(req, res, { ...serving, path, query: new URLSearchParams(search) });
+    if (reply !== null) writeReply(req, res, reply);
+  } catch (error) {
+    if (error instanceof BodyTooLarge) return writeReply(req, res, tooLarge());
+    // The path only: a query is the caller's text.
+    serving.log.error({ err: error, method: req.method, path: path.slice(0, 200) }, "a request failed");
+    writeReply(req, res, problem(500, "Something went wrong here. The log says more."));
+    if (!res.writableEnded) res.destroy();
+  }
+}
+
+async function answer(
+  req: IncomingMessage,
+  res: ServerResponse,
+  at: Serving & { path: string; query: URLSearchParams },
+): Promise<Reply | null> {
+  const { gate, path, query } = at;
+  const refusal = gate.checkOrigin(req, path, query);
+  if (refusal !== null) return refusal;
+
+  const found = at.routes.flatMap((route) => {
+    const params = matchPath(route.path, path);
+    return params === null ? [] : [{ route, params }];
+  });
+  if (found.length === 0) return problem(404, "There is nothing here.");
+  const match = found.find(({ route }) => route.method === req.method || isHeadOf(route, req.method));
+  if (match === undefined)
+    return problem(405, "This method does not work here.", { allow: found.map(({ route }) => route.method).join(", ") });
+
+  const { route, params } = match;
+  const denied = gate.checkAccess(req, route) ?? (route.method === "POST" ? gate.checkBody(req) : null);
+  if (denied !== null) return denied;
+  return route.handle({ params, query, headers: req.headers, caller: callerOf(req), json: () => readJson(req), response: res });
+}
+
+const isHeadOf = (route: Route, method: string | undefined): boolean =>
+  method === "HEAD" && route.method === "GET" && route.access === "public";

@@ -1,0 +1,60 @@
+// The page's token: 256 bits, made at first start, kept in the state folder. The browser gets it once, in a URL
+// fragment that never reaches a server or a log, and trades it for a cookie derived from it.
+// Removing the file and starting again makes a new token and ends every signed-in browser.
+import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { AppError, errorText } from "../core/errors.ts";
+
+const FILE_NAME = "web-token";
+const TOKEN = /^[A-Za-z0-9_-]{43}$/;
+
+/** Reads the token, making it at first start. Throws AppError("state") when the file can't be used; never replaces a damaged one. */
+export function loadToken(stateDir: string): string {
+  const path = join(stateDir, FILE_NAME);
+  try {
+    const token = readToken(path) ?? makeToken(path);
+    if (!TOKEN.test(token)) {
+      throw new AppError("state", `${path} does not hold a token. Remove it; Herald makes a new one at the next start.`);
+    }
+    chmodSync(path, 0o600);
+    return token;
+  } catch (error) {
+    if (error instanceof AppError) throw error;
+    throw new AppError("state", `The page's token can't be kept in ${path}: ${errorText(error)}.`, { cause: error });
+  }
+}
+
+function readToken(path: string): string | null {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+}
+
+function makeToken(path: string): string {
+  const token = randomBytes(32).toString("base64url");
+  // Written aside and linked into place: a crash in between leaves no half token behind.
+  const draft = `${path}.${process.pid}.new`;
+  try {
+    writeFileSync(draft, `${token}\n`, { mode: 0o600, flush: true });
+    linkSync(draft, path);
+  } finally {
+    rmSync(draft, { force: true });
+  }
+  return token;
+}
+
+/** The cookie's value: proves that the token was known, without being it. Stays valid over restarts. */
+export const sessionValue = (token: string): string => createHmac("sha256", token).update("herald web session v1").digest("base64url");
+
+/** Compares in constant time, whatever the lengths. */
+export function isSame(a: string, b: string): boolean {
+  const digest = (text: string) => createHash("sha256").update(text).digest();
+  return timingSafeEqual(digest(a), digest(b));
+}
+
+/** What the operator opens: the token stands behind the #, which browsers keep to themselves. */
+export const signInUrl = (origin: string, token: string): string => `${origin}/#token=${token}`;

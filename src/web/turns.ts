@@ -1,0 +1,105 @@
+// Which of the page's chats is being worked on, what it does and what it has written so far. Fed by the bus, kept in
+// memory only: a turn that a restart resumes reports itself again.
+// bus (turn.*) → see → onWorking / onDraft → live.ts → tabs
+import type { Clock } from "../core/clock.ts";
+import type { AppEvent } from "../core/events.ts";
+import { createDraft } from "./markdown.ts";
+import { createThrottle } from "./throttle.ts";
+
+export interface WorkingView {
+  readonly working: boolean;
+  readonly startedAt: number | null;
+  readonly doing: string | null;
+}
+
+export interface DraftView {
+  readonly turnId: string;
+  readonly html: string;
+}
+
+export interface Turns {
+  see(event: AppEvent): void;
+  working(chat: string): WorkingView;
+  /** Null while nothing is written. */
+  draft(chat: string): DraftView | null;
+}
+
+export interface TurnsOptions {
+  clock: Clock;
+  /** Replaces known secrets by their names: a draft never passed the outbox. */
+  redact(text: string): string;
+  onWorking(chat: string): void;
+  onDraft(chat: string): void;
+  onError(error: unknown): void;
+  signal: AbortSignal;
+}
+
+interface Turn {
+  readonly turnId: string;
+  readonly startedAt: number;
+  doing: string | null;
+  text: string;
+  html: string;
+  /** A new text is there: render and show it soon. */
+  ring(): void;
+}
+
+const DRAFT_EVERY_MS = 100;
+/** Rendering takes at most a tenth of the event loop's time, however long the text. */
+const RENDER_SHARE = 10;
+
+export function createTurns(options: TurnsOptions): Turns {
+  const turns = new Map<string, Turn>();
+  return {
+    see(event) {
+      switch (event.type) {
+        case "turn.started":
+          if (event.address.channel === "web") start(turns, options, event.address.chat, event.turnId);
+          return;
+        case "turn.text": {
+          const turn = turns.get(event.address.chat);
+          if (event.address.channel !== "web" || turn?.turnId !== event.turnId) return;
+          turn.text = event.text;
+          return turn.ring();
+        }
+        case "turn.doing": {
+          if (event.address?.channel !== "web" || event.runId !== null) return;
+          const turn = turns.get(event.address.chat);
+          if (turn === undefined) return;
+          turn.doing = event.doing;
+          return options.onWorking(event.address.chat);
+        }
+        case "turn.ended":
+          if (event.address.channel !== "web" || turns.get(event.address.chat)?.turnId !== event.turnId) return;
+          turns.delete(event.address.chat);
+          return options.onWorking(event.address.chat);
+      }
+    },
+    working(chat) {
+      const turn = turns.get(chat);
+      if (turn === undefined) return { working: false, startedAt: null, doing: null };
+      return { working: true, startedAt: turn.startedAt, doing: turn.doing === null ? null : options.redact(turn.doing) };
+    },
+    draft(chat) {
+      const turn = turns.get(chat);
+      return turn === undefined || turn.html === "" ? null : { turnId: turn.turnId, html: turn.html };
+    },
+  };
+}
+
+function start(turns: Map<string, Turn>, options: TurnsOptions, chat: string, turnId: string): void {
+  const { clock, signal, onError } = options;
+  const render = createDraft();
+  const work = (): number | undefined => {
+    // Ended in the meantime: the message itself is on its way.
+    if (turns.get(chat) !== turn) return undefined;
+    const startedAt = performance.now();
+    turn.html = render(options.redact(turn.text));
+    options.onDraft(chat);
+    return (performance.now() - startedAt) * RENDER_SHARE;
+  };
+  const { ring } = createThrottle({ clock, signal, onError, everyMs: DRAFT_EVERY_MS, work });
+  const turn: Turn = { turnId, startedAt: clock.now(), doing: null, text: "", html: "", ring };
+  turns.set(chat, turn);
+  options.onWorking(chat);
+}

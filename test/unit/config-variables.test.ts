@@ -1,0 +1,148 @@
+// The environment inside the settings: ${NAME}, tokens of channels, and which values are kept out of sight.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { loadConfig } from "../../src/config.ts";
+import type { AppError } from "../../src/core/errors.ts";
+
+const variable = (name: string) => `\${${name}}`;
+let cwd: string;
+
+beforeEach(() => {
+  cwd = mkdtempSync(join(tmpdir(), "herald-variables-"));
+  mkdirSync(join(cwd, "config"));
+});
+afterEach(() => rmSync(cwd, { recursive: true, force: true }));
+
+function load(settings: object | null, env: Record<string, string> = {}) {
+  if (settings !== null) writeFileSync(join(cwd, "config", "herald.json5"), JSON.stringify(settings), { mode: 0o600 });
+  return loadConfig({ cwd, env: { HOME: join(cwd, "home"), ...env } });
+}
+
+function refusal(settings: object | null, env: Record<string, string> = {}): string {
+  try {
+    load(settings, env);
+  } catch (error) {
+    return (error as AppError).message.replaceAll(`${join(cwd, "config", "herald.json5")}: `, "");
+  }
+  throw new Error("the settings were accepted");
+}
+
+describe("variables in strings", () => {
+  it("[CF2] a string takes variables, once, and $${ stands for ${", () => {
+    const name = (text: string, env: Record<string, string>) =>
+      load({ agents: { list: [{ id: "a", name: text }] } }, env).config.agents.list[0]?.name;
+    expect(name(`${variable("A")}-${variable("B")}`, { A: "x", B: variable("A") })).toBe(`x-${variable("A")}`);
+    expect(name(`$${variable("A")} costs $5 and $&`, { A: "x" })).toBe(`${variable("A")} costs $5 and $&`);
+    expect(name(variable("A"), { A: "$& $1" })).toBe("$& $1");
+  });
+
+  it("[CF2] a missing or empty variable is an error that names it and the path, and nothing else (CFG-024)", () => {
+    const settings = {
+      channels: { telegram: { botToken: variable("TG") }, slack: { enabled: true, botToken: variable("SL"), appToken: "xapp-1" } },
+    };
+    expect(refusal(settings, { TG: "" })).toBe(
+      "channels.telegram.botToken: the environment variable TG is not set\nchannels.slack.botToken: the environment variable SL is not set",
+    );
+    expect(refusal({ agents: { list: [{ id: "a", name: variable("constructor") }] } })).toMatch(/constructor is not set$/);
+    const secret = {
+      channels: { telegram: { botToken: "1:a", mode: "webhook", webhook: { url: "https://x.example", secret: variable("S") } } },
+    };
+    expect(refusal(secret)).toBe("channels.telegram.webhook.secret: the environment variable S is not set");
+    for (const text of ["${", variable(""), variable("A B"), "${A"]) {
+      expect(refusal({ agents: { list: [{ id: "a", name: text }] } }), text).toMatch(
+        /^agents\.list\[0\]\.name: has a \$\{ that names no variable/,
+      );
+    }
+  });
+
+  it("[CF2] a variable inside a disabled block may be missing, in inner blocks and lists too", () => {
+    const { config } = load({
+      channels: {
+        telegram: { enabled: false, botToken: variable("A"), webhook: { secret: variable("B") }, allowFrom: [variable("C"), 5] },
+      },
+      mcp: { servers: { one: { enabled: false, url: variable("D") } } },
+    });
+    expect(config.channels.telegram).toMatchObject({ enabled: false, allowFrom: ["5"] });
+    expect(config.mcp.servers.one).toEqual({ enabled: false, kind: "off" });
+    expect(refusal({ mcp: { servers: { one: { enabled: true, url: variable("D") } } } })).toMatch(/variable D is not set$/);
+  });
+});
+
+describe("tokens of channels", () => {
+  const slackEnv = { SLACK_BOT_TOKEN: "xoxb-12345678", SLACK_APP_TOKEN: "xapp-12345678" };
+
+  it("[CF3] without a channels block the usual variables turn channels on", () => {
+    const { channels } = load(null, { TELEGRAM_BOT_TOKEN: "1:abcdefgh", ...slackEnv }).config;
+    expect(channels.telegram).toMatchObject({ enabled: true, botToken: "1:abcdefgh", allowFrom: [] });
+    expect(channels.slack).toMatchObject({ enabled: true, botToken: "xoxb-12345678", appToken: "xapp-12345678" });
+  });
+
+  it("[CF3] a channels block turns on only what it names; a named channel takes the tokens it doesn't state", () => {
+    const env = { TELEGRAM_BOT_TOKEN: "1:abcdefgh", ...slackEnv };
+    const { channels } = load({ channels: { telegram: { allowFrom: [7] } } }, env).config;
+    expect(channels.telegram).toMatchObject({ enabled: true, botToken: "1:abcdefgh", allowFrom: ["7"] });
+    expect(channels.slack.enabled).toBe(false);
+    expect(load({ channels: { telegram: { enabled: false } } }, env).config.channels.telegram).not.toHaveProperty("botToken");
+    expect(load({ channels: { telegram: { botToken: "2:own" } } }, env).config.channels.telegram).toMatchObject({ botToken: "2:own" });
+  });
+
+  it("[CF3] half of Slack's tokens leave it off and say which is missing", () => {
+    const { config, warnings } = load(null, { SLACK_BOT_TOKEN: "xoxb-12345678" });
+    expect(config.channels.slack.enabled).toBe(false);
+    expect(warnings).toContain("slack stays off: SLACK_BOT_TOKEN is set, but SLACK_APP_TOKEN is not");
+  });
+
+  it("[SC5] a channel that is on needs what its mode needs", () => {
+    const telegram = (settings: object) => refusal({ channels: { telegram: settings } });
+    const slack = (settings: object) => refusal({ channels: { slack: settings } });
+    expect(telegram({ enabled: true })).toMatch(/^channels\.telegram\.botToken: is missing/);
+    expect(telegram({ botToken: "1:a", mode: "webhook" })).toMatch(
+      /webhook\.url: is missing[^\n]*\nchannels\.telegram\.webhook\.secret: is missing/,
+    );
+    expect(telegram({ botToken: " " })).toMatch(/botToken: must not be empty/);
+    expect(telegram({ botToken: "1:a", webhook: { secret: "short" } })).toMatch(/webhook\.secret: must be 16 to 256/);
+    expect(slack({ botToken: "xoxb-1" })).toMatch(/^channels\.slack\.appToken: is missing/);
+    expect(slack({ botToken: "xoxb-1", mode: "http" })).toMatch(/signingSecret: is missing[^\n]*\nchannels\.slack\.port: is missing/);
+    expect(slack({ botToken: "xapp-1", appToken: "xoxb-1" })).toMatch(
+      /botToken: is an app-level token[^\n]*\n[^\n]*appToken: is a bot token/,
+    );
+  });
+});
+
+describe("secrets", () => {
+  it("[SC4] are returned by variable or by path, and ordinary values are not", () => {
+    const { secrets } = load(
+      {
+        channels: { telegram: { botToken: "123:literal-token" }, slack: { enabled: false, signingSecret: variable("SIGN_IT") } },
+        models: { providers: { lab: { api: "openai-compatible", baseUrl: variable("LAB_URL"), apiKey: variable("LAB") } } },
+        mcp: { servers: { one: { url: "http://127.0.0.1", headers: { Authorization: "Bearer literal-header", "X-Mode": "ordinary" } } } },
+      },
+      {
+        LAB: "lab-value",
+        SIGN_IT: "sign-value",
+        LAB_URL: "http://127.0.0.1:1",
+        ANTHROPIC_API_KEY: "sk-ant-value",
+        SSH_AUTH_SOCK: "/tmp/x",
+      },
+    );
+    expect(secrets.map(({ name, value }) => [name, value]).sort()).toEqual([
+      ["ANTHROPIC_API_KEY", "sk-ant-value"],
+      ["LAB", "lab-value"],
+      ["SIGN_IT", "sign-value"],
+      ["channels.telegram.botToken", "123:literal-token"],
+      ["mcp.servers.one.headers.Authorization", "Bearer literal-header"],
+      ["mcp.servers.one.headers.Authorization", "literal-header"],
+    ]);
+  });
+
+  it("[SC4] a refusal never shows the value of a setting", () => {
+    const message = refusal({
+      web: { token: "hush-hush" },
+      channels: { telegram: { botToken: 5, mode: "hush-hush" }, slack: "hush-hush" },
+    });
+    expect(message.split("\n")).toHaveLength(4);
+    expect(message).not.toContain("hush");
+  });
+});
