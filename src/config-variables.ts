@@ -60,8 +60,8 @@ function replaceVariables(text: string, path: Path, { env, missing, used }: Subs
       return value;
     }
     isComplete = false;
-    if (!/^\$\{[A-Za-z_]\w*\}$/.test(whole))
-      missing.push({ path, text: "has a ${ that names no variable; write $${ for the characters themselves" });
+    const isName = /^\$\{[A-Za-z_]\w*\}$/.test(whole);
+    if (!isName) missing.push({ path, text: "has a ${ that names no variable; write $${ for the characters themselves" });
     else if (!isOff) missing.push({ path, text: `the environment variable ${name} is not set` });
     return whole;
   });
@@ -100,23 +100,25 @@ export function fillChannelTokens(tree: unknown, env: Env, warnings: string[]): 
   return { ...tree, channels: filled };
 }
 
-/** Secrets written in the file by their path, and those of the environment by their variable. */
+/** Secrets written in the file by their path, and those of the environment by their variable. `tree` has its variables. */
 export function collectSecrets(tree: unknown, env: Env, used: Substitution["used"]): NamedSecret[] {
   const found = new Map<string, NamedSecret>();
-  const add = (name: string, value: string, isLiteral: boolean) => {
-    if (value !== "" && !found.has(value)) found.set(value, { name, value, isLiteral });
+  const add = (name: string, value: string | undefined, isLiteral: boolean) => {
+    if (value && !found.has(value)) found.set(value, { name, value, isLiteral });
   };
   for (const [name, value] of Object.entries(env)) if (looksSecret(name)) add(name, value, false);
-  for (const { path, name } of used) if (looksSecret(String(path.at(-1)))) add(name, lookUp(env, name) ?? "", false);
-  collectLiterals(tree, [], add);
+  for (const { path, name } of used) if (looksSecret(String(path.at(-1)))) add(name, lookUp(env, name), false);
+  const fromEnv = new Set(used.map(({ path }) => showPath(path)));
+  for (const { path, text } of strings(tree, [])) {
+    if (!looksSecret(String(path.at(-1))) || fromEnv.has(showPath(path))) continue;
+    add(showPath(path), text, true);
+    add(showPath(path), text.split(" ").at(-1), true); // "Bearer abc" leaks as "abc", too
+  }
   return [...found.values()];
 }
 
-function collectLiterals(value: unknown, path: Path, add: (name: string, value: string, isLiteral: boolean) => void): void {
-  if (typeof value === "string") {
-    // "Bearer abc" leaks as "abc", too.
-    if (looksSecret(String(path.at(-1))) && !value.includes("${"))
-      for (const part of new Set([value, value.split(" ").at(-1) ?? ""])) add(showPath(path), part, true);
-  } else if (Array.isArray(value)) value.forEach((item, i) => void collectLiterals(item, [...path, i], add));
-  else if (isTree(value)) for (const [key, inner] of Object.entries(value)) collectLiterals(inner, [...path, key], add);
+function* strings(value: unknown, path: Path): Generator<{ path: Path; text: string }> {
+  if (typeof value === "string") yield { path, text: value };
+  else if (Array.isArray(value)) for (const [i, item] of value.entries()) yield* strings(item, [...path, i]);
+  else if (isTree(value)) for (const [key, inner] of Object.entries(value)) yield* strings(inner, [...path, key]);
 }

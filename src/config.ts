@@ -56,7 +56,7 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   const home = env.HOME || homedir();
   const stateDir = resolve(options.cwd, inHome(env.HERALD_STATE_DIR || "~/.herald", home));
   const config = withWorkspaces(parsed.data, { home, stateDir, files: [source.path, join(options.cwd, ".env")] });
-  const secrets = collectSecrets(tree, env, used);
+  const secrets = collectSecrets(value, env, used);
   if (source.isOpen && secrets.some(({ isLiteral }) => isLiteral)) {
     warnings.push(`${source.path} holds secrets and others on this machine can read it: chmod 600 it, or move them to .env`);
   }

@@ -63,6 +63,10 @@ export async function readMemory(options: MemoryOptions): Promise<MemorySection[
   return sections;
 }
 
+/** Sections as one text, each under its name; empty when there are none. */
+export const formatMemory = (sections: readonly MemorySection[]): string =>
+  sections.map((section) => `## ${section.name}\n${section.text.trim()}`).join("\n\n");
+
 interface MemoryFile {
   readonly root: string;
   readonly path: string;

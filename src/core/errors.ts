@@ -19,14 +19,16 @@ export class AppError extends Error {
   }
 }
 
-const STORAGE_CODES = new Set(["ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENFILE"]);
+const STORAGE_CODES = new Set(["ENOSPC", "EDQUOT", "EROFS", "EIO", "EMFILE", "ENFILE"]);
+/** SQLITE_BUSY, READONLY, IOERR, FULL, CANTOPEN: extended codes carry these in their low byte. */
+const SQLITE_STORAGE = new Set([5, 8, 10, 13, 14]);
 
-/** Is this the disk's fault (full, read-only, unreadable), so that the work can be taken up again later? */
+/** Is this the disk's fault (full, read-only, out of handles), so that the work can be taken up again when it is over? */
 export function isStorageError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  if (error instanceof AppError) return error.code === "storage" || isStorageError(error.cause);
-  const code = (error as NodeJS.ErrnoException).code;
-  if (code === "ERR_SQLITE_ERROR") return true;
+  const { code, errcode } = error as Error & { code?: string; errcode?: number };
+  if (error instanceof AppError) return error.cause === undefined ? error.code === "storage" : isStorageError(error.cause);
+  if (code === "ERR_SQLITE_ERROR") return errcode !== undefined && SQLITE_STORAGE.has(errcode & 0xff);
   return code !== undefined && STORAGE_CODES.has(code);
 }
 

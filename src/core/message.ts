@@ -27,6 +27,8 @@ export interface Button {
 export interface OutMessage {
   readonly markdown: string;
   readonly buttons?: readonly Button[];
+  /** Channels that can may set an announcement apart from the agent's own words. */
+  readonly kind?: "announcement";
   /** A status line nobody needs to be woken for. */
   readonly quiet?: boolean;
   /** `Inbound.ref` of the message this answers. */
@@ -80,6 +82,8 @@ export type ChannelState = "starting" | "on" | "retrying" | "failed" | "off";
 export interface Channel {
   readonly name: string;
   readonly account: string;
+  /** The channel has a list of runs of its own (the page), so a chat line for every start would only be noise. */
+  readonly showsRuns?: boolean;
   /** Resolves once receiving is under way; connection trouble is retried inside and shown in `health()`. */
   start(inbox: InboxSink): Promise<void>;
   stop(): Promise<void>;

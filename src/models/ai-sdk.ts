@@ -3,19 +3,20 @@
 // router.ts → createSdkModels → attempt.ts per HTTP call → provider. Loaded on first use.
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../core/clock.ts";
+import { errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { addSpend, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
 import { type AttemptEnd, attempt } from "./attempt.ts";
 import { type Endpoint, endpointOptions, type ModelTarget } from "./language-model.ts";
 import type { ModelErrorKind, ModelEvent, ModelReply, ModelRequest, Models } from "./model.ts";
-import { type Failure, keyAdvice, sentence, timeoutFailure } from "./model-error.ts";
+import { type Failure, keyAdvice, sentence } from "./model-error.ts";
 import type { Prices } from "./prices.ts";
 import { malformedModel, needsKey, parseModelName } from "./provider.ts";
 import { createReplyDraft, type ReplyDraft } from "./reply-draft.ts";
 import { toPrompt, toReasoning, toTools } from "./wire.ts";
 
 /** Why an agent can't use a provider, as one sentence for the chat. */
-export interface EndpointProblem {
+interface EndpointProblem {
   readonly problem: string;
   /** `auth` unless said otherwise. */
   readonly kind?: ModelErrorKind;
@@ -48,6 +49,8 @@ const ATTEMPTS = 3;
 const FIRST_WAIT_MS = 1000;
 /** A longer wait is not ours to sit out: the next model is tried, or the chat hears when to come back. */
 const LONGEST_WAIT_MS = 60_000;
+
+const THINKING_WORDS = /reasoning|thinking|\bthink\b|\beffort\b/i;
 
 interface Call {
   readonly options: SdkModelsOptions;
@@ -82,6 +85,10 @@ export function createSdkModels(options: SdkModelsOptions): Pick<Models, "call">
       const call: Call = { options, request, signal: stop.signal, emit, plain, spend: NO_SPEND, text: "" };
       try {
         return await walkModels(call);
+      } catch (error) {
+        // Unreadable credentials, a package that can't be loaded: the turn ends with a sentence like any other failure.
+        options.log.error({ err: error, model: request.model }, "model call failed");
+        return { ...brokenReply(call, request.model), outcome: "error", error: { kind: "unknown", message: errorText(error) } };
       } finally {
         request.signal.removeEventListener("abort", abort);
         done.abort();
@@ -111,6 +118,7 @@ async function walkModels(call: Call): Promise<ModelReply> {
 /** One model, up to three times. */
 async function askModel(call: Call, model: string): Promise<ModelEnd> {
   for (let tries = 1; ; tries++) {
+    if (call.signal.aborted) return { outcome: "aborted" };
     const target = findTarget(call, model);
     if ("problem" in target) {
       const failure: Failure = { kind: target.kind ?? "auth", status: null, isPassing: false, afterMs: null, detail: "" };
@@ -123,7 +131,7 @@ async function askModel(call: Call, model: string): Promise<ModelEnd> {
     if (end.outcome === "ok") return { outcome: "ok", draft, target };
     if (end.outcome === "aborted") return end;
     const { failure } = end;
-    if (reasoning !== undefined && failure.kind === "bad-request" && /reason|think|effort/i.test(failure.detail)) {
+    if (reasoning !== undefined && failure.kind === "bad-request" && THINKING_WORDS.test(failure.detail)) {
       call.plain.add(model);
       continue;
     }
@@ -132,6 +140,8 @@ async function askModel(call: Call, model: string): Promise<ModelEnd> {
     if (waitMs === null) return { outcome: "error", failure, message };
     call.emit({ type: "retry", model, reason: message, afterMs: waitMs });
     await call.options.clock.sleep(waitMs, call.signal);
+    // The step's time ran out while waiting: what we waited for is the better explanation.
+    if (call.signal.aborted) return { outcome: "error", failure: { ...failure, isPassing: false }, message };
   }
 }
 
@@ -154,7 +164,7 @@ async function meteredAttempt(
   const { request, signal } = call;
   const options: LanguageModelV4CallOptions = { prompt: toPrompt(request, target), ...endpointOptions(target) };
   if (reasoning !== undefined) options.reasoning = reasoning;
-  if (request.tools.length > 0) options.tools = toTools(request.tools);
+  if (request.tools.length > 0) options.tools = toTools(request.tools, target);
   const startedAt = clock.now();
   const end = await attempt({ clock, target, call: options, draft, idleMs: limits.idleMs, signal });
   const usage = draft.usage;
@@ -185,24 +195,28 @@ function findTarget(call: Call, model: string): ModelTarget | EndpointProblem {
 }
 
 function toReply(call: Call, model: string, end: ModelEnd): ModelReply {
-  const spent = { ...call.spend, model };
   if (end.outcome === "ok") {
     const { draft, target } = end;
     const extras = draft.extras(target.id);
-    const reply: ModelReply = { outcome: "ok", text: draft.text, toolCalls: draft.toolCalls, finish: draft.finish, ...spent };
+    const reply: ModelReply = { outcome: "ok", text: draft.text, toolCalls: draft.toolCalls, finish: draft.finish, ...call.spend, model };
     return extras === null ? reply : { ...reply, extras: { [target.provider]: extras } };
   }
-  const broken = { text: call.text, toolCalls: [], finish: "other" as const, ...spent };
+  const broken = brokenReply(call, model);
   if (call.request.signal.aborted) return { ...broken, outcome: "aborted" };
   if (end.outcome === "error") return { ...broken, outcome: "error", error: { kind: end.failure.kind, message: end.message } };
   // Not the request's abort, so the step's own time is over.
-  const failure = timeoutFailure(`took longer than ${Math.round(call.options.limits.stepMs / 1000)} seconds`, false);
-  return {
-    ...broken,
-    outcome: "error",
-    error: { kind: "timeout", message: `The model ${model} ${failure.detail}. Try again, or choose a faster one.` },
-  };
+  const seconds = Math.round(call.options.limits.stepMs / 1000);
+  const message = `The model ${model} took longer than ${seconds} seconds. Try again, or choose a faster one.`;
+  return { ...broken, outcome: "error", error: { kind: "timeout", message } };
 }
+
+const brokenReply = (call: Call, model: string): Omit<ModelReply, "outcome"> => ({
+  text: call.text,
+  toolCalls: [],
+  finish: "other",
+  ...call.spend,
+  model,
+});
 
 /** A listener that throws is a bug of its own and must not end the answer. */
 function guarded(log: Logger, work: () => void): void {

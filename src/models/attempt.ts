@@ -3,7 +3,7 @@
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../core/clock.ts";
 import { createLanguageModel, type ModelTarget } from "./language-model.ts";
-import { type Failure, timeoutFailure, toFailure } from "./model-error.ts";
+import { type Failure, silence, toFailure } from "./model-error.ts";
 import type { ReplyDraft } from "./reply-draft.ts";
 
 export interface AttemptOptions {
@@ -38,10 +38,7 @@ export async function attempt(options: AttemptOptions): Promise<AttemptEnd> {
     return broken === null ? { outcome: "ok" } : { outcome: "error", failure: toFailure(broken.error ?? CUT, clock.now()) };
   } catch (error) {
     if (signal.aborted) return { outcome: "aborted" };
-    const failure = watch.isIdle()
-      ? timeoutFailure(`sent nothing for ${Math.round(options.idleMs / 1000)} seconds`, true)
-      : toFailure(error, clock.now());
-    return { outcome: "error", failure };
+    return { outcome: "error", failure: watch.isIdle() ? silence(options.idleMs) : toFailure(error, clock.now()) };
   } finally {
     signal.removeEventListener("abort", close);
     close();

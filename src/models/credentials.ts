@@ -8,7 +8,7 @@ import { isAgentId } from "../core/ids.ts";
 import { findBuiltIn, isProviderName, type ProviderDefinition } from "./provider.ts";
 
 /** Where a key was found: a file below the state folder, a variable, or a setting. Never the key itself. */
-export interface KeySource {
+interface KeySource {
   readonly kind: "file" | "env" | "config";
   readonly name: string;
 }

@@ -19,7 +19,7 @@ export interface LocalServer {
   readonly definition: ProviderDefinition & { readonly models: readonly LocalModel[] };
 }
 
-export interface LocalModel {
+interface LocalModel {
   readonly id: string;
   readonly contextWindow?: number;
 }

@@ -1,5 +1,5 @@
 // What went wrong with one HTTP call: which kind of error, whether trying again can help and when, and the one
-// sentence the chat gets. attempt.ts → toFailure; ai-sdk.ts → waitMs, sentence. Reads every shape the library throws.
+// sentence the chat gets. attempt.ts → toFailure, silence; ai-sdk.ts → sentence. Reads every shape the library throws.
 import type { ModelTarget } from "./language-model.ts";
 import type { ModelErrorKind } from "./model.ts";
 import { BUILT_IN_PROVIDERS } from "./provider.ts";
@@ -41,12 +41,13 @@ export function toFailure(error: unknown, now: number): Failure {
   return { ...base, kind: "network", isPassing: true };
 }
 
-export const timeoutFailure = (detail: string, isPassing: boolean): Failure => ({
+/** A call that was given up because nothing came any more. */
+export const silence = (idleMs: number): Failure => ({
   kind: "timeout",
   status: null,
-  isPassing,
+  isPassing: true,
   afterMs: null,
-  detail,
+  detail: `sent nothing for ${Math.round(idleMs / 1000)} seconds`,
 });
 
 interface Facts {

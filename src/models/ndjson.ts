@@ -3,7 +3,7 @@
 // language-model.ts → filterNdjson(fetch) → ollama-ai-provider-v2
 
 /** An error the server wrote into a stream that had begun well. */
-export class StreamError extends Error {
+class StreamError extends Error {
   constructor(message: string) {
     super(message);
     this.name = "StreamError";

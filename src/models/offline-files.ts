@@ -67,7 +67,8 @@ function parseListing(text: string): FolderEntry[] {
 /** A folder or a file in plain figures; counts lines when asked to. */
 export function* summarise(desk: Desk, target: string, wish: string): Job {
   const wantsCount = /\b(?:count|how many|number of|wc)\b/i.test(wish);
-  if (!desk.has("list") || TEXT_FILE.test(target)) return desk.has("read") ? yield* readFile(desk, target, wish) : missing("list");
+  if (!desk.has("list") || TEXT_FILE.test(target))
+    return desk.has("read") ? yield* readFile(desk, target, wish) : missing(TEXT_FILE.test(target) ? "read" : "list");
   const [listing] = yield { calls: [desk.call("list", { path: target, depth: LEVELS })] };
   if (listing === undefined || listing.isError) {
     // Not a folder, then: perhaps a file. If that fails too, its error is the one to tell.

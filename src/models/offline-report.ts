@@ -29,7 +29,7 @@ export function toSections(outcomes: readonly Outcome[], evidence: readonly Evid
 }
 
 const bullets = (lines: readonly string[]): string =>
-  lines.length === 0 ? "none" : lines.map((line) => `- ${line.replace(/^- /, "")}`).join("\n");
+  lines.length === 0 ? "None." : lines.map((line) => `- ${line.replace(/^- /, "")}`).join("\n");
 
 function describeCall(call: Call): string {
   const first = Object.values(call.args).find((value) => typeof value === "string");
@@ -42,7 +42,7 @@ export function toAnnouncement(messages: readonly ChatMessage[]): string {
   const last = texts.at(-1) ?? "";
   const result = readSection(last, "SUMMARY") ?? last;
   const notes = [readSection(last, "BLOCKERS"), readSection(last, "RISKS")].filter(
-    (note) => note !== null && note !== "none" && note !== "",
+    (note) => note !== null && note !== "None." && note !== "",
   );
   return `Result:\n${result || "(not available)"}\n\nNotes:\n${notes.join("\n") || "- (none)"}`;
 }

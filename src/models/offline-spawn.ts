@@ -39,7 +39,7 @@ function toCount(word: string | undefined, isPlural: boolean): number | null {
 }
 
 /** One task per helper: N helpers for N things get one each; N helpers for one thing get numbered tasks. */
-export function splitTasks({ count, what }: Delegation): string[] {
+function splitTasks({ count, what }: Delegation): string[] {
   if (count === 1) return [what];
   const wholes = what.split(/\s*;\s*|\n+|,?\s+and to\s+/).filter((part) => part !== "");
   if (wholes.length > 1 && (count === null || count === wholes.length)) return wholes.slice(0, MAX_HELPERS);

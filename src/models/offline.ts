@@ -91,9 +91,9 @@ interface Scene {
   readonly news: readonly string[];
 }
 
-const isNote = (text: string): boolean => /^(?:\[|<|(?:(?:the|a|your)\s+)?sub-?agent\b)/i.test(text);
-const isNews = (message: ChatMessage): boolean =>
-  message.role === "user" && isNote(message.text) && !/^\[(?:The gateway restarted|Summary of)/.test(message.text);
+/** How the runtime's own notes begin (agents/turn.ts, agents/context.ts, subagents/report.ts); a person's text in brackets is a request. */
+const isNote = (text: string): boolean => /^\[(?:Sub-agent|The gateway|Summary of)\b/.test(text);
+const isNews = (message: ChatMessage): boolean => message.role === "user" && message.text.startsWith("[Sub-agent");
 const isFinal = (message: ChatMessage): boolean => message.role === "assistant" && message.toolCalls.length === 0 && message.text !== "";
 
 /**
@@ -105,7 +105,8 @@ function readScene({ system, messages }: ModelRequest): Scene {
   const isPlain = (message: ChatMessage): boolean => message.role === "user" && !isNote(message.text);
   // Nothing but what looks like notes: then the first of them is somebody's words after all.
   const isRequest = messages.some(isPlain) ? isPlain : isUser;
-  const wantsSections = system.includes("SUMMARY:");
+  // On a line of its own, as the output contract has it: a workspace file may well mention the word.
+  const wantsSections = /^SUMMARY:/m.test(system);
   const isChild = wantsSections || /^## Task\b/m.test(messages.find(isRequest)?.text ?? "");
   const lastRequest = messages.findLastIndex(isRequest);
   const afterFinal = messages.findLastIndex(isFinal) + 1;

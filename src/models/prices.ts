@@ -6,7 +6,7 @@ import type { Usage } from "../core/usage.ts";
 import type { ProviderApi } from "./provider.ts";
 
 /** USD per million tokens. A cache price that isn't given counts as plain input. */
-export interface ModelCost {
+interface ModelCost {
   readonly input: number;
   readonly output: number;
   readonly cacheRead?: number;
@@ -21,7 +21,7 @@ export interface ModelSettings {
   readonly cost?: ModelCost;
 }
 
-export interface PricedModel {
+interface PricedModel {
   readonly provider: string;
   readonly id: string;
   /** Where the provider is and what its config says about its models, if anything. */
@@ -55,8 +55,7 @@ export function createPrices(options: { readonly clock: Clock }): Prices {
   };
 }
 
-export const settingsOf = (model: PricedModel): ModelSettings | undefined =>
-  model.definition?.models?.find((entry) => entry.id === model.id);
+const settingsOf = (model: PricedModel): ModelSettings | undefined => model.definition?.models?.find((entry) => entry.id === model.id);
 
 function ownCost(cost: ModelCost, usage: Usage): number {
   const uncached = Math.max(0, usage.input - usage.cacheRead - usage.cacheWrite);

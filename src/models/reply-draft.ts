@@ -195,13 +195,12 @@ function incomplete(state: State): { readonly error: unknown } | null {
 }
 
 function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage): Usage | null {
-  if (inputTokens.total === undefined && outputTokens.total === undefined) return null;
-  return {
+  return orNull({
     input: inputTokens.total ?? 0,
     output: outputTokens.total ?? 0,
     cacheRead: inputTokens.cacheRead ?? 0,
     cacheWrite: inputTokens.cacheWrite ?? 0,
-  };
+  });
 }
 
 /** Anthropic's own figures: its `input_tokens` leaves the cached ones out. */
@@ -213,5 +212,8 @@ function startUsage(raw: unknown): Usage | null {
   };
   const cacheRead = figure("cache_read_input_tokens");
   const cacheWrite = figure("cache_creation_input_tokens");
-  return { input: figure("input_tokens") + cacheRead + cacheWrite, output: figure("output_tokens"), cacheRead, cacheWrite };
+  return orNull({ input: figure("input_tokens") + cacheRead + cacheWrite, output: figure("output_tokens"), cacheRead, cacheWrite });
 }
+
+/** All zero is a server that doesn't count, and would show up as free. */
+const orNull = (usage: Usage): Usage | null => (usage.input + usage.output > 0 ? usage : null);

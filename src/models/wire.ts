@@ -29,65 +29,73 @@ const NO_RESULT = "No result was recorded for this call.";
 /** NUL and lone surrogates are refused by providers, and by JSON readers downstream. */
 export const cleanText = (text: string): string => text.replaceAll("\0", "").toWellFormed();
 
+/** One assistant message on its way out: its calls by their ids in the prompt. */
+interface Outgoing {
+  readonly message: AssistantMessage;
+  readonly target: ModelTarget;
+  readonly ids: ReadonlyMap<string, string>;
+}
+
 export function toPrompt(request: ModelRequest, target: ModelTarget): LanguageModelV4Prompt {
   const prompt: LanguageModelV4Prompt = [];
+  const usedIds = new Set<string>();
   if (request.system !== "") prompt.push({ role: "system", content: cleanText(request.system) });
-  const { messages } = request;
-  for (const [index, message] of messages.entries()) {
+  for (const [index, message] of request.messages.entries()) {
     if (message.role === "user") prompt.push({ role: "user", content: [{ type: "text", text: cleanText(message.text) || "(empty)" }] });
     if (message.role !== "assistant") continue;
-    const content = assistantParts(message, target);
+    const outgoing = { message, target, ids: new Map(message.toolCalls.map(({ id }) => [id, wireId(id, target, usedIds)])) };
+    const content = assistantParts(outgoing);
     if (content.length === 0) continue;
     prompt.push({ role: "assistant", content });
-    const results = message.toolCalls.map((call) => resultPart(call, resultsAfter(messages, index), target));
-    if (results.length > 0) prompt.push({ role: "tool", content: results });
+    if (message.toolCalls.length > 0) prompt.push({ role: "tool", content: resultParts(outgoing, resultsAfter(request.messages, index)) });
   }
   if (target.endpoint.api === "anthropic") markCache(prompt);
   return prompt;
 }
 
-/** The results that belong to the assistant message at `index`: everything up to the next word of anybody else. */
-function resultsAfter(messages: readonly ChatMessage[], index: number): readonly ToolMessage[] {
-  const results: ToolMessage[] = [];
-  for (const message of messages.slice(index + 1)) {
-    if (message.role === "assistant") break;
-    if (message.role === "tool") results.push(message);
+/** The results that belong to the assistant message at `index`, by call id: everything before the next answer. */
+function resultsAfter(messages: readonly ChatMessage[], index: number): ReadonlyMap<string, ToolMessage> {
+  const results = new Map<string, ToolMessage>();
+  for (let at = index + 1; at < messages.length; at++) {
+    const message = messages[at];
+    if (message === undefined || message.role === "assistant") break;
+    if (message.role === "tool") results.set(message.callId, message);
   }
   return results;
 }
 
-function resultPart(call: ToolCall, results: readonly ToolMessage[], target: ModelTarget): ToolPart {
-  const result = results.find((message) => message.callId === call.id);
-  const value = result === undefined ? NO_RESULT : cleanText(result.text) || "(empty)";
-  const type = result === undefined || result.isError ? "error-text" : "text";
-  return { type: "tool-result", toolCallId: wireId(call.id, target), toolName: call.name, output: { type, value } };
+function resultParts({ message, ids }: Outgoing, results: ReadonlyMap<string, ToolMessage>): ToolPart[] {
+  return message.toolCalls.map((call) => {
+    const result = results.get(call.id);
+    const value = result === undefined ? NO_RESULT : cleanText(result.text) || "(empty)";
+    const type = result === undefined || result.isError ? "error-text" : "text";
+    return { type: "tool-result", toolCallId: ids.get(call.id) ?? call.id, toolName: call.name, output: { type, value } };
+  });
 }
 
-function assistantParts(message: AssistantMessage, target: ModelTarget): AssistantPart[] {
+function assistantParts({ message, target, ids }: Outgoing): AssistantPart[] {
   const text = cleanText(message.text);
-  const extras = extrasFor(message, target);
   const parts: AssistantPart[] = [];
   const calls = new Map(message.toolCalls.map((call) => [call.id, call]));
   let textLeft = text.trim() !== "";
-  for (const part of extras?.parts ?? []) {
+  const addCall = (call: ToolCall, meta?: SharedV4ProviderOptions) => {
+    const id = ids.get(call.id) ?? call.id;
+    parts.push({ type: "tool-call", toolCallId: id, toolName: call.name, input: wireArgs(call.args), ...options(meta) });
+    calls.delete(call.id);
+  };
+  for (const part of extrasFor(message, target)?.parts ?? []) {
     if (part.type === "reasoning") parts.push({ type: "reasoning", text: part.text, ...options(part.meta) });
     if (part.type === "text" && textLeft) {
       parts.push({ type: "text", text, ...options(part.meta) });
       textLeft = false;
     }
     const call = part.type === "tool-call" ? calls.get(part.id) : undefined;
-    if (call === undefined || part.type !== "tool-call") continue;
-    parts.push(callPart(call, target, part.meta));
-    calls.delete(call.id);
+    if (call !== undefined) addCall(call, part.meta);
   }
   if (textLeft) parts.push({ type: "text", text });
-  for (const call of calls.values()) parts.push(callPart(call, target));
+  for (const call of [...calls.values()]) addCall(call);
   // Reasoning alone is no message.
   return parts.some((part) => part.type !== "reasoning") ? parts : [];
-}
-
-function callPart(call: ToolCall, target: ModelTarget, meta?: SharedV4ProviderOptions): AssistantPart {
-  return { type: "tool-call", toolCallId: wireId(call.id, target), toolName: call.name, input: wireArgs(call.args), ...options(meta) };
 }
 
 const options = (meta: SharedV4ProviderOptions | undefined) => (meta === undefined ? {} : { providerOptions: meta });
@@ -95,11 +103,14 @@ const options = (meta: SharedV4ProviderOptions | undefined) => (meta === undefin
 /** Providers take objects only; what the model wrote instead stays readable for it. */
 const wireArgs = (args: unknown): unknown => (typeof args === "object" && args !== null && !Array.isArray(args) ? args : { invalid: args });
 
-/** Some servers name calls `functions.exec:0`; Anthropic, OpenAI and Google refuse that from a conversation begun elsewhere. */
-function wireId(id: string, target: ModelTarget): string {
+/** Some servers name calls `functions.exec:0`, or every first call `call_0`: strict providers refuse a history with those. */
+function wireId(id: string, target: ModelTarget, used: Set<string>): string {
   const { api } = target.endpoint;
-  if (api === "openai-compatible" || api === "ollama" || /^[\w-]{1,64}$/.test(id)) return id;
-  return `call_${createHash("sha256").update(id).digest("hex").slice(0, 24)}`;
+  if (api === "openai-compatible" || api === "ollama") return id;
+  const isFine = /^[\w-]{1,64}$/.test(id) && !used.has(id);
+  const given = isFine ? id : `call_${createHash("sha256").update(`${used.size} ${id}`).digest("hex").slice(0, 24)}`;
+  used.add(given);
+  return given;
 }
 
 /** Signatures are bound to the model that made them. */
@@ -115,8 +126,11 @@ function markCache(prompt: LanguageModelV4Prompt): void {
   for (const message of new Set([prompt[0], prompt.at(-1)])) if (message !== undefined) message.providerOptions = CACHE_HERE;
 }
 
-export const toTools = (tools: readonly ToolSpec[]): NonNullable<LanguageModelV4CallOptions["tools"]> =>
-  tools.map(({ name, description, parameters }) => ({ type: "function", name, description, inputSchema: parameters }));
+export function toTools(tools: readonly ToolSpec[], target: ModelTarget): NonNullable<LanguageModelV4CallOptions["tools"]> {
+  // Left out, OpenAI reads every schema as strict and makes the optional parameters required.
+  const strict = target.endpoint.api === "openai" ? { strict: false } : {};
+  return tools.map(({ name, description, parameters }) => ({ type: "function", name, description, inputSchema: parameters, ...strict }));
+}
 
 /** The library's word for a thinking level; it rounds to what the model can. */
 export function toReasoning(request: ModelRequest, target: ModelTarget): Exclude<Thinking, "off"> | "none" {

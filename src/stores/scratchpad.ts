@@ -3,11 +3,11 @@
 import type { Clock } from "../core/clock.ts";
 import type { Database } from "./database.ts";
 
-export const MAX_SECTION_BYTES = 16 * 1024;
-export const MAX_SECTIONS = 20;
+const MAX_SECTION_BYTES = 16 * 1024;
+const MAX_SECTIONS = 20;
 const SECTION = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
-export type ScratchpadOutcome = { readonly ok: true; readonly bytes: number } | { readonly ok: false; readonly error: string };
+type ScratchpadOutcome = { readonly ok: true; readonly bytes: number } | { readonly ok: false; readonly error: string };
 
 export interface Scratchpad {
   /** Null when there is no such section. */

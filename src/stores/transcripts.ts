@@ -41,8 +41,12 @@ export interface Transcripts {
   tail(ref: TranscriptRef, count: number): Entry[];
   /** The newest entries that fit into `maxBytes`, oldest first; goes back at most to the entry the last compaction kept. */
   window(ref: TranscriptRef, maxBytes: number): Entry[];
-  /** Renames to `name` in the same folder. Doing it again after a crash is harmless. */
-  archive(ref: TranscriptRef, name: string): void;
+  /** Renames to `name` in the same folder; doing it again after a crash is harmless. False: there is no file. */
+  archive(ref: TranscriptRef, name: string): boolean;
+  /** Gives an archived transcript its own name back. */
+  restore(ref: TranscriptRef): void;
+  /** Where agents' transcripts lie. */
+  folder(agentId: string): string;
   path(ref: TranscriptRef): string;
   close(): void;
 }
@@ -114,8 +118,12 @@ export function createTranscripts(deps: Deps): Transcripts {
     window: (ref, maxBytes) => readWindow(deps, ref, maxBytes),
     archive(ref, name) {
       close(pathOf(deps, ref));
-      archiveFile(deps, ref, name);
+      return move(deps, ref.agentId, `${ref.sessionId}.jsonl`, name);
     },
+    restore(ref) {
+      if (ref.archiveName != null) move(deps, ref.agentId, ref.archiveName, `${ref.sessionId}.jsonl`);
+    },
+    folder: (agentId) => folderOf(deps, agentId),
     path: (ref) => pathOf(deps, ref),
     close() {
       for (const path of [...open.keys()]) close(path);
@@ -130,7 +138,12 @@ function folderOf(deps: Deps, agentId: string): string {
 
 function pathOf(deps: Deps, ref: TranscriptRef): string {
   if (!isUuid(ref.sessionId)) throw new AppError("invalid", "not a session id");
-  return join(folderOf(deps, ref.agentId), ref.archiveName ?? `${ref.sessionId}.jsonl`);
+  const folder = folderOf(deps, ref.agentId);
+  const own = join(folder, `${ref.sessionId}.jsonl`);
+  if (ref.archiveName == null) return own;
+  const archived = join(folder, ref.archiveName);
+  // A crash between restoring the name and recording it leaves the file under its own name.
+  return !existsSync(archived) && existsSync(own) ? own : archived;
 }
 
 function createFile(deps: Deps, ref: TranscriptRef, about: { key: string; parent: string | null }): void {
@@ -220,13 +233,13 @@ function readWindow(deps: Deps, ref: TranscriptRef, maxBytes: number): Entry[] {
   return newestFirst.reverse();
 }
 
-function archiveFile(deps: Deps, ref: TranscriptRef, name: string): void {
-  const folder = folderOf(deps, ref.agentId);
-  const from = join(folder, `${ref.sessionId}.jsonl`);
-  const to = join(folder, name);
-  if (!existsSync(from) && existsSync(to)) return;
-  renameSync(from, to);
+/** True when the file stands under its new name, also when a crash came after the rename. */
+function move(deps: Deps, agentId: string, from: string, to: string): boolean {
+  const folder = folderOf(deps, agentId);
+  if (!existsSync(join(folder, from))) return existsSync(join(folder, to));
+  renameSync(join(folder, from), join(folder, to));
   syncFolder(folder);
+  return true;
 }
 
 /** A new or renamed name survives a power cut only once its folder is synced. */

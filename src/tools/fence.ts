@@ -24,7 +24,7 @@ export const visibleLine = (text: string, max: number): string =>
   ).text;
 
 /** The first `max` characters, never half of a surrogate pair. */
-export function cutText(text: string, max: number): { text: string; cut: boolean } {
+function cutText(text: string, max: number): { text: string; cut: boolean } {
   if (text.length <= max) return { text, cut: false };
   const end = /[\ud800-\udbff]/.test(text.charAt(max - 1)) ? max - 1 : max;
   return { text: text.slice(0, end), cut: true };

@@ -92,7 +92,7 @@ async function follow(first: string, call: Call): Promise<FetchOutcome> {
 }
 
 /** Text → a URL that may be tried, or one sentence why not. The address behind the name is judged at connect time. */
-export function parseTarget(text: string, ports: ReadonlySet<number>, base?: URL): URL | string {
+function parseTarget(text: string, ports: ReadonlySet<number>, base?: URL): URL | string {
   const trimmed = text.trim();
   if (trimmed.length > MAX_URL_LENGTH) return `The URL is longer than ${MAX_URL_LENGTH} characters.`;
   // The URL parser drops tabs and newlines silently, so they must be seen before it.

@@ -20,7 +20,7 @@ export interface McpLink {
   end(): Promise<void>;
 }
 
-export type McpState = "connecting" | "ready" | "failed" | "stopped";
+type McpState = "connecting" | "ready" | "failed" | "stopped";
 
 export interface McpStatus {
   readonly name: string;
@@ -55,7 +55,6 @@ const LONGEST_WAIT_MS = 60_000;
 /** A connection that held this long was no failed start. */
 const STABLE_MS = 60_000;
 const RELIST_WAIT_MS = 1_000;
-const PROBE_MS = 10_000;
 const MAX_PAGES = 20;
 const MAX_TOOLS = 200;
 const MAX_PINS = 1_000;
@@ -230,7 +229,7 @@ async function call(server: Server, tool: string, args: McpArguments, context: T
 /** After a failed call: a server that doesn't answer a plain question either is given up and started again. */
 async function probe(server: Server, connection: NonNullable<Server["connection"]>): Promise<void> {
   try {
-    await connection.client.listTools({ options: { timeout: PROBE_MS, signal: server.stopping.signal } });
+    await connection.client.listTools({ options: { timeout: server.options.initializeTimeoutMs, signal: server.stopping.signal } });
   } catch (error) {
     connection.link.fail(`does not answer any more: ${errorText(error)}`);
   }

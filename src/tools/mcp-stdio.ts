@@ -19,6 +19,7 @@ export interface StdioServer {
 }
 
 const INHERITED = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM"];
+const MARK = "HERALD_MCP";
 /** Images come as base64 inside a line. */
 const MAX_LINE_BYTES = 8 * 1024 * 1024;
 const MAX_GARBAGE_LINES = 1_000;
@@ -31,11 +32,14 @@ type Child = ChildProcessByStdio<Writable, Readable, Readable>;
 
 interface Process {
   child: Child | null;
-  readonly mark: string;
+  /** In the environment of everything it starts, so that all of it can be found and ended. */
+  readonly id: string;
   stderr: string;
   garbage: number;
   readonly transport: MCPTransport;
   readonly onToolsChanged: () => void;
+  /** Set once somebody asked for the end; what it still prints is not read any more. */
+  ending: Promise<void> | null;
   settle(reason: string): void;
 }
 
@@ -48,13 +52,13 @@ export function createStdioLink(server: StdioServer, environment: NodeJS.Process
     send: (message) => write(state, `${JSON.stringify(message)}\n`),
     close: () => end(state),
   };
-  const state: Process = { child: null, mark: `HERALD_MCP=${randomUUID()}`, stderr: "", garbage: 0, transport, onToolsChanged, settle };
+  const state: Process = { child: null, id: randomUUID(), stderr: "", garbage: 0, transport, onToolsChanged, ending: null, settle };
   return { transport, closed, fail: settle, lastWords: () => lastLines(state.stderr), end: () => end(state) };
 }
 
 async function launch(state: Process, server: StdioServer, environment: NodeJS.ProcessEnv): Promise<void> {
   const child = spawn(server.command, server.args ?? [], {
-    env: { ...inherit(environment), ...server.env, ...Object.fromEntries([state.mark.split("=")]) },
+    env: { ...inherit(environment), ...server.env, [MARK]: state.id },
     stdio: ["pipe", "pipe", "pipe"],
     // A process group of its own: a Ctrl-C meant for the gateway must not end it before the drain.
     detached: true,
@@ -98,7 +102,7 @@ function readLines(stdout: Readable, on: { onLine(line: string): void; onTooLong
 }
 
 function receive(state: Process, line: string): void {
-  if (line.trim() === "") return;
+  if (state.ending !== null || line.trim() === "") return;
   const message = parseMessage(line);
   if (message === null) {
     state.garbage++;
@@ -141,7 +145,7 @@ function stopFor(state: Process, reason: string): void {
 
 /** Waits a moment for the pipes: the last words on stderr are why it ended. */
 async function settleExit(state: Process, child: Child, reason: string): Promise<void> {
-  killMarked(state.mark);
+  killMarked(`${MARK}=${state.id}`);
   await settledWithin(PIPES_MS, once(child, "close"));
   for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
   finish(state, reason);
@@ -153,7 +157,12 @@ function finish(state: Process, reason: string): void {
 }
 
 /** Never rejects; resolves when the process and what it started are gone. */
-async function end(state: Process): Promise<void> {
+function end(state: Process): Promise<void> {
+  state.ending ??= endTree(state);
+  return state.ending;
+}
+
+async function endTree(state: Process): Promise<void> {
   const child = state.child;
   if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, "exit");
@@ -161,7 +170,7 @@ async function end(state: Process): Promise<void> {
   child.kill("SIGTERM");
   await settledWithin(TERM_MS, exited);
   if (child.exitCode !== null || child.signalCode !== null) return;
-  killTree(child.pid, state.mark);
+  killTree(child.pid, `${MARK}=${state.id}`);
   await settledWithin(TERM_MS, exited);
 }
 

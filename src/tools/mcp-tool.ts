@@ -28,7 +28,7 @@ const sortKeys = (_: string, value: unknown): unknown =>
     : value;
 
 /** `<server>__<tool>` in the characters every provider accepts; a name that had to be changed carries a piece of its hash. */
-export function mcpToolName(server: string, tool: string): string {
+function mcpToolName(server: string, tool: string): string {
   const full = `${server}__${tool}`;
   const safe = full.replace(/[^a-zA-Z0-9_-]/g, "_");
   if (safe === full && full.length <= MAX_NAME) return full;

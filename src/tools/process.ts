@@ -165,7 +165,7 @@ function passedLimit(child: ChildProcess, limits: ProcessLimits): Cut | null {
   if (child.pid === undefined || child.exitCode !== null) return null;
   const pids = listDescendants(child.pid, limits.processes + 1);
   if (pids.length > limits.processes) return "processes";
-  return residentBytes(pids) > limits.memoryBytes ? "memory" : null;
+  return residentBytes([child.pid, ...pids]) > limits.memoryBytes ? "memory" : null;
 }
 
 // A process in the middle of execve shows no environment for a moment, so one look could miss it.

@@ -1,6 +1,9 @@
-// HTML → the text a person would read. web-fetch.ts → toReadable → worker (defuddle) → Markdown; when that fails,
+// HTML → the text a person would read. web-fetch.ts → toReadable → readable-process.ts (defuddle) → Markdown; when that fails,
 // hangs or finds nothing, a plain scan that only drops the markup.
-import { Worker } from "node:worker_threads";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { text } from "node:stream/consumers";
+import { fileURLToPath } from "node:url";
 
 export interface Page {
   readonly html: string;
@@ -29,25 +32,24 @@ export async function toReadable(page: Page, signal: AbortSignal, options: Reada
   return article !== null && article.text.trim() !== "" ? article : { title: article?.title ?? "", text: plainText(input.html) };
 }
 
-/** Null when the worker fails, runs out of memory or is stopped by the signal. */
+/** Null when the process fails, runs out of memory or is ended by the signal. */
 async function extract(page: Page, signal: AbortSignal): Promise<Readable | null> {
-  const worker = new Worker(new URL("./readable-worker.ts", import.meta.url), {
-    workerData: page,
+  // Neither files to write nor processes to start: should the page ever get the parser to run something.
+  const flags = [`--max-old-space-size=${MEMORY_MB}`, "--permission", "--allow-fs-read=*"];
+  const child = spawn(process.execPath, [...flags, fileURLToPath(new URL("./readable-process.ts", import.meta.url))], {
+    stdio: ["pipe", "pipe", "ignore"],
     env: {},
-    // Captured, and dropped: the extractor prints about pages it can't read.
-    stdout: true,
-    stderr: true,
-    resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
+    signal,
+    killSignal: "SIGKILL",
   });
+  // A process that ended early can't take the rest of the page; that it ended is seen below.
+  child.stdin.on("error", () => undefined).end(JSON.stringify(page));
   try {
-    return await new Promise<Readable | null>((resolve) => {
-      const giveUp = () => resolve(null);
-      worker.once("message", resolve).once("error", giveUp).once("exit", giveUp);
-      if (signal.aborted) giveUp();
-      else signal.addEventListener("abort", giveUp, { once: true });
-    });
-  } finally {
-    await worker.terminate();
+    // "error" (no such program, the signal) rejects, "close" comes after the last output.
+    const [output] = await Promise.all([text(child.stdout), once(child, "close")]);
+    return JSON.parse(output) as Readable;
+  } catch {
+    return null;
   }
 }
 

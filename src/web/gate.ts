@@ -3,8 +3,8 @@
 // request → checkOrigin (all routes) → route → checkAccess (its `access`) → checkBody → handler
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "../core/logger.ts";
+import type { RateLimit } from "../core/rate-limit.ts";
 import { MAX_BODY_BYTES, problem, type Reply, type Route } from "./http.ts";
-import type { RateLimit } from "./rate-limit.ts";
 import { isSame, sessionValue } from "./token.ts";
 
 export interface Gate {

@@ -1,13 +1,14 @@
 // The HTTP server: node:http, loopback by default, one dispatcher for one route table. Each request meets the gate
 // first; the one catcher for whatever throws is here.
 // socket → gate (Host, Origin, token, body) → route → reply or stream
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "../core/clock.ts";
 import { AppError, errorText } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
+import { createRateLimit } from "../core/rate-limit.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
 import { createApiRoutes, type PostTaker } from "./api.ts";
 import type { Board } from "./board.ts";
@@ -16,7 +17,6 @@ import { BodyTooLarge, matchPath, problem, type Reply, type Route, readJson, wri
 import { createLive } from "./live.ts";
 import { createMessageViews } from "./message-view.ts";
 import { createPageRoutes } from "./page-files.ts";
-import { createRateLimit } from "./rate-limit.ts";
 import type { StreamLimits } from "./sse.ts";
 
 export interface WebServerOptions {
@@ -37,6 +37,8 @@ export interface WebServerOptions {
   /** Routes of other parts (metrics); gated like all others. */
   routes?: readonly Route[];
   streams?: { limits?: StreamLimits; heartbeatMs?: number };
+  /** How long a request may take to arrive; slow senders are dropped then. */
+  requestTimeoutMs?: number;
 }
 
 export interface WebServer {
@@ -52,14 +54,9 @@ export interface WebServer {
 const MAX_CONNECTIONS = 1024;
 const CLOSE_GRACE_MS = 500;
 
-const TIMEOUTS = {
-  // Slow senders are dropped; a stream is not concerned, its request ended long ago.
-  headersTimeout: 8000,
-  requestTimeout: 9000,
-  connectionsCheckingInterval: 1000,
-  keepAliveTimeout: 5000,
-  maxHeaderSize: 16 * 1024,
-} as const;
+export const REQUEST_TIMEOUT_MS = 8000;
+const KEEP_ALIVE_MS = 5000;
+const MAX_HEADER_BYTES = 16 * 1024;
 
 export function createWebServer(options: WebServerOptions): WebServer {
   const { clock, log, bus, messages, board, redact } = options;
@@ -76,7 +73,7 @@ export function createWebServer(options: WebServerOptions): WebServer {
   });
   const api = createApiRoutes({ gate, channel: options.channel, messages, views, live, isReady: () => ready });
   const routes = [...api, ...createPageRoutes(), ...(options.routes ?? [])];
-  const server = createServer(TIMEOUTS, (req, res) => void serve(req, res, { gate, routes, log }));
+  const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, log }));
   server.maxConnections = MAX_CONNECTIONS;
 
   return {
@@ -99,6 +96,17 @@ export function createWebServer(options: WebServerOptions): WebServer {
       server.closeAllConnections();
       await closed;
     },
+  };
+}
+
+/** Streams are not concerned: their request ended long ago. */
+function limitsOf({ requestTimeoutMs = REQUEST_TIMEOUT_MS }: WebServerOptions): ServerOptions {
+  return {
+    headersTimeout: requestTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: Math.min(1000, requestTimeoutMs),
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    maxHeaderSize: MAX_HEADER_BYTES,
   };
 }
 

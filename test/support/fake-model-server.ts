@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-export interface ScriptUsage {
+interface ScriptUsage {
   /** All input tokens, cached ones included (what each format reports is derived from it). */
   input: number;
   output: number;
@@ -58,7 +58,7 @@ export interface FakeRequest {
   thinking: unknown;
 }
 
-export interface FakeCall extends FakeRequest {
+interface FakeCall extends FakeRequest {
   path: string;
   headers: IncomingHttpHeaders;
   // biome-ignore lint/suspicious/noExplicitAny: a test looks into any body
@@ -191,7 +191,7 @@ async function stream(
   const breaks = script.cut !== undefined || script.errorEvent !== undefined || script.hang !== undefined;
   for (const piece of breaks ? pieces.slice(0, Math.ceil(pieces.length / 2)) : pieces) await send(format.piece(piece));
   while (script.endless === true && !response.destroyed) {
-    await send(format.piece("and on "));
+    await send(format.piece("and on ".repeat(1000)));
     await new Promise((resolve) => setImmediate(resolve));
   }
   if (script.hang !== undefined) return;

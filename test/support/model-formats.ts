@@ -37,7 +37,7 @@ export const FORMATS: readonly ModelFormat[] = [
     name: "google",
     api: "google",
     model: "google/gemini-3.8-flash",
-    highThinking: { thinkingLevel: "high", includeThoughts: true },
+    highThinking: { thinkingLevel: "high" },
     create: createFakeGoogle,
   },
   { name: "ollama", api: "ollama", model: "ollama/qwen3:8b", highThinking: true, create: createFakeOllama },
@@ -80,7 +80,7 @@ export interface SubjectOptions {
 }
 
 export function createSubject({ endpoints, request: defaults, ...rest }: SubjectOptions): Subject {
-  const clock = rest.clock ?? createFastClock(50);
+  const clock = rest.clock ?? createFastClock(200);
   const reports: CallReport[] = [];
   const events: ModelEvent[] = [];
   const models = createSdkModels({
@@ -89,7 +89,7 @@ export function createSubject({ endpoints, request: defaults, ...rest }: Subject
     prices: createPrices({ clock }),
     clock,
     log: silentLogger,
-    limits: rest.limits ?? { idleMs: 600_000, stepMs: 1_200_000 },
+    limits: rest.limits ?? { idleMs: 10_000_000, stepMs: 100_000_000 },
     onCall: (report) => reports.push(report),
     random: () => 0,
   });

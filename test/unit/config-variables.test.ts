@@ -115,7 +115,7 @@ describe("secrets", () => {
   it("[SC4] are returned by variable or by path, and ordinary values are not", () => {
     const { secrets } = load(
       {
-        channels: { telegram: { botToken: "123:literal-token" }, slack: { enabled: false, signingSecret: variable("SIGN_IT") } },
+        channels: { telegram: { botToken: `123:$${variable("x")}` }, slack: { enabled: false, signingSecret: variable("SIGN_IT") } },
         models: { providers: { lab: { api: "openai-compatible", baseUrl: variable("LAB_URL"), apiKey: variable("LAB") } } },
         mcp: { servers: { one: { url: "http://127.0.0.1", headers: { Authorization: "Bearer literal-header", "X-Mode": "ordinary" } } } },
       },
@@ -131,7 +131,7 @@ describe("secrets", () => {
       ["ANTHROPIC_API_KEY", "sk-ant-value"],
       ["LAB", "lab-value"],
       ["SIGN_IT", "sign-value"],
-      ["channels.telegram.botToken", "123:literal-token"],
+      ["channels.telegram.botToken", `123:${variable("x")}`],
       ["mcp.servers.one.headers.Authorization", "Bearer literal-header"],
       ["mcp.servers.one.headers.Authorization", "literal-header"],
     ]);

@@ -1,5 +1,4 @@
 // loadConfig against real files in a temp folder: what is accepted, what is refused and with which words.
-import { execFileSync } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -75,9 +74,12 @@ describe("where settings come from", () => {
     expect(load().config.channels.telegram).toMatchObject({ enabled: true, botToken: "1:abcdefgh" });
   });
 
-  it("[RN6] a pipe or a folder in place of a file is refused, not waited for", () => {
-    execFileSync("mkfifo", [file]);
-    expect(() => load()).toThrow(/herald\.json5: is not a regular file/);
+  it("[RN6] a device or a folder in place of a file is refused, not read for ever", () => {
+    symlinkSync("/dev/zero", file);
+    expect(() => load()).toThrow("/dev/zero: is not a regular file");
+    rmSync(file);
+    mkdirSync(file);
+    expect(() => load()).toThrow(`${file}: is not a regular file`);
   });
 
   it("[RN6] resolves a linked file once and says so (CFG-014)", () => {

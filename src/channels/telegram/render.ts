@@ -12,7 +12,7 @@ interface InlineButton {
 }
 
 /** What the outbox keeps of one message. */
-export interface TelegramPart {
+export type TelegramPart = {
   readonly text: string;
   readonly entities?: readonly TelegramEntity[];
   readonly reply_parameters?: { readonly message_id: number; readonly allow_sending_without_reply: true };
@@ -20,7 +20,7 @@ export interface TelegramPart {
   readonly disable_notification?: true;
   /** The topic it was meant for; when it has to go elsewhere, it says so. */
   readonly topic?: string;
-}
+};
 
 export interface Note {
   readonly repeated: boolean;
@@ -51,7 +51,7 @@ export function renderMessage(message: OutMessage, address: Address): Part[] {
       ...(message.quiet === true ? { disable_notification: true } : {}),
       ...(address.thread === undefined ? {} : { topic: address.thread }),
     };
-    return part as unknown as Part;
+    return part;
   });
 }
 

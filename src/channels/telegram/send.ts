@@ -27,7 +27,7 @@ export async function sendPart(options: SendOptions, request: SendRequest): Prom
   return post(options.api, request);
 }
 
-const asPart = (part: Part): TelegramPart => part as unknown as TelegramPart;
+const asPart = (part: Part): TelegramPart => part as TelegramPart;
 const chatId = (address: Address): number | string => (/^-?\d{1,16}$/.test(address.chat) ? Number(address.chat) : address.chat);
 
 function target(address: Address): Pick<MessagePayload, "chat_id" | "message_thread_id"> {
@@ -100,14 +100,14 @@ function toRefusal(failure: Extract<ApiFailure, { kind: "refused" }>, { address,
   if (migrateTo !== undefined) return { status: "retarget", address: { ...chat, chat: String(migrateTo) }, reason };
   // The text says in its first line that its topic is gone (render.ts): never silently to the chat's root.
   if (address.thread !== undefined && /thread not found|TOPIC_DELETED/i.test(reason)) return { status: "retarget", address: chat, reason };
-  const { entities, reply_markup, reply_parameters, ...plain } = asPart(part);
-  const plainer = (less: Omit<TelegramPart, "text">): SendResult => ({
-    status: "rerender",
-    part: { ...plain, ...defined({ entities, reply_markup, reply_parameters }), ...less } as unknown as Part,
-    reason,
-  });
-  if (entities !== undefined && /entit/i.test(reason)) return plainer({ entities: undefined });
-  if (reply_markup !== undefined && /BUTTON|markup|keyboard/i.test(reason)) return plainer({ reply_markup: undefined });
-  if (reply_parameters !== undefined && /repl(?:y|ied)/i.test(reason)) return plainer({ reply_parameters: undefined });
+  const { entities, reply_markup, reply_parameters } = asPart(part);
+  if (entities !== undefined && /entit/i.test(reason)) return plainer(part, "entities", reason);
+  if (reply_markup !== undefined && /BUTTON|markup|keyboard/i.test(reason)) return plainer(part, "reply_markup", reason);
+  if (reply_parameters !== undefined && /repl(?:y|ied)/i.test(reason)) return plainer(part, "reply_parameters", reason);
   return { status: "failed", reason };
+}
+
+function plainer(part: Part, field: keyof TelegramPart, reason: string): SendResult {
+  const { [field]: _refused, ...rest } = part;
+  return { status: "rerender", part: rest, reason };
 }

@@ -11,7 +11,16 @@ const BANNER_AFTER_MS = 1200;
 
 /** `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onStatus(status), onAgentMessage(message). */
 export async function openChat(chat, hooks) {
-  const state = { chat, hooks, firstSeq: null, pending: new Map(), sending: Promise.resolve(), stop: () => {}, isClosed: false };
+  const state = {
+    chat,
+    hooks,
+    firstSeq: null,
+    pending: new Map(),
+    sending: Promise.resolve(),
+    stop: () => {},
+    isClosed: false,
+    bannerTimer: null,
+  };
   showWorking(null);
   showDraft(null);
   clearMessages();
@@ -94,15 +103,19 @@ async function showEarlier(state) {
 }
 
 function onConnection(state, isConnected) {
-  clearTimeout(state.bannerTimer);
   const banner = byId("banner");
   if (!isConnected) {
-    state.bannerTimer = setTimeout(() => {
+    // A blink is not worth a word; the timer runs on while attempts fail.
+    state.bannerTimer ??= setTimeout(() => {
       banner.textContent = "Connection lost. Trying again…";
-      banner.hidden = false;
+      keepingEnd(() => {
+        banner.hidden = false;
+      });
     }, BANNER_AFTER_MS);
     return;
   }
+  clearTimeout(state.bannerTimer);
+  state.bannerTimer = null;
   banner.hidden = true;
   for (const post of state.pending.values()) if (post.state === "failed" && !post.isFinal) void send(state, post);
 }

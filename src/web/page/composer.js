@@ -7,14 +7,14 @@ export function createComposer(onSend) {
   const box = byId("text");
   let chat = "main";
 
-  const fit = () => {
+  const grow = () => {
     box.style.height = "auto";
     box.style.height = `${box.scrollHeight}px`;
   };
   const put = (text) => {
     box.value = text;
     memory.set(`text.${chat}`, text === "" ? null : text);
-    fit();
+    grow();
   };
   const send = () => {
     const text = box.value.trim();
@@ -26,7 +26,7 @@ export function createComposer(onSend) {
 
   box.addEventListener("input", () => {
     memory.set(`text.${chat}`, box.value === "" ? null : box.value);
-    fit();
+    grow();
   });
   box.addEventListener("keydown", (event) => {
     // While an input method composes, Enter picks a word.
@@ -38,13 +38,13 @@ export function createComposer(onSend) {
     event.preventDefault();
     send();
   });
-  window.addEventListener("resize", fit);
+  window.addEventListener("resize", grow);
 
   return {
     open(next) {
       chat = next;
       box.value = memory.get(`text.${chat}`, "");
-      fit();
+      grow();
     },
     fill(text) {
       put(text);

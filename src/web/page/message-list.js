@@ -65,6 +65,7 @@ function messageNode(message, onPress) {
   else {
     setServerHtml(body, message.html);
     for (const pre of body.querySelectorAll("pre")) addCopyButton(pre);
+    if (body.lastElementChild?.textContent.startsWith("Stats: ")) body.lastElementChild.classList.add("stats");
   }
   const who = isUser ? "You" : message.kind === "announcement" ? "Sub-agent result" : "Herald";
   const time = el("time", { datetime: new Date(message.at).toISOString(), title: fullTime(message.at) }, clockTime(message.at));

@@ -55,7 +55,7 @@ it("[AG5] links inside the workspace are followed, links out of it and odd files
   symlinkSync("../secret", join(workspace, "TOOLS.md"));
   symlinkSync("SOUL.md", join(workspace, "SOUL.md"));
   mkdirSync(join(workspace, "IDENTITY.md"));
-  execFileSync("mkfifo", [join(workspace, "USER.md")]);
+  execFileSync("sh", ["-c", 'mkfifo "$0"', join(workspace, "USER.md")]);
   const files = await readBootstrap({ workspace, forChild: false });
   expect(files.map((file) => file.text)).toEqual([
     "shared",

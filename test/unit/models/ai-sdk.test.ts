@@ -100,9 +100,7 @@ describe.each(FORMATS)("$name", (format) => {
   it("[MO3] leaves usage and cost out when the provider says nothing", async () => {
     const { subject } = await start(format, inOrder({ text: "hi", usage: null, finish: "stop" }));
     const reply = await subject.call();
-    expect(reply).toMatchObject({ outcome: "ok", text: "hi" });
-    if (format.api !== "anthropic" && format.api !== "ollama") expect(reply.usage).toBeNull();
-    if (format.api === "openai-compatible" || format.api === "ollama") expect(reply.costUsd).toBeNull();
+    expect(reply).toMatchObject({ outcome: "ok", text: "hi", usage: null, costUsd: null });
   });
 
   it("[MO5] closes the connection within a second of an abort, in the text and before the head", async () => {
@@ -157,10 +155,29 @@ it("[MO1] asks OpenAI to store nothing and Anthropic to cache the prompt", async
   const openai = await start(FORMATS[1] as ModelFormat, inOrder({ text: "hi" }));
   await openai.subject.call();
   expect(openai.server.calls[0]?.body.store).toBe(false);
+  expect(openai.server.calls[0]?.body.tools[0].strict).toBe(false);
   const anthropic = await start(FORMATS[2] as ModelFormat, inOrder({ text: "hi" }));
   await anthropic.subject.call();
   expect(anthropic.server.calls[0]?.body.system[0].cache_control).toEqual({ type: "ephemeral" });
   expect(anthropic.server.calls[0]?.body.messages[0].content[0].cache_control).toEqual({ type: "ephemeral" });
+});
+
+it("[MO3] counts what an aborted Anthropic stream had reported", async () => {
+  const script: Script = {
+    text: "a long story begins",
+    hang: "after-text",
+    usage: { input: 900, output: 50, cacheRead: 600, cacheWrite: 200 },
+  };
+  const { subject } = await start(FORMATS[2] as ModelFormat, inOrder(script));
+  const abort = new AbortController();
+  const pending = subject.call({ signal: abort.signal });
+  await until(() => subject.events.length > 0);
+  abort.abort();
+  const reply = await pending;
+  expect(reply).toMatchObject({ outcome: "aborted", usage: { input: 900, output: 1, cacheRead: 600, cacheWrite: 200 } });
+  // 100 plain at 4, 600 read at 0.2, 200 written at 5, 1 out at 20, in USD per million tokens.
+  expect(reply.costUsd).toBeCloseTo((400 + 120 + 1000 + 20) / 1_000_000, 12);
+  expect(subject.reports).toMatchObject([{ outcome: "aborted", usage: reply.usage }]);
 });
 
 it("[MO1] tells Ollama how much to read, since it would silently read 4096 tokens", async () => {

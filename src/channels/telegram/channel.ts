@@ -1,0 +1,147 @@
+// Telegram as a Channel: polling or webhook in, text + entities out. Translates only: who may speak, what a command
+// does and when to try again are decided elsewhere.
+// Telegram → receive → inbox → decode → gateway;  outbox → delivery → send → Telegram.
+import type { Api } from "grammy";
+import type { Address } from "../../core/address.ts";
+import type { Clock } from "../../core/clock.ts";
+import { AppError } from "../../core/errors.ts";
+import type { Logger } from "../../core/logger.ts";
+import type { Channel, ChannelState } from "../../core/message.ts";
+import { createApi, explainFailure } from "./api.ts";
+import { decodeUpdate, GENERAL_TOPIC } from "./decode.ts";
+import { poll } from "./poll.ts";
+import { asGrammySignal, loosely, type Receiver } from "./receive.ts";
+import { renderMessage } from "./render.ts";
+import { sendPart } from "./send.ts";
+import { listen } from "./webhook.ts";
+
+export interface TelegramOptions {
+  /** `<bot id>:<secret>` from @BotFather. */
+  readonly botToken: string;
+  readonly apiRoot?: string;
+  readonly mode: "polling" | "webhook";
+  /** Needed in webhook mode: the public address and the secret Telegram must send. */
+  readonly webhook?: {
+    readonly url?: string | undefined;
+    readonly port: number;
+    readonly host?: string;
+    readonly secret?: string | undefined;
+  };
+  readonly announce?: "plain" | "reserved";
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** How long Telegram may hold a poll; default 30. */
+  readonly pollSeconds?: number;
+  /** When a call other than a poll is given up; default 45 000. */
+  readonly timeoutMs?: number;
+}
+
+interface State extends Omit<Receiver, "inbox" | "signal"> {
+  health: { state: ChannelState; detail?: string };
+  stopping: AbortController;
+  running: Promise<void>;
+  /** Telegram asked for silence: the typing sign waits, messages don't. */
+  typingAt: number;
+}
+
+const API_ROOT = "https://api.telegram.org";
+const RECEIPT = "👀";
+
+/** Throws AppError("config") when the token or the webhook's settings can't work; reaches for no network yet. */
+export function createTelegramChannel(options: TelegramOptions): Channel {
+  const account = accountOf(options.botToken);
+  const receiving = receiveMode(options);
+  const pollSeconds = options.pollSeconds ?? 30;
+  const server = { botToken: options.botToken, apiRoot: options.apiRoot ?? API_ROOT };
+  const api = createApi({ ...server, timeoutMs: options.timeoutMs ?? 45_000 });
+  const state = createState(api, options);
+  return {
+    name: "telegram",
+    account,
+    async start(inbox) {
+      state.stopping = new AbortController();
+      state.show("starting");
+      const receiver: Receiver = { ...state, inbox, signal: state.stopping.signal };
+      if (receiving === "polling")
+        state.running = poll(receiver, { api: createApi({ ...server, timeoutMs: (pollSeconds + 15) * 1000 }), pollSeconds });
+      else state.running = (await listen(receiver, receiving)).done;
+    },
+    async stop() {
+      state.stopping.abort();
+      await state.running;
+      await Promise.all(state.loose);
+      state.show("off");
+    },
+    health: () => state.health,
+    decode: (raw) => decodeUpdate(raw, account),
+    render: renderMessage,
+    send: (request) => sendPart({ api, announce: options.announce ?? "plain" }, request),
+    async status(address, work) {
+      if (work === "working") showTyping(state, address);
+    },
+    async receipt(address, ref) {
+      const id = Number(ref);
+      if (Number.isSafeInteger(id)) loosely(state, "setMessageReaction", react(state, address, id));
+    },
+  };
+}
+
+function createState(api: Api, { clock, log }: TelegramOptions): State {
+  const state: State = {
+    api,
+    clock,
+    log: log.child({ channel: "telegram" }),
+    forums: new Set(),
+    loose: new Set(),
+    health: { state: "off" },
+    stopping: new AbortController(),
+    running: Promise.resolve(),
+    typingAt: 0,
+    show(next, detail) {
+      state.health = { state: next, ...(detail === undefined ? {} : { detail }) };
+    },
+  };
+  return state;
+}
+
+/** The bot's id stands in its token: known before the network is. */
+function accountOf(botToken: string): string {
+  const [, id] = /^(\d{1,20}):[\w-]{10,}$/.exec(botToken) ?? [];
+  if (id === undefined) throw new AppError("config", "channels.telegram.botToken is not a bot token (it looks like 123456:ABC-DEF…)");
+  return id;
+}
+
+function receiveMode({ mode, webhook }: TelegramOptions) {
+  if (mode === "polling") return "polling";
+  const { url, secret } = webhook ?? {};
+  if (webhook === undefined || url === undefined || !URL.canParse(url)) {
+    throw new AppError("config", "channels.telegram.webhook.url is needed in webhook mode");
+  }
+  if (secret === undefined || !/^[\w-]{1,256}$/.test(secret)) {
+    throw new AppError("config", "channels.telegram.webhook.secret is needed in webhook mode: up to 256 letters, digits, _ or -");
+  }
+  return { ...webhook, url, secret };
+}
+
+/**
+ * Never waits and is never waited for: the sign must not hold back a message, nor the other way round. There is no
+ * pacing of messages either: Telegram allows short bursts and names the exact wait (429) when they get too long.
+ */
+function showTyping(state: State, address: Address): void {
+  if (state.clock.now() < state.typingAt) return;
+  const general = address.thread === undefined && state.forums.has(address.chat) ? GENERAL_TOPIC : undefined;
+  const thread = address.thread === undefined ? general : Number(address.thread);
+  const other = thread === undefined ? {} : { message_thread_id: thread };
+  const call = state.api.sendChatAction(Number(address.chat), "typing", other, asGrammySignal(state.stopping.signal));
+  const heeding = call.catch((error: unknown) => {
+    const failure = explainFailure(error);
+    if (failure.kind === "flood") state.typingAt = state.clock.now() + failure.afterMs;
+    throw error;
+  });
+  loosely(state, "sendChatAction", heeding);
+}
+
+function react(state: State, address: Address, messageId: number): Promise<true> {
+  const reaction = [{ type: "emoji" as const, emoji: RECEIPT as "👀" }];
+  return state.api.setMessageReaction(Number(address.chat), messageId, reaction, {}, asGrammySignal(state.stopping.signal));
+}

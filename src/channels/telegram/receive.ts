@@ -1,0 +1,143 @@
+// What polling and webhook share: who the bot is, and the way of an update into the inbox.
+// Telegram → poll.ts / webhook.ts → takeUpdates → inbox row (durable) → only then confirmed to Telegram.
+import type { Api } from "grammy";
+import type { Update } from "grammy/types";
+import type { Clock } from "../../core/clock.ts";
+import type { Logger } from "../../core/logger.ts";
+import type { ChannelState, InboxSink } from "../../core/message.ts";
+import { type ApiFailure, explainFailure } from "./api.ts";
+
+export interface Me {
+  readonly id: number;
+  readonly username: string;
+}
+
+/** The receive side's state, one per channel object. */
+export interface Receiver {
+  readonly api: Api;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly inbox: InboxSink;
+  /** Ends everything the receive side does. */
+  readonly signal: AbortSignal;
+  /** Chats seen to have topics: there the typing sign of "General" needs its id. */
+  readonly forums: Set<string>;
+  /** Calls under way that nobody waits for; stop() does. */
+  readonly loose: Set<Promise<void>>;
+  show(state: ChannelState, detail?: string): void;
+}
+
+/** Only what decode understands is asked for: an edit never runs anything, so it isn't even fetched. */
+export const ALLOWED_UPDATES = ["message", "callback_query"] as const;
+
+const COMMANDS = [
+  { command: "subagents", description: "List and steer sub-agents: list, stop, log, info, send" },
+  { command: "stop", description: "Stop the agent and all its sub-agents" },
+  { command: "new", description: "Start a new conversation" },
+  { command: "status", description: "Version, model, channels, lanes" },
+  { command: "model", description: "Show or choose the model" },
+  { command: "usage", description: "Tokens and cost" },
+  { command: "help", description: "All commands" },
+];
+
+const BASE_DELAY_MS = 1_000;
+const MAX_DELAY_MS = 30_000;
+const AUTH_DELAY_MS = 5 * 60_000;
+const CONFLICTS_TO_REPORT = 5;
+
+/** Waits that grow from 1 s to 30 s with some jitter, and what /status says meanwhile. A success starts over. */
+export function createBackoff(receiver: Receiver): { wait(failure: ApiFailure): Promise<void>; reset(): void } {
+  let failures = 0;
+  return {
+    reset() {
+      failures = 0;
+    },
+    async wait(failure) {
+      failures++;
+      const delayMs = delayFor(failure, failures);
+      receiver.show(failure.kind === "auth" ? "failed" : "retrying", detailFor(failure, failures));
+      receiver.log.warn({ reason: failure.reason, failures, delayMs }, "receiving from Telegram is interrupted");
+      await receiver.clock.sleep(delayMs, receiver.signal);
+    },
+  };
+}
+
+function delayFor(failure: ApiFailure, failures: number): number {
+  if (failure.kind === "flood") return failure.afterMs;
+  if (failure.kind === "auth") return AUTH_DELAY_MS;
+  // Two gateways that took turns without jitter would meet for ever.
+  return Math.min(BASE_DELAY_MS * 2 ** (failures - 1), MAX_DELAY_MS) * (0.5 + Math.random() / 2);
+}
+
+function detailFor(failure: ApiFailure, failures: number): string {
+  if (failure.kind !== "conflict") return failure.reason;
+  // One or two are normal after a restart: Telegram still holds the poll of the process before.
+  return failures >= CONFLICTS_TO_REPORT ? "another instance polls with this bot token" : "waiting for an earlier poll to end";
+}
+
+/** Asks who the bot is until Telegram answers; null when stopped first. */
+export async function learnMe(receiver: Receiver): Promise<Me | null> {
+  const backoff = createBackoff(receiver);
+  while (!receiver.signal.aborted) {
+    try {
+      const { id, username } = await receiver.api.getMe(asGrammySignal(receiver.signal));
+      loosely(receiver, "setMyCommands", receiver.api.setMyCommands(COMMANDS, {}, asGrammySignal(receiver.signal)));
+      return { id, username };
+    } catch (error) {
+      if (!receiver.signal.aborted) await backoff.wait(explainFailure(error));
+    }
+  }
+  return null;
+}
+
+/** Records updates; durable on return. Throws when the disk refuses: then nothing may be confirmed. */
+export function takeUpdates(receiver: Receiver, me: Me, updates: readonly Update[], cursor?: string): void {
+  const rows = mergeAlbums(updates).map(({ update, album }) => ({
+    externalId: String(update.update_id),
+    raw: { me, update, ...(album.length === 0 ? {} : { album }) },
+  }));
+  receiver.inbox.put(rows, cursor);
+  for (const update of updates) {
+    if (update.message?.chat.is_forum === true) receiver.forums.add(String(update.message.chat.id));
+    if (update.callback_query !== undefined) answerPress(receiver, update.callback_query);
+  }
+}
+
+/** At once, whatever becomes of the press: a button must not spin while a turn runs. */
+function answerPress(receiver: Receiver, press: NonNullable<Update["callback_query"]>): void {
+  const old = press.message?.date === 0 ? { text: "This button is too old." } : {};
+  loosely(receiver, "answerCallbackQuery", receiver.api.answerCallbackQuery(press.id, old, asGrammySignal(receiver.signal)));
+}
+
+/** Best effort: a failure is noted and nothing else. */
+export function loosely(receiver: Pick<Receiver, "loose" | "log">, method: string, call: Promise<unknown>): void {
+  const done = call.then(
+    () => undefined,
+    (error: unknown) => receiver.log.debug({ method, reason: explainFailure(error).reason }, "a call without consequence failed"),
+  );
+  const tracked = done.finally(() => receiver.loose.delete(tracked));
+  receiver.loose.add(tracked);
+}
+
+/** Pictures sent together arrive as one update each; the one with words carries the others, so they make one turn. */
+function mergeAlbums(updates: readonly Update[]): { update: Update; album: unknown[] }[] {
+  const merged: { update: Update; album: unknown[] }[] = [];
+  const albums = new Map<string, { update: Update; album: unknown[] }>();
+  for (const update of updates) {
+    const group = update.message?.media_group_id;
+    const known = group === undefined ? undefined : albums.get(`${update.message?.chat.id}/${group}`);
+    if (known === undefined) {
+      const entry = { update, album: [] };
+      merged.push(entry);
+      if (group !== undefined) albums.set(`${update.message?.chat.id}/${group}`, entry);
+    } else if (known.update.message?.caption === undefined && update.message?.caption !== undefined) {
+      known.album.push(known.update.message);
+      known.update = update;
+    } else known.album.push(update.message);
+  }
+  return merged;
+}
+
+type GrammySignal = NonNullable<Parameters<Api["getMe"]>[0]>;
+/** grammY types a polyfill; it only ever listens for "abort". */
+export const asGrammySignal = (signal: AbortSignal): GrammySignal => signal as unknown as GrammySignal;

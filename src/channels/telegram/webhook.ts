@@ -1,0 +1,127 @@
+// Webhook mode: a small listener behind the operator's TLS proxy. The secret is checked before a byte of the body is
+// read, an update is confirmed with 200 only when it is durable; anything else makes Telegram send it again.
+import { createHash, timingSafeEqual } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Update } from "grammy/types";
+import { AppError, errorText } from "../../core/errors.ts";
+import { explainFailure } from "./api.ts";
+import { ALLOWED_UPDATES, asGrammySignal, createBackoff, learnMe, type Me, type Receiver, takeUpdates } from "./receive.ts";
+
+export interface WebhookOptions {
+  /** The public https address Telegram calls; its path is the only one that answers. */
+  readonly url: string;
+  readonly port: number;
+  /** Default: loopback only. */
+  readonly host?: string;
+  readonly secret: string;
+}
+
+export interface Webhook {
+  /** Settles when the listener is closed and registering has ended. */
+  readonly done: Promise<void>;
+}
+
+const MAX_BODY_BYTES = 1024 * 1024;
+
+/** Resolves once the port is open; registering with Telegram goes on by itself. Throws AppError("port") when it is taken. */
+export async function listen(receiver: Receiver, options: WebhookOptions): Promise<Webhook> {
+  const known: { me: Me | null } = { me: null };
+  const server = createServer({ headersTimeout: 10_000, requestTimeout: 15_000 }, (request, response) => {
+    answer(receiver, options, known.me, request)
+      .catch((error: unknown) => {
+        receiver.log.error({ err: error }, "a webhook call failed");
+        return 500;
+      })
+      .then((status) => end(request, response, status))
+      .catch((error: unknown) => receiver.log.error({ err: error }, "a webhook call could not be answered"));
+  });
+  server.maxConnections = 200;
+  await open(server, options);
+  server.on("error", (error) => receiver.log.error({ err: error }, "the webhook listener failed"));
+  const closed = new Promise<void>((resolve) => server.once("close", () => resolve()));
+  receiver.signal.addEventListener("abort", () => {
+    server.close();
+    server.closeAllConnections();
+  });
+  const registered = register(receiver, options, known);
+  return { done: Promise.all([closed, registered]).then(() => undefined) };
+}
+
+function open(server: Server, { port, host = "127.0.0.1" }: WebhookOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) =>
+      reject(
+        new AppError("port", `channels.telegram.webhook.port: can't listen on ${host}:${port}: ${errorText(error)}`, { cause: error }),
+      ),
+    );
+    server.listen(port, host, () => resolve());
+  });
+}
+
+async function register(receiver: Receiver, options: WebhookOptions, known: { me: Me | null }): Promise<void> {
+  known.me = await learnMe(receiver);
+  const backoff = createBackoff(receiver);
+  while (!receiver.signal.aborted) {
+    try {
+      const settings = { secret_token: options.secret, allowed_updates: ALLOWED_UPDATES };
+      await receiver.api.setWebhook(options.url, settings, asGrammySignal(receiver.signal));
+      return receiver.show("on");
+    } catch (error) {
+      if (!receiver.signal.aborted) await backoff.wait(explainFailure(error));
+    }
+  }
+}
+
+async function answer(receiver: Receiver, options: WebhookOptions, me: Me | null, request: IncomingMessage): Promise<number> {
+  if (!sameSecret(request.headers["x-telegram-bot-api-secret-token"], options.secret)) return 401;
+  const { pathname, search } = new URL(options.url);
+  if (request.method !== "POST" || request.url !== pathname + search) return 404;
+  // Who the bot is must be stored with each update; Telegram will call again.
+  if (me === null || receiver.signal.aborted) return 503;
+  const body = await readBody(request);
+  if (body === null) return 413;
+  const update = parseUpdate(body);
+  if (update === null) return 400;
+  takeUpdates(receiver, me, [update]);
+  return 200;
+}
+
+function end(request: IncomingMessage, response: ServerResponse, status: number): void {
+  // A refused sender's body is never read: the connection goes with the answer.
+  if (status === 200) response.writeHead(200, { "content-length": 0 });
+  else response.writeHead(status, { "content-length": 0, connection: "close" });
+  response.end(() => {
+    if (status !== 200) request.destroy();
+  });
+}
+
+/** Digests have one length, so the comparison tells nothing about the secret's. */
+function sameSecret(given: string | string[] | undefined, secret: string): boolean {
+  if (typeof given !== "string" || given === "") return false;
+  return timingSafeEqual(digest(given), digest(secret));
+}
+
+const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+async function readBody(request: IncomingMessage): Promise<string | null> {
+  if (Number(request.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return null;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_BODY_BYTES) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+function parseUpdate(body: string): Update | null {
+  try {
+    const value: unknown = JSON.parse(body);
+    const valid = typeof value === "object" && value !== null && "update_id" in value && Number.isSafeInteger(value.update_id);
+    return valid ? (value as Update) : null;
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}

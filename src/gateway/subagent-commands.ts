@@ -1,0 +1,167 @@
+// /subagents list|all|stop|log|info|send|spawn|retry, for the sub-agents of the chat it is typed in. Everything it
+// changes is in the same transaction as its answer; what it shows comes from subagents/report.ts.
+import { shortId } from "../core/ids.ts";
+import { isUnfinished, type Run } from "../core/run.ts";
+import type { Archiver } from "../subagents/archive.ts";
+import { type SubagentDeps, transcriptOfRun } from "../subagents/deps.ts";
+import { infoText, listText } from "../subagents/report.ts";
+import type { Requester, Spawn } from "../subagents/spawn.ts";
+import type { Steering } from "../subagents/steering.ts";
+import { currentRuns, findTarget, runsOf } from "../subagents/targets.ts";
+import { DEFAULT_LOG, logText } from "../subagents/transcript-view.ts";
+import type { Answer, Command, CommandContext } from "./commands.ts";
+
+export interface SubagentCommandDeps
+  extends Pick<SubagentDeps, "runs" | "listings" | "transcripts" | "outbox" | "lane" | "clock" | "bootId"> {
+  readonly steering: Steering;
+  readonly spawn: Spawn;
+  readonly archiver: Archiver;
+  /** The chat as a requester, with the tools its agent has. */
+  requester(context: CommandContext): Requester;
+}
+
+type Action = (deps: SubagentCommandDeps, context: CommandContext, rest: string) => Answer;
+
+const ACTIONS: Record<string, { usage: string; summary: string; run: Action }> = {
+  list: { usage: "list", summary: "this chat's sub-agents, numbered", run: (deps, context) => list(deps, context, false) },
+  all: { usage: "all", summary: "also those of earlier starts", run: (deps, context) => list(deps, context, true) },
+  stop: { usage: "stop <id|#|all>", summary: "end one and everything below it, or all", run: stop },
+  log: { usage: "log <id|#> [limit] [tools]", summary: "its last messages", run: log },
+  info: { usage: "info <id|#>", summary: "everything on record", run: info },
+  send: { usage: "send <id|#> <message>", summary: "tell it something; a finished one goes on", run: send },
+  spawn: { usage: "spawn <task>", summary: "send one out yourself", run: spawn },
+  retry: { usage: "retry <id|#>", summary: "send a blocked announcement again", run: retry },
+};
+
+export function createSubagentsCommand(deps: SubagentCommandDeps): Command {
+  return {
+    name: "subagents",
+    usage: "/subagents [list|all|stop|log|info|send|spawn|retry]",
+    summary: "watch and steer the sub-agents of this chat",
+    run(context) {
+      const [, word, rest] = /^(\S*)\s*([\s\S]*)$/.exec(context.args) as unknown as [string, string, string];
+      const action = ACTIONS[word === "" ? "list" : word.toLowerCase()];
+      return action === undefined || !Object.hasOwn(ACTIONS, word === "" ? "list" : word.toLowerCase())
+        ? { text: help() }
+        : action.run(deps, context, rest.trim());
+    },
+  };
+}
+
+const help = (): string =>
+  [
+    "**/subagents**",
+    ...Object.values(ACTIONS).map((action) => `- \`/subagents ${action.usage}\` ${action.summary}`),
+    "",
+    "A target is a number of the last list, `last`, the start of a run id, a label or a session key.",
+  ].join("\n");
+
+function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean): Answer {
+  return {
+    text: () => {
+      const every = runsOf(deps.runs, context.sessionKey);
+      const runs = all ? every : currentRuns(every, deps.bootId);
+      deps.listings.save(
+        context.sessionKey,
+        runs.map((run) => run.id),
+      );
+      const title = all ? "Subagents (current session, all)" : "Subagents (current session)";
+      return listText({ runs, now: deps.clock.now(), bootId: deps.bootId, title, position: (run) => deps.lane.position(run.id) });
+    },
+  };
+}
+
+/** Looks the target up and goes on, or says what is wrong with it. */
+function withTarget(deps: SubagentCommandDeps, context: CommandContext, target: string, then: (run: Run) => Answer): Answer {
+  const found = findTarget(deps, context.sessionKey, target);
+  return "problem" in found ? { text: found.problem } : then(found.run);
+}
+
+const splitFirst = (text: string): [string, string] => {
+  const match = /^(\S*)\s*([\s\S]*)$/.exec(text);
+  return [match?.[1] ?? "", match?.[2] ?? ""];
+};
+
+const name = (run: Run): string => `"${run.label}" (${shortId(run.id)})`;
+const plural = (n: number): string => `${n} sub-agent${n === 1 ? "" : "s"}`;
+
+function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+  if (rest.toLowerCase() === "all") {
+    return { text: () => `⚙️ Stopped ${plural(deps.steering.stopBelow(context.sessionKey, "by /subagents stop").length)}.` };
+  }
+  return withTarget(deps, context, rest, (run) => ({
+    text: () => {
+      if (!isUnfinished(run.state)) return `${name(run)} has already ended (${run.state}).`;
+      const stopped = deps.steering.stop([run], "by /subagents stop");
+      return `⚙️ Stopped ${plural(stopped.length)}: ${stopped.map(name).join(", ")}.`;
+    },
+  }));
+}
+
+function log(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+  const words = rest.split(/\s+/);
+  const tools = words.slice(1).some((word) => word.toLowerCase() === "tools");
+  const limit = Number(words.slice(1).find((word) => /^\d+$/.test(word)) ?? DEFAULT_LOG);
+  return withTarget(deps, context, words[0] ?? "", (run) => ({
+    text: `🧭 Log of ${name(run)}, ${run.state}\n\n${readLog(deps, run, { limit, tools })}`,
+  }));
+}
+
+function readLog(deps: SubagentCommandDeps, run: Run, options: { limit: number; tools: boolean }): string {
+  try {
+    return logText(deps.transcripts, run, options);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    return `Its transcript is gone: ${deps.transcripts.path(transcriptOfRun(run))}`;
+  }
+}
+
+function info(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+  return withTarget(deps, context, rest, (run) => ({
+    text: infoText({
+      run,
+      now: deps.clock.now(),
+      transcript: deps.transcripts.path(transcriptOfRun(run)),
+      archiveDue: deps.archiver.dueAt(run),
+      position: deps.lane.position(run.id),
+    }),
+  }));
+}
+
+function send(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+  const [target, message] = splitFirst(rest);
+  return withTarget(deps, context, target, (run) => {
+    if (message === "") return { text: "What should it be told? `/subagents send <id|#> <message>`" };
+    return {
+      text: () => {
+        const answer = deps.steering.send(run, context.inbound.sender.name ?? context.inbound.sender.id, message);
+        if (typeof answer === "object") return answer.refused;
+        if (answer === "running") return `📨 Sent to ${name(run)}; it reads it at its next step.`;
+        if (answer === "queued") return `📨 Sent to ${name(run)}; it is still queued and reads it when it starts.`;
+        return `📨 ${name(run)} had ended; it goes on with your message in the same session and will announce again.`;
+      },
+    };
+  });
+}
+
+function spawn(deps: SubagentCommandDeps, context: CommandContext, task: string): Answer {
+  if (task === "") return { text: "What should it do? `/subagents spawn <task>`" };
+  return {
+    text: () => {
+      const answer = deps.spawn(deps.requester(context), { task });
+      if (answer.status !== "accepted") return `⚠️ ${answer.error}`;
+      return `🧭 Sent out "${answer.label}" (${shortId(answer.runId)}). Its result will be announced here.`;
+    },
+  };
+}
+
+function retry(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+  return withTarget(deps, context, rest, (run) => ({
+    text: () => {
+      if (run.delivery !== "blocked" || deps.outbox.requeue(run.id) === 0)
+        return `The announcement of ${name(run)} is not blocked (${run.delivery}).`;
+      deps.runs.setDelivery(run.id, "pending");
+      return `📨 The announcement of ${name(run)} is on its way again.`;
+    },
+  }));
+}

@@ -1,0 +1,109 @@
+// Archiving child sessions: `archiveAfterMinutes` after the run ended and its announcement was settled, or at once with
+// cleanup "delete". The transcript is renamed, never removed; run record, usage and cost stay. Due times are derived
+// from a stored time, so a changed setting applies to those that wait; one ticker looks for what is due.
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileStamp } from "../core/clock.ts";
+import type { Run } from "../core/run.ts";
+import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+
+export interface Archiver {
+  /** Looks at once and then regularly until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Null: never, or not settled yet. */
+  dueAt(run: Run): number | null;
+}
+
+type Deps = Pick<SubagentDeps, "db" | "runs" | "sessions" | "transcripts" | "agents" | "clock" | "bus" | "log" | "failpoint" | "settings">;
+
+const LOOK_EVERY_MS = 15_000;
+const BATCH = 100;
+const MINUTE_MS = 60_000;
+const DAY_MS = 24 * 3_600_000;
+
+export function createArchiver(deps: Deps): Archiver {
+  return {
+    async run(signal) {
+      let wake = new AbortController();
+      // A settled announcement may belong to a run that is to be deleted at once.
+      const off = deps.bus.on((event) => {
+        if (event.type === "outbox.settled" || event.type === "run.ended") wake.abort();
+      });
+      let purgedAt = 0;
+      while (!signal.aborted) {
+        archiveDue(deps);
+        if (deps.clock.now() - purgedAt > DAY_MS) {
+          purgeOld(deps);
+          purgedAt = deps.clock.now();
+        }
+        await deps.clock.sleep(LOOK_EVERY_MS, AbortSignal.any([signal, wake.signal]));
+        if (wake.signal.aborted) wake = new AbortController();
+      }
+      off();
+    },
+    dueAt(run) {
+      const { archiveAfterMinutes } = deps.settings();
+      if (run.settledAt === null || (run.cleanup === "keep" && archiveAfterMinutes === 0)) return null;
+      return run.cleanup === "delete" ? run.settledAt : run.settledAt + archiveAfterMinutes * MINUTE_MS;
+    },
+  };
+}
+
+function archiveDue(deps: Deps): void {
+  const { archiveAfterMinutes } = deps.settings();
+  const before = archiveAfterMinutes === 0 ? null : deps.clock.now() - archiveAfterMinutes * MINUTE_MS;
+  for (let due = deps.runs.listArchiveDue(before, BATCH); due.length > 0; due = deps.runs.listArchiveDue(before, BATCH)) {
+    for (const run of due) {
+      try {
+        archive(deps, run);
+      } catch (error) {
+        deps.log.error({ err: error, runId: run.id }, "a transcript could not be archived; trying again later");
+        return;
+      }
+    }
+  }
+}
+
+/** The name is stored before the rename, so that doing it again after a crash makes the same one. */
+function archive(deps: Deps, run: Run): void {
+  const name = run.archiveName ?? `${run.sessionId}.jsonl.deleted.${fileStamp(deps.clock.now())}`;
+  deps.runs.setArchiveName(run.id, name);
+  deps.failpoint("archive.named");
+  if (!deps.transcripts.archive({ agentId: run.agentId, sessionId: run.sessionId }, name)) {
+    deps.log.error(
+      { runId: run.id, path: deps.transcripts.path(transcriptOfRun(run)) },
+      "there is no transcript to archive: somebody removed it",
+    );
+  }
+  deps.failpoint("archive.renamed");
+  deps.db.transaction(() => {
+    deps.runs.setArchived(run.id);
+    deps.sessions.end(run.sessionId);
+  });
+  deps.failpoint("archive.recorded");
+}
+
+/** AR5: removes archived transcripts only, by the time in their name. */
+function purgeOld(deps: Deps): void {
+  const { purgeAfterDays } = deps.settings();
+  if (purgeAfterDays === null) return;
+  const oldest = fileStamp(deps.clock.now() - purgeAfterDays * DAY_MS);
+  for (const agent of deps.agents.list()) {
+    const folder = deps.transcripts.folder(agent.id);
+    for (const name of listFolder(folder)) {
+      const stamp = /\.jsonl\.deleted\.(.+)$/.exec(name)?.[1];
+      if (stamp === undefined || stamp >= oldest) continue;
+      rmSync(join(folder, name), { force: true });
+      deps.log.info({ agentId: agent.id, name }, "removed an archived transcript (archive.purgeAfterDays)");
+    }
+  }
+}
+
+function listFolder(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}

@@ -1,0 +1,226 @@
+// The model's own control of its children: subagents, sessions_list, sessions_history, sessions_send, agents_list.
+// All of them see the caller's own tree only; "not allowed" and "not there" get the same answer (TL4, TL8).
+import { z } from "zod";
+import type { Run } from "../core/run.ts";
+import { isUnfinished } from "../core/run.ts";
+import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolJson } from "../core/tool.ts";
+import type { SubagentDeps } from "./deps.ts";
+import { allowedAgents } from "./limits.ts";
+import { outcomeSentence } from "./report.ts";
+import { until } from "./runner.ts";
+import type { Steering } from "./steering.ts";
+import { findTarget, runsOf } from "./targets.ts";
+import { DEFAULT_LOG, logText, MAX_LOG, resultOf } from "./transcript-view.ts";
+
+export type ControlDeps = SubagentDeps & { readonly steering: Steering };
+
+const MAX_WAIT_SECONDS = 600;
+const ACTIONS = ["list", "wait", "result", "stop", "send", "resume", "assign", "log"] as const;
+
+const subagentsSchema = z.strictObject({
+  action: z.enum(ACTIONS),
+  ids: z
+    .array(z.string().max(600))
+    .max(50)
+    .optional()
+    .describe("Runs: run id (or its first characters), label or session key. wait and stop take several."),
+  mode: z.enum(["all", "any"]).optional().describe("wait: until all (default) or any of them ended."),
+  timeoutSeconds: z
+    .number()
+    .min(0)
+    .max(MAX_WAIT_SECONDS)
+    .optional()
+    .describe(`wait: at most this long (default 60, at most ${MAX_WAIT_SECONDS}).`),
+  text: z
+    .string()
+    .max(64 * 1024)
+    .optional()
+    .describe("send: the message. assign: the new task. resume: what to mind."),
+  limit: z.number().int().min(1).max(MAX_LOG).optional().describe("log: how many messages."),
+});
+
+type Args = z.output<typeof subagentsSchema>;
+
+export function createControlTools(deps: ControlDeps): Tool[] {
+  return [subagentsTool(deps), ...sessionTools(deps)];
+}
+
+function subagentsTool(deps: ControlDeps): Tool {
+  return defineTool({
+    name: "subagents",
+    description:
+      "Controls the sub-agents you sent out: list them, wait for one or more (all or any, with a deadline), read a result, stop, send a message to one at work, " +
+      "resume an interrupted or failed one from where it stopped, assign a finished one a new task in the same session, or read a log.",
+    schema: subagentsSchema,
+    capability: "session",
+    async run(args, context) {
+      if (args.action === "list") return toolJson(runsOf(deps.runs, context.sessionKey).map((run) => view(deps, run)));
+      const found = targets(deps, context, args.ids ?? []);
+      if ("problem" in found) return toolError(found.problem);
+      return act(deps, args, context, found.runs);
+    },
+  });
+}
+
+function targets(deps: ControlDeps, context: ToolContext, ids: readonly string[]): { runs: Run[] } | { problem: string } {
+  if (ids.length === 0) return { problem: "ids is required for this action." };
+  const runs: Run[] = [];
+  for (const id of ids) {
+    const found = findTarget(deps, context.sessionKey, id);
+    if ("problem" in found) return found;
+    runs.push(found.run);
+  }
+  return { runs };
+}
+
+async function act(deps: ControlDeps, args: Args, context: ToolContext, runs: readonly Run[]): Promise<ToolResult> {
+  const [run] = runs as [Run];
+  switch (args.action) {
+    case "wait":
+      return wait(deps, args, context, runs);
+    case "result":
+      return isUnfinished(run.state) ? toolError(`Run ${run.id} is ${run.state}; it has no result yet.`) : toolJson(withResult(deps, run));
+    case "stop": {
+      const stopped = deps.db.transaction(() => deps.steering.stop(runs, "by its requester"));
+      return toolJson({
+        stopped: stopped.map((one) => one.id),
+        alreadyEnded: runs.filter((one) => !isUnfinished(one.state)).map((one) => one.id),
+      });
+    }
+    case "log":
+      return { text: logText(deps.transcripts, run, { limit: args.limit ?? DEFAULT_LOG, tools: true }) };
+    case "send":
+      return send(deps, run, context, args.text);
+    case "assign":
+      if (isUnfinished(run.state)) return toolError(`Run ${run.id} is still ${run.state}: use send.`);
+      return send(deps, run, context, args.text);
+    case "resume":
+      if (isUnfinished(run.state) || run.state === "done")
+        return toolError(`Run ${run.id} is ${run.state}: only an interrupted, failed, timed-out or stopped one can be resumed.`);
+      return send(deps, run, context, args.text ?? "You were interrupted. Go on from where you stopped and finish the task.");
+    case "list":
+      return toolJson([]);
+  }
+}
+
+function send(deps: ControlDeps, run: Run, context: ToolContext, text: string | undefined): ToolResult {
+  if (text === undefined || text.trim() === "") return toolError("text is required for this action.");
+  const answer = deps.db.transaction(() => deps.steering.send(run, context.sessionKey, text));
+  if (typeof answer === "object") return toolError(answer.refused);
+  const how = {
+    queued: "It is queued and reads this first.",
+    running: "It reads this at its next step.",
+    continued: "It goes on in the same session and will announce again.",
+  };
+  return toolJson({ status: "sent", runId: run.id, note: how[answer] });
+}
+
+/** Fan-in: waits without holding the caller's lane slot, or the children could never start. */
+async function wait(deps: ControlDeps, args: Args, context: ToolContext, runs: readonly Run[]): Promise<ToolResult> {
+  const now = (): Run[] => runs.map((run) => deps.runs.get(run.id) ?? run);
+  const isOver = (): boolean => {
+    const ended = now().map((run) => !isUnfinished(run.state));
+    return args.mode === "any" ? ended.includes(true) : !ended.includes(false);
+  };
+  const deadline = new AbortController();
+  const signal = AbortSignal.any([context.signal, deadline.signal]);
+  context.progress(`waiting for ${runs.length} sub-agents`);
+  const timer = deps.clock.sleep((args.timeoutSeconds ?? 60) * 1000, signal).then(() => deadline.abort());
+  await context.waitOutsideLane(() => until(deps.bus, isOver, signal));
+  deadline.abort();
+  await timer;
+  return toolJson({ complete: isOver(), runs: now().map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run))) });
+}
+
+const view = (deps: ControlDeps, run: Run) => ({
+  runId: run.id,
+  label: run.label,
+  state: run.state,
+  childSessionKey: run.childKey,
+  doing: run.doing,
+  place: deps.lane.position(run.id),
+});
+
+/** NV3: the plain sentence first, the rest is data from the child. */
+const withResult = (deps: ControlDeps, run: Run) => ({
+  ...view(deps, run),
+  outcome: isUnfinished(run.state)
+    ? null
+    : outcomeSentence(run, run.state as Exclude<Run["state"], "queued" | "running">, run.reason, run.incomplete),
+  untrustedResult: resultOf(deps.transcripts, run),
+});
+
+function sessionTools(deps: ControlDeps): Tool[] {
+  const list = defineTool({
+    name: "sessions_list",
+    description: "Lists this session and the sessions of the sub-agents below it.",
+    schema: z.strictObject({}),
+    capability: "session",
+    async run(_args, context) {
+      const children = runsOf(deps.runs, context.sessionKey).map((run) => ({
+        key: run.childKey,
+        label: run.label,
+        state: run.state,
+        createdAt: new Date(run.createdAt).toISOString(),
+      }));
+      return toolJson([{ key: context.sessionKey, own: true }, ...children]);
+    },
+  });
+  const history = defineTool({
+    name: "sessions_history",
+    description: "Reads the last messages of a session of your own tree (a sub-agent you sent out, or one further down).",
+    schema: z.strictObject({
+      sessionKey: z.string().max(600),
+      limit: z.number().int().min(1).max(MAX_LOG).optional(),
+      tools: z.boolean().optional(),
+    }),
+    capability: "session",
+    async run(args, context) {
+      const run = inTree(deps, context, args.sessionKey);
+      if (run === null) return notVisible(args.sessionKey);
+      return { text: logText(deps.transcripts, run, { limit: args.limit ?? DEFAULT_LOG, tools: args.tools ?? false }) };
+    },
+  });
+  const send_ = defineTool({
+    name: "sessions_send",
+    description: "Sends a message to the session of a sub-agent of yours: read at its next step when it works, else it goes on with it.",
+    schema: z.strictObject({
+      sessionKey: z.string().max(600),
+      message: z
+        .string()
+        .min(1)
+        .max(64 * 1024),
+    }),
+    capability: "session",
+    async run(args, context) {
+      if (args.sessionKey.toLowerCase() === context.sessionKey) return toolError("A session cannot send to itself.");
+      const run = inTree(deps, context, args.sessionKey);
+      return run === null ? notVisible(args.sessionKey) : send(deps, run, context, args.message);
+    },
+  });
+  const agents = defineTool({
+    name: "agents_list",
+    description: "Lists the agent ids that sessions_spawn accepts as agentId here.",
+    schema: z.strictObject({}),
+    capability: "session",
+    async run(_args, context) {
+      const agent = deps.agents.find(context.agentId);
+      return toolJson(
+        agent === null
+          ? []
+          : allowedAgents(
+              agent,
+              deps.agents.list().map((one) => one.id),
+            ),
+      );
+    },
+  });
+  return [list, history, send_, agents];
+}
+
+function inTree(deps: ControlDeps, context: ToolContext, key: string): Run | null {
+  const run = deps.runs.findByChildKey(key.toLowerCase());
+  return run !== null && deps.runs.isBelow(run.childKey, context.sessionKey) ? run : null;
+}
+
+const notVisible = (key: string): ToolResult => toolError(`There is no session "${key.slice(0, 120)}" that you can see.`);

@@ -1,0 +1,51 @@
+// What the files of this folder work with: the stores, the lane, and what app.ts answers from the config. One type, so
+// that each file names the few things it takes with Pick and the composition stays one object.
+import type { Agent, Agents } from "../agents/agent.ts";
+import type { Turns } from "../agents/turn.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import type { HitFailpoint } from "../core/failpoints.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Channel } from "../core/message.ts";
+import type { Run } from "../core/run.ts";
+import type { Tool } from "../core/tool.ts";
+import type { Lane } from "../lanes/lanes.ts";
+import type { Models } from "../models/model.ts";
+import type { Database } from "../stores/database.ts";
+import type { Listings } from "../stores/listings.ts";
+import type { MailStore } from "../stores/mail.ts";
+import type { Outbox } from "../stores/outbox.ts";
+import type { Runs } from "../stores/runs.ts";
+import type { Sessions } from "../stores/sessions.ts";
+import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
+
+export interface SubagentDeps {
+  readonly db: Database;
+  readonly runs: Runs;
+  readonly sessions: Sessions;
+  readonly transcripts: Transcripts;
+  readonly mail: MailStore;
+  readonly outbox: Outbox;
+  readonly listings: Listings;
+  readonly agents: Agents;
+  readonly models: Models;
+  readonly turns: Turns;
+  readonly lane: Lane;
+  readonly clock: Clock;
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly failpoint: HitFailpoint;
+  readonly bootId: string;
+  channel(name: string, account: string): Channel | null;
+  /** Every tool there is, before any policy. */
+  tools(): readonly Tool[];
+  /** The workspace's and memory's part of a child's system prompt. */
+  childMaterial(agent: Agent, run: Run): Promise<string>;
+  settings(): { readonly archiveAfterMinutes: number; readonly purgeAfterDays: number | null; readonly onRestart: "resume" | "interrupt" };
+}
+
+export const transcriptOfRun = (run: Run): TranscriptRef => ({
+  agentId: run.agentId,
+  sessionId: run.sessionId,
+  archiveName: run.archivedAt === null ? null : run.archiveName,
+});

@@ -1,0 +1,196 @@
+// Spawning: admit → child's transcript with its task → one transaction {limits again, session row, run row} → accepted
+// → the lane. The row reserves the place, so twenty concurrent calls can't pass a cap of five; its spawn key makes a
+// repeated call of a resumed turn find the same run instead of a second one (SP2).
+import { rmSync } from "node:fs";
+import { prepareSession } from "../agents/open-session.ts";
+import type { Address } from "../core/address.ts";
+import { errorText } from "../core/errors.ts";
+import { newId, shortId, subagentKey } from "../core/ids.ts";
+import type { Run } from "../core/run.ts";
+import type { Thinking } from "../models/model.ts";
+import { pickSubagentModel } from "../models/resolve.ts";
+import { firstMessage } from "./child.ts";
+import type { SubagentDeps } from "./deps.ts";
+import { type Admission, admit } from "./limits.ts";
+import { oneLine } from "./report.ts";
+import { parseRole } from "./roles.ts";
+
+export interface Requester {
+  readonly sessionKey: string;
+  readonly sessionId: string;
+  readonly agentId: string;
+  /** The run the requester is, when it is a child itself. */
+  readonly runId: string | null;
+  readonly address: Address;
+  /** The requester's turn and tool call. */
+  readonly spawnKey: string;
+  /** Names of the tools it has now: the child's ceiling. */
+  readonly tools: readonly string[];
+}
+
+export interface SpawnRequest {
+  readonly task: string;
+  readonly label?: string;
+  readonly agentId?: string;
+  readonly role?: string;
+  readonly model?: string;
+  readonly thinking?: Thinking;
+  readonly runTimeoutSeconds?: number;
+  readonly cleanup?: "keep" | "delete";
+  readonly maxIterations?: number;
+  readonly briefing?: string;
+  readonly systemPrompt?: string;
+  readonly allowedTools?: readonly string[];
+  readonly brief?: unknown;
+}
+
+export type SpawnAnswer =
+  | {
+      readonly status: "accepted";
+      readonly runId: string;
+      readonly childSessionKey: string;
+      readonly label: string;
+      readonly model: string;
+      readonly warning?: string;
+    }
+  | { readonly status: "forbidden" | "error"; readonly error: string };
+
+export type Spawn = (requester: Requester, request: SpawnRequest) => SpawnAnswer;
+
+export interface SpawnDeps
+  extends Pick<
+    SubagentDeps,
+    "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "models" | "lane" | "log" | "failpoint" | "bootId" | "channel"
+  > {
+  /** The requester's section `context_transfer` of its scratchpad (NV2). */
+  contextTransfer(sessionKey: string): string;
+}
+
+const MAX_LABEL = 80;
+const TASK_PREVIEW = 500;
+
+export function createSpawn(deps: SpawnDeps): Spawn {
+  return (requester, request) => {
+    const known = deps.runs.findBySpawnKey(requester.spawnKey);
+    if (known !== null) return accepted(known);
+    try {
+      return spawn(deps, requester, request);
+    } catch (error) {
+      deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
+      return { status: "error", error: `The run could not be recorded, so it was not started: ${errorText(error)}` };
+    }
+  };
+}
+
+function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): SpawnAnswer {
+  const first = admission(deps, requester, request);
+  if (!first.ok) return { status: first.status, error: first.error };
+  const role = parseRole(request.role, request.allowedTools);
+  if (!role.ok) return { status: "error", error: role.error };
+  const { run, warning } = draft(deps, requester, request, first.agentId);
+
+  const owner = { key: run.childKey, agentId: run.agentId, address: requester.address, parentKey: requester.sessionKey };
+  const session = prepareSession(deps, owner);
+  const ref = { agentId: run.agentId, sessionId: session.id };
+  const text = firstMessage(request.task, run.params, deps.contextTransfer(requester.sessionKey));
+  deps.transcripts.append(ref, [{ type: "message", role: "user", text, from: requester.sessionKey, id: "task" }]);
+  deps.transcripts.sync(ref);
+  deps.failpoint("spawn.transcript-written");
+
+  const refused = deps.db.transaction(() => {
+    const again = admission(deps, requester, request);
+    if (!again.ok) return again;
+    session.insert();
+    deps.runs.insert({ ...run, sessionId: session.id });
+    announceStart(deps, run);
+    return null;
+  });
+  if (refused !== null) {
+    rmSync(deps.transcripts.path(ref), { force: true });
+    return { status: refused.status, error: refused.error };
+  }
+  deps.failpoint("spawn.recorded");
+  deps.lane.ring(run.id, run.requesterKey);
+  deps.log.info({ audit: "spawn", runId: run.id, sessionKey: requester.sessionKey, childKey: run.childKey }, "accepted a run");
+  return { ...accepted(run), ...(warning === null ? {} : { warning }) };
+}
+
+function admission(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Admission {
+  const agent = deps.agents.find(requester.agentId);
+  if (agent === null) return { ok: false, status: "error", error: `Agent "${requester.agentId}" is not configured any more.` };
+  return admit({
+    requester: agent,
+    requesterDepth: requester.runId === null ? 0 : (deps.runs.get(requester.runId)?.depth ?? Number.POSITIVE_INFINITY),
+    unfinishedChildren: deps.runs.countUnfinished(requester.sessionKey),
+    agentId: request.agentId,
+    knownAgents: deps.agents.list().map((one) => one.id),
+  });
+}
+
+type Draft = Parameters<SubagentDeps["runs"]["insert"]>[0];
+
+function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, agentId: string): { run: Draft; warning: string | null } {
+  const agent = deps.agents.find(agentId);
+  const caller = deps.agents.find(requester.agentId);
+  if (agent === null || caller === null) throw new Error(`agent ${agentId} vanished`);
+  const settings = agent.subagents;
+  const picked = pickSubagentModel({
+    requested: request.model,
+    agentModel: settings.model ?? undefined,
+    defaultsModel: settings.defaultModel ?? undefined,
+    callerModel: deps.sessions.get(requester.sessionId)?.model ?? caller.model,
+    check: (model) => deps.models.check(model, agentId),
+  });
+  const { role, briefing, systemPrompt, allowedTools, brief } = request;
+  const run: Draft = {
+    id: newId(),
+    spawnKey: requester.spawnKey,
+    childKey: subagentKey(agentId, newId()),
+    sessionId: "",
+    agentId,
+    requesterKey: requester.sessionKey,
+    requesterSessionId: requester.sessionId,
+    requesterRunId: requester.runId,
+    depth: requester.runId === null ? 1 : (deps.runs.get(requester.runId)?.depth ?? 0) + 1,
+    address: requester.address,
+    label: labelOf(request),
+    task: request.task.slice(0, TASK_PREVIEW),
+    model: picked.model,
+    thinking: request.thinking ?? settings.thinking ?? caller.thinking,
+    timeoutMs: (request.runTimeoutSeconds ?? settings.runTimeoutMs / 1000) * 1000,
+    maxIterations: request.maxIterations ?? settings.maxIterations,
+    cleanup: request.cleanup ?? "keep",
+    announce: caller.subagents.announce,
+    params: { role, briefing, systemPrompt, allowedTools, brief },
+    toolCeiling: requester.tools,
+    bootId: deps.bootId,
+  };
+  return { run, warning: picked.warning ?? null };
+}
+
+function labelOf(request: SpawnRequest): string {
+  const text = oneLine(request.label ?? request.task);
+  const clusters = [...new Intl.Segmenter().segment(text.slice(0, MAX_LABEL * 16))].map((part) => part.segment);
+  return clusters.length <= MAX_LABEL ? clusters.join("") : `${clusters.slice(0, MAX_LABEL - 1).join("")}…`;
+}
+
+/** Chats without a list of runs get a quiet line with buttons; the page shows its list instead. */
+function announceStart(deps: SpawnDeps, run: Draft): void {
+  const channel = deps.channel(run.address.channel, run.address.account);
+  if (run.requesterRunId !== null || run.announce === "silent" || channel === null || channel.showsRuns === true) return;
+  const buttons = [
+    { label: "Stop", command: `/subagents stop ${run.id}`, danger: true },
+    { label: "Log", command: `/subagents log ${run.id}` },
+    { label: "Info", command: `/subagents info ${run.id}` },
+  ];
+  const parts = channel.render({ markdown: `🧭 Sub-agent started: ${run.label} (${shortId(run.id)})`, buttons, quiet: true }, run.address);
+  deps.outbox.add({ delivery: `started:v1:${run.childKey}:${run.id}`, address: run.address, parts });
+}
+
+const accepted = (run: Pick<Run, "id" | "childKey" | "label" | "model">): Extract<SpawnAnswer, { status: "accepted" }> => ({
+  status: "accepted",
+  runId: run.id,
+  childSessionKey: run.childKey,
+  label: run.label,
+  model: run.model,
+});

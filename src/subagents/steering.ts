@@ -1,0 +1,65 @@
+// Steering runs from outside: stop, send, go on. Used by /subagents, /stop, /new and the model's own control tools.
+// Every change is in the stores first (so it survives a crash), then the signal reaches the work.
+import type { Run } from "../core/run.ts";
+import { isUnfinished } from "../core/run.ts";
+import { endRun } from "./announce.ts";
+import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+import type { Runner } from "./runner.ts";
+
+export type SendAnswer = "queued" | "running" | "continued" | { readonly refused: string };
+
+export interface Steering {
+  /** Ends these runs and everything below them; returns those that really were unfinished. Call inside a transaction. */
+  stop(runs: readonly Run[], by: string): Run[];
+  /** Ends every unfinished run below a session. Call inside a transaction. */
+  stopBelow(sessionKey: string, by: string): Run[];
+  /**
+   * A message for a run. Unfinished: durable, read at its next step. Finished: the same session goes on as a new
+   * generation and announces again. Call inside a transaction.
+   */
+  send(run: Run, from: string, text: string): SendAnswer;
+}
+
+export function createSteering(deps: SubagentDeps & { runner: Runner }): Steering {
+  const stop = (runs: readonly Run[], by: string): Run[] => {
+    const all = new Map<string, Run>();
+    for (const run of runs) {
+      all.set(run.id, run);
+      for (const below of deps.runs.unfinishedBelow(run.childKey)) all.set(below.id, below);
+    }
+    const stopped = [...all.values()].filter(
+      (run) => isUnfinished(run.state) && endRun(deps, run, { as: "stopped", reason: by, incomplete: false }, null),
+    );
+    deps.db.afterCommit(() => {
+      deps.failpoint("stop.recorded");
+      deps.runner.abort(stopped.map((run) => run.id));
+    });
+    return stopped;
+  };
+  return {
+    stop,
+    stopBelow: (sessionKey, by) => stop(deps.runs.unfinishedBelow(sessionKey), by),
+    send: (run, from, text) => send(deps, run, from, text),
+  };
+}
+
+function send(deps: SubagentDeps, run: Run, from: string, text: string): SendAnswer {
+  const fresh = deps.runs.get(run.id) ?? run;
+  if (isUnfinished(fresh.state)) {
+    deps.mail.sendToRun(run.id, from, text);
+    deps.db.afterCommit(() => deps.bus.emit({ type: "run.mail", runId: run.id }));
+    return fresh.state as "queued" | "running";
+  }
+  const max = deps.agents.find(fresh.agentId)?.subagents.maxChildren ?? 0;
+  if (deps.runs.countUnfinished(fresh.requesterKey) >= max) {
+    return {
+      refused: `This session has ${max} unfinished sub-agents, the most it may have (maxChildrenPerSession). Wait for one to end, or stop one.`,
+    };
+  }
+  // Back under its own name before the row says so: a crash in between leaves a readable file either way.
+  if (fresh.archivedAt !== null) deps.transcripts.restore(transcriptOfRun(fresh));
+  deps.mail.sendToRun(run.id, from, text);
+  deps.runs.again(run.id);
+  deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
+  return "continued";
+}

@@ -1,0 +1,56 @@
+// A child's transcript for reading: the last messages as text (CM5), and what the run handed back. Works the same on a
+// live, ended and archived run.
+import { capText } from "../agents/clean-text.ts";
+import { lastAssistantText } from "../agents/context.ts";
+import type { Run } from "../core/run.ts";
+import type { Entry } from "../stores/transcript-entry.ts";
+import type { Transcripts } from "../stores/transcripts.ts";
+import { ANNOUNCE_SKIP, parseAnnounceReply } from "./announce.ts";
+import { transcriptOfRun } from "./deps.ts";
+import { quotable, type RunResult } from "./report.ts";
+
+export const DEFAULT_LOG = 20;
+export const MAX_LOG = 200;
+const MAX_ENTRY = 1_500;
+/** Tool entries outnumber messages; look this much further back for the messages asked for. */
+const LOOK_BACK = 20;
+
+/** The last `limit` messages, tool calls only with `tools`. */
+export function logText(transcripts: Transcripts, run: Run, options: { limit: number; tools: boolean }): string {
+  const limit = Math.min(Math.max(Math.trunc(options.limit), 1), MAX_LOG);
+  const entries = transcripts.tail(transcriptOfRun(run), options.tools ? limit : limit * LOOK_BACK);
+  const lines = entries
+    .filter((entry) => options.tools || isMessage(entry))
+    .slice(-limit)
+    .map(line);
+  return lines.length === 0 ? "(nothing on record yet)" : lines.join("\n\n");
+}
+
+const isMessage = (entry: Entry): boolean =>
+  entry.phase !== "announce" &&
+  (entry.type === "note" || entry.type === "compaction" || (entry.type === "message" && entry.text.trim() !== ""));
+
+function line(entry: Entry): string {
+  const time = entry.at.slice(11, 19);
+  const short = (text: string): string => capText(quotable(text), MAX_ENTRY, "the transcript has it all");
+  switch (entry.type) {
+    case "message":
+      return `\`${time}\` **${entry.role === "user" ? entry.from : "sub-agent"}:** ${short(entry.text)}`;
+    case "note":
+      return `\`${time}\` _note:_ ${short(entry.text)}`;
+    case "compaction":
+      return `\`${time}\` _summary of what came before:_ ${short(entry.summary)}`;
+    case "tool_call":
+      return `\`${time}\` → ${entry.name} ${short(JSON.stringify(entry.args) ?? "")}`;
+    case "tool_result":
+      return `\`${time}\` ← ${entry.name}${entry.isError ? " (error)" : ""}: ${short(entry.text)}`;
+  }
+}
+
+/** What an ended run handed back: its announce reply, else its last words. */
+export function resultOf(transcripts: Transcripts, run: Run): RunResult {
+  const entries = transcripts.tail(transcriptOfRun(run), MAX_LOG);
+  const reply = entries.findLast((entry) => entry.id === `announce:${run.generation}:reply`);
+  if (reply?.type === "message" && reply.text.trim() !== ANNOUNCE_SKIP) return parseAnnounceReply(reply.text);
+  return { result: lastAssistantText(entries), notes: "" };
+}

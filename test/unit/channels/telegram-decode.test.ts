@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest";
+import { decodeUpdate } from "../../../src/channels/telegram/decode.ts";
+import { chatKey } from "../../../src/core/ids.ts";
+
+const me = { id: 900, username: "Herald_Bot" };
+const ann = { id: 5, is_bot: false, first_name: "Ann" };
+const bob = { id: 6, is_bot: false, first_name: "Bob" };
+const dm = { id: 5, type: "private" };
+const group = { id: -100123, type: "supergroup", is_forum: true };
+
+const message = (fields: Record<string, unknown>) =>
+  decodeUpdate({ me, update: { update_id: 1, message: { message_id: 11, date: 1, from: ann, ...fields } } }, "900");
+const press = (fields: Record<string, unknown>) =>
+  decodeUpdate({ me, update: { update_id: 1, callback_query: { id: "q", from: ann, ...fields } } }, "900");
+
+describe("decoding a message", () => {
+  it("[SC1] a direct message: numeric sender as text, addressed, one session per person", () => {
+    const inbound = message({ chat: dm, text: "hello" });
+    expect(inbound).toEqual({
+      kind: "message",
+      address: { channel: "telegram", account: "900", chat: "5", kind: "dm" },
+      sender: { id: "5", name: "Ann" },
+      text: "hello",
+      mentioned: true,
+      ref: "11",
+    });
+    expect(inbound && chatKey("main", inbound.address)).toBe("agent:main:telegram:dm:5");
+  });
+
+  it("[SE1] topics: only a real topic message has a thread; General and plain replies have none; private chats can have topics", () => {
+    expect(message({ chat: group, text: "x", is_topic_message: true, message_thread_id: 42 })?.address).toMatchObject({
+      chat: "-100123",
+      kind: "group",
+      thread: "42",
+    });
+    expect(message({ chat: group, text: "x", message_thread_id: 42 })?.address).not.toHaveProperty("thread");
+    expect(message({ chat: group, text: "x", is_topic_message: true, message_thread_id: 1 })?.address).not.toHaveProperty("thread");
+    const inbound = message({ chat: dm, text: "x", is_topic_message: true, message_thread_id: 7 });
+    expect(inbound && chatKey("main", inbound.address)).toBe("agent:main:telegram:dm:5:topic:7");
+  });
+
+  it("[SC1] in a group it is addressed by its name, by a linked name, or by an answer to it, and not otherwise", () => {
+    const mentioned = (fields: Record<string, unknown>) => message({ chat: group, ...fields })?.mentioned;
+    expect(mentioned({ text: "so, @herald_bot what now" })).toBe(true);
+    expect(mentioned({ text: "so, @herald_bottle what now" })).toBe(false);
+    expect(mentioned({ text: "mail me@herald_bot please" })).toBe(false);
+    expect(mentioned({ text: "Herald, go", entities: [{ type: "text_mention", offset: 0, length: 6, user: me }] })).toBe(true);
+    expect(mentioned({ text: "yes please", reply_to_message: { from: { ...me, is_bot: true }, text: "shall I?" } })).toBe(true);
+    expect(mentioned({ text: "in a topic the bot made", reply_to_message: { from: me, forum_topic_created: { name: "t" } } })).toBe(false);
+    expect(mentioned({ text: "hello all" })).toBe(false);
+    expect(message({ chat: group, text: "@Herald_Bot, do it" })?.text).toBe("do it");
+    expect(message({ chat: group, text: "@Herald_Bot" })).toMatchObject({ text: "@Herald_Bot", mentioned: true });
+  });
+
+  it("[CM1] commands with and without the bot's name; another bot's are nobody's; a path is no command", () => {
+    expect(message({ chat: group, text: "/subagents@herald_bot stop 2" })).toMatchObject({
+      kind: "command",
+      text: "/subagents stop 2",
+      mentioned: true,
+    });
+    expect(message({ chat: dm, text: "/STOP" })).toMatchObject({ kind: "command", text: "/stop" });
+    expect(message({ chat: group, text: "@herald_bot /subagents list" })).toMatchObject({ kind: "command", text: "/subagents list" });
+    expect(message({ chat: group, text: "/stop@other_bot" })).toBeNull();
+    expect(message({ chat: dm, text: "/usr/bin is a folder" })).toMatchObject({ kind: "message" });
+  });
+
+  it("[AG2] media become a note with the caption; hostile file names can't forge one", () => {
+    expect(message({ chat: dm, photo: [{}], caption: "what is it?" })?.text).toBe("[photo]\nwhat is it?");
+    expect(message({ chat: dm, document: { file_name: "../../a]\n[b.pdf", file_size: 12_288 } })?.text).toBe(
+      "[document ../../a b.pdf 12 KB]",
+    );
+    expect(message({ chat: dm, voice: { duration: 75, file_size: 3_000_000 } })?.text).toBe("[voice message 1:15 2.9 MB]");
+    expect(message({ chat: dm, sticker: { emoji: "🙂" } })?.text).toBe("[sticker 🙂]");
+    const album = [{ message_id: 12, chat: dm, from: ann, photo: [{}] }];
+    expect(
+      decodeUpdate({ me, update: { message: { message_id: 11, chat: dm, from: ann, photo: [{}], caption: "two" } }, album }, "900")?.text,
+    ).toBe("[photo]\n[photo]\ntwo");
+  });
+
+  it("[AG2] an answer to somebody else's words quotes them; a bare word stays bare", () => {
+    const reply = { from: bob, text: "line 1\nline 2" };
+    expect(message({ chat: group, text: "@herald_bot sum this up", reply_to_message: reply })?.text).toBe(
+      "[in reply to Bob:]\n> line 1\n> line 2\n\nsum this up",
+    );
+    expect(message({ chat: dm, text: "stop", reply_to_message: reply })?.text).toBe("stop");
+  });
+
+  it("[SC5] bots, anonymous admins, channels, forwards by a channel, edits and service messages are nobody's", () => {
+    expect(message({ chat: group, text: "x", from: { ...ann, is_bot: true } })).toBeNull();
+    expect(message({ chat: group, text: "x", from: { id: 1087968824, is_bot: true }, sender_chat: group })).toBeNull();
+    expect(message({ chat: group, text: "x", from: { id: 777000 }, sender_chat: { id: -1 }, is_automatic_forward: true })).toBeNull();
+    expect(message({ chat: group, text: "x", from: undefined })).toBeNull();
+    expect(message({ chat: { id: -5, type: "channel" }, text: "x" })).toBeNull();
+    expect(message({ chat: group, new_chat_members: [ann] })).toBeNull();
+    expect(message({ chat: group, migrate_to_chat_id: -1009 })).toBeNull();
+    for (const type of ["edited_message", "channel_post", "my_chat_member"]) {
+      expect(
+        decodeUpdate({ me, update: { update_id: 1, [type]: { message_id: 1, chat: dm, from: ann, text: "/stop" } } }, "900"),
+      ).toBeNull();
+    }
+  });
+
+  it("[SC5] odd dates and shapes never throw", () => {
+    for (const date of [0, -1, 2 ** 31, Number.MAX_SAFE_INTEGER]) expect(message({ chat: dm, text: "x", date })).not.toBeNull();
+    for (const raw of [null, 1, "x", [], {}, { me }, { me, update: null }, { me: { id: 1, username: ".*(" }, update: { message: {} } }])
+      expect(decodeUpdate(raw, "900")).toBeNull();
+  });
+});
+
+describe("decoding a press", () => {
+  const under = { chat: group, message_id: 3, date: 1, is_topic_message: true, message_thread_id: 42 };
+
+  it("[SC2] carries the command and the topic of its message", () => {
+    expect(press({ data: "/subagents stop 0f0f0f0f", message: under })).toEqual({
+      kind: "button",
+      address: { channel: "telegram", account: "900", chat: "-100123", kind: "group", thread: "42" },
+      sender: { id: "5", name: "Ann" },
+      text: "/subagents stop 0f0f0f0f",
+      mentioned: true,
+    });
+  });
+
+  it("[SC2] without a readable message, without data, or with data that is no command it is nothing", () => {
+    expect(press({ data: "/stop", message: { ...under, date: 0 } })).toBeNull();
+    expect(press({ data: "/stop" })).toBeNull();
+    expect(press({ message: under })).toBeNull();
+    expect(press({ data: "approve:run123", message: under })).toBeNull();
+    expect(press({ data: "/stop", message: under, from: { id: 1, is_bot: true } })).toBeNull();
+  });
+});

@@ -1,0 +1,138 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { splitMarkdown } from "../../../src/channels/split.ts";
+import { createWebChannel, type WebChannel } from "../../../src/channels/web/channel.ts";
+import type { Address } from "../../../src/core/address.ts";
+import { systemClock } from "../../../src/core/clock.ts";
+import { type AppEvent, createBus } from "../../../src/core/events.ts";
+import { chatKey, newId } from "../../../src/core/ids.ts";
+import { type Database, openDatabase } from "../../../src/stores/database.ts";
+import { createWebMessages, type WebMessages } from "../../../src/stores/web-messages.ts";
+import { createTableSink } from "../../support/web-server.ts";
+
+const MAIN: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
+
+let dir: string;
+let db: Database;
+let messages: WebMessages;
+let channel: WebChannel;
+let events: AppEvent[];
+
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), "herald-web-channel-"));
+  db = openDatabase({ path: join(dir, "herald.db") });
+  messages = createWebMessages(db, systemClock);
+  events = [];
+  const bus = createBus((error) => {
+    throw error;
+  });
+  bus.on((event) => events.push(event));
+  channel = createWebChannel({ messages, transaction: db.transaction, bus, split: splitMarkdown });
+  await channel.start(createTableSink(db, bus));
+});
+
+afterEach(() => {
+  db.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const inboxRows = () => db.all<{ external_id: string; raw: string }>("SELECT external_id, raw FROM inbox ORDER BY id");
+const shown = () => messages.list("main", { limit: 100 });
+
+describe("receiving", () => {
+  it("[RC3] a post is in the inbox and in the chat, and its retry changes nothing", () => {
+    const post = { id: newId(), chat: "main", text: "hello", kind: "message" } as const;
+    expect(channel.accept(post)).toBe("accepted");
+    expect(channel.accept(post)).toBe("known");
+    expect(inboxRows().map((row) => row.external_id)).toEqual([post.id]);
+    expect(shown()).toMatchObject([{ author: "user", text: "hello", key: `in:${post.id}` }]);
+    expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
+  });
+
+  it("[RC3] an id that comes back with other words is refused, not swallowed", () => {
+    const id = newId();
+    channel.accept({ id, chat: "main", text: "hello", kind: "message" });
+    expect(channel.accept({ id, chat: "main", text: "other", kind: "message" })).toBe("conflict");
+    expect(inboxRows()).toHaveLength(1);
+  });
+
+  it("[RC4] when the inbox can't be written, the chat shows nothing either", async () => {
+    await channel.start({
+      put() {
+        throw new Error("disk full");
+      },
+      cursor: () => null,
+    });
+    expect(() => channel.accept({ id: newId(), chat: "main", text: "hello", kind: "message" })).toThrow("disk full");
+    expect(shown()).toEqual([]);
+    expect(events).toEqual([]);
+  });
+
+  it("[WB1] a pressed button reaches the gateway without a bubble", () => {
+    const id = newId();
+    channel.accept({ id, chat: "main", text: "/subagents stop 1", kind: "button" });
+    expect(shown()).toEqual([]);
+    const [row] = inboxRows();
+    expect(channel.decode(JSON.parse(row?.raw ?? "null"))).toMatchObject({ kind: "button", text: "/subagents stop 1", address: MAIN });
+  });
+
+  it("[SC1] decodes to the one local sender, addressed to the bot, with a key for each chat", () => {
+    const chat = newId();
+    const inbound = channel.decode({ id: newId(), chat, text: "hi", kind: "message" });
+    expect(inbound).toMatchObject({ kind: "message", sender: { id: "local" }, mentioned: true, text: "hi" });
+    expect(inbound && chatKey("main", inbound.address)).toBe(`agent:main:web:dm:${chat}`);
+  });
+
+  it.each([null, "x", 7, {}, { chat: "main" }, { chat: "../x", id: "1", text: "t" }, { chat: "MAIN", id: "1", text: "t" }])(
+    "[SE1] %j is nobody's message",
+    (raw) => {
+      expect(channel.decode(raw)).toBeNull();
+    },
+  );
+
+  it("[RN4] takes nothing after stop", async () => {
+    await channel.stop();
+    expect(channel.accept({ id: newId(), chat: "main", text: "hello", kind: "message" })).toBe("off");
+    expect(channel.health().state).toBe("off");
+    expect(shown()).toEqual([]);
+  });
+});
+
+describe("sending", () => {
+  const send = (text: string, key: string) => channel.send({ address: MAIN, part: { text }, key, repeated: false });
+
+  it("[DL4] the same key twice shows one message, and reconcile finds it", async () => {
+    expect(await channel.reconcile?.({ address: MAIN, key: "reply:1#0", since: 0 })).toEqual({ status: "absent" });
+    const first = await send("hi", "reply:1#0");
+    const again = await send("hi", "reply:1#0");
+    expect(first).toMatchObject({ status: "sent" });
+    expect(again).toEqual(first);
+    expect(shown()).toHaveLength(1);
+    expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
+    expect(await channel.reconcile?.({ address: MAIN, key: "reply:1#0", since: 0 })).toMatchObject({ status: "found" });
+  });
+
+  it("[RC4] a disk that refuses is a retry, never a throw", async () => {
+    db.run("ALTER TABLE web_messages RENAME TO gone");
+    expect(await send("hi", "reply:1#0")).toMatchObject({ status: "retry" });
+    expect(await channel.reconcile?.({ address: MAIN, key: "reply:1#0", since: 0 })).toMatchObject({ status: "unknown" });
+    db.run("ALTER TABLE gone RENAME TO web_messages");
+  });
+
+  it("[AN3] an announcement is marked as one", async () => {
+    await send("Status: success", `announce:v1:agent:main:subagent:${newId()}:1#0`);
+    expect(shown()[0]?.extra).toMatchObject({ kind: "announcement" });
+  });
+
+  it("[DL2] text within the limit stays whole; longer text is cut, buttons under the last part", () => {
+    const buttons = [{ label: "Stop", command: "/stop" }];
+    expect(channel.render({ markdown: "short", buttons }, MAIN)).toEqual([{ text: "short", buttons }]);
+    expect(channel.render({ markdown: "" }, MAIN)).toEqual([{ text: "" }]);
+    const parts = channel.render({ markdown: "word ".repeat(6000), buttons }, MAIN);
+    expect(parts.length).toBeGreaterThan(2);
+    expect(parts.every((part) => String(part.text).length <= 12_000)).toBe(true);
+    expect(parts.map((part) => "buttons" in part)).toEqual([...Array(parts.length - 1).fill(false), true]);
+  });
+});

@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import type { ModelTarget } from "../../../src/models/language-model.ts";
+import { sentence, toFailure } from "../../../src/models/model-error.ts";
+
+const NOW = Date.parse("2026-10-21T07:28:00Z");
+const target: ModelTarget = { provider: "work", id: "m", endpoint: { api: "openai-compatible", apiKey: "sk-12345678" } };
+const limited = (responseHeaders: Record<string, string>, responseBody = "") =>
+  toFailure({ statusCode: 429, message: "slow", responseHeaders, responseBody }, NOW);
+
+describe("toFailure", () => {
+  it.each([
+    [{ "retry-after": "5" }, 5000],
+    [{ "retry-after": "1.5" }, 1500],
+    [{ "retry-after": "Wed, 21 Oct 2026 07:28:30 GMT" }, 30_000],
+    [{ "retry-after": "Wed, 21 Oct 2026 07:00:00 GMT" }, 0],
+    [{ "retry-after-ms": "250", "retry-after": "9" }, 250],
+    [{ "retry-after": "soon" }, null],
+    [{}, null],
+    [{ "x-should-retry": "false" }, Number.POSITIVE_INFINITY],
+  ])("[MO4] reads %j", (headers, afterMs) => {
+    expect(limited(headers as Record<string, string>).afterMs).toBe(afterMs);
+  });
+
+  it("[MO4] reads Google's retryDelay", () => {
+    expect(limited({}, '{"error":{"details":[{"retryDelay": "34.5s"}]}}').afterMs).toBe(34_500);
+  });
+
+  it.each([
+    [{ statusCode: 402, message: "pay" }, "rate", true],
+    [{ statusCode: 408, message: "" }, "network", true],
+    [{ statusCode: 413, message: "too big" }, "context", false],
+    [{ statusCode: 422, message: "no" }, "bad-request", false],
+    [{ statusCode: 200, message: "Failed to process successful response" }, "network", true],
+    [{ type: "overloaded_error", message: "Overloaded" }, "overload", true],
+    [{ error: { type: "rate_limit_error", message: "tokens per minute" } }, "rate", true],
+    [{ code: "context_length_exceeded", message: "too many" }, "context", false],
+    [{ code: 503, message: "busy", status: "UNAVAILABLE" }, "overload", true],
+    ["plain text", "network", true],
+    [undefined, "network", true],
+    [null, "network", true],
+  ])("[MO4] takes %j for %s", (error, kind, isPassing) => {
+    expect(toFailure(error, NOW)).toMatchObject({ kind, isPassing });
+  });
+
+  it("[MO4] a rate limit that speaks of tokens is no context overflow", () => {
+    expect(toFailure({ statusCode: 429, message: "Request too large: too many tokens per minute" }, NOW).kind).toBe("rate");
+  });
+});
+
+describe("sentence", () => {
+  it("[SC4] is one short line without keys and addresses, whatever the provider wrote", () => {
+    const responseBody = JSON.stringify({
+      error: `bad key sk-12345678\n\u0007see https://x.example/?key=sk-12345678 ${"long ".repeat(500)}`,
+    });
+    const text = sentence(toFailure({ statusCode: 400, message: "Bad Request", responseBody }, NOW), target, "main");
+    expect(text).toMatch(/^The provider work refused the request to m \(400\): bad key \(key\) see \(address\) long/);
+    expect(text.length).toBeLessThan(400);
+    expect(text).not.toMatch(/sk-1|https|\p{Cc}/u);
+  });
+});

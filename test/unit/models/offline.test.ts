@@ -1,0 +1,435 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { type Clock, systemClock } from "../../../src/core/clock.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import type { Tool } from "../../../src/core/tool.ts";
+import type { ChatMessage, ModelEvent, ModelReply, ToolSpec } from "../../../src/models/model.ts";
+import { createOfflineModel } from "../../../src/models/offline.ts";
+import { calculate } from "../../../src/models/offline-sums.ts";
+import { createFileTools } from "../../../src/tools/files.ts";
+
+interface Answer {
+  text: string;
+  isError?: boolean;
+}
+type Fake = (args: Record<string, unknown>) => Answer;
+
+const spec = (name: string, ...required: string[]): ToolSpec => ({
+  name,
+  description: name,
+  parameters: { type: "object", properties: Object.fromEntries(required.map((key) => [key, { type: "string" }])), required },
+});
+const SPAWN: ToolSpec = { ...spec("sessions_spawn", "task", "label") };
+const PLAN: ToolSpec = {
+  name: "plan",
+  description: "plan",
+  parameters: {
+    type: "object",
+    properties: {
+      steps: {
+        type: "array",
+        items: { type: "object", properties: { title: { type: "string" }, status: { enum: ["todo", "doing", "done"] } } },
+      },
+    },
+    required: ["steps"],
+  },
+};
+const accepted: Fake = ({ task }) => ({
+  text: JSON.stringify({ status: "accepted", runId: `${String(task).length}abcdef0-1`, childSessionKey: "k" }),
+});
+
+let workspace = "";
+beforeEach(async () => {
+  workspace = await mkdtemp(join(tmpdir(), "offline-"));
+  await mkdir(join(workspace, "src/core"), { recursive: true });
+  await writeFile(join(workspace, "README.md"), "# Herald\n\nHello.\n\n```sh\n# no heading\n```\n\n## Start\n\n### Tests\n");
+  await writeFile(join(workspace, "src/main.ts"), "// The entry.\nrun();\n");
+  await writeFile(join(workspace, "src/core/ids.ts"), "// Names of things.\nexport {};\n\n");
+});
+afterEach(() => rm(workspace, { recursive: true, force: true }));
+
+/** The virtual clock: sleeping takes no time and is written down. */
+function createClock(): Clock & { slept: number[] } {
+  const slept: number[] = [];
+  return { slept, now: () => Date.UTC(2026, 4, 6, 7, 8), sleep: async (ms) => void slept.push(ms) };
+}
+
+interface Talk {
+  system?: string;
+  history?: ChatMessage[];
+  fakes?: Record<string, Fake>;
+  extra?: ToolSpec[];
+  clock?: Clock;
+  files?: boolean;
+}
+
+/** Drives the model as a turn does: real file tools on a real folder, everything else answered by `fakes`. */
+async function turn(text: string, talk: Talk = {}): Promise<{ reply: ModelReply; messages: ChatMessage[]; calls: [string, unknown][] }> {
+  const model = createOfflineModel({ clock: talk.clock ?? createClock() });
+  const fileTools = talk.files === false ? [] : createFileTools();
+  const tools = [...fileTools.map(toSpec), ...(talk.extra ?? [])];
+  const messages: ChatMessage[] = [...(talk.history ?? []), { role: "user", text }];
+  const calls: [string, unknown][] = [];
+  for (let step = 0; step < 20; step++) {
+    const reply = await model.call(
+      { ...BASE, system: talk.system ?? "", messages: [...messages], tools, signal: new AbortController().signal },
+      () => {},
+    );
+    expect(reply.outcome).toBe("ok");
+    expect([reply.usage, reply.costUsd]).toEqual([null, null]);
+    messages.push({ role: "assistant", text: reply.text, toolCalls: reply.toolCalls });
+    if (reply.toolCalls.length === 0) return { reply, messages, calls };
+    for (const call of reply.toolCalls) {
+      calls.push([call.name, call.args]);
+      const tool = fileTools.find((candidate) => candidate.name === call.name);
+      const result = tool === undefined ? talk.fakes?.[call.name]?.(call.args as Record<string, unknown>) : await useTool(tool, call.args);
+      messages.push({
+        role: "tool",
+        callId: call.id,
+        name: call.name,
+        text: result?.text ?? "no such tool",
+        isError: result?.isError ?? result === undefined,
+      });
+    }
+  }
+  throw new Error("the offline model did not come to an end");
+}
+
+const BASE = { model: "offline/rules", fallbacks: [], thinking: "off" as const, agentId: "main" };
+const toSpec = (tool: Tool): ToolSpec => ({
+  name: tool.name,
+  description: tool.description,
+  parameters: z.toJSONSchema(tool.schema) as Record<string, unknown>,
+});
+const useTool = (tool: Tool, args: unknown): Promise<Answer> =>
+  tool.run(tool.schema.parse(args), {
+    agentId: "main",
+    sessionKey: "k",
+    sessionId: "s",
+    turnId: "t",
+    callId: "c",
+    runId: null,
+    address: null,
+    workspace,
+    readOnly: false,
+    signal: new AbortController().signal,
+    log: silentLogger,
+    progress() {},
+    waitOutsideLane: (work) => work(),
+  });
+
+const SPOKEN: ChatMessage[] = [
+  { role: "user", text: "hi" },
+  { role: "assistant", text: "Hello!", toolCalls: [] },
+];
+const CHILD = "End with these sections:\n\nSUMMARY:\n…\n\nCHANGES:\n…\n\nEVIDENCE:\n…\n\nRISKS:\n…\n\nBLOCKERS:\n…";
+const names = (calls: [string, unknown][]): string[] => calls.map(([name]) => name);
+
+describe("conversation", () => {
+  it("[MO6] says in its first reply, and only there, that it is no LLM and what to set", async () => {
+    const first = await turn("hello");
+    expect(first.reply.text).toMatch(/built-in offline model.*not an LLM/);
+    expect(first.reply.text).toContain("ANTHROPIC_API_KEY");
+    const second = await turn("thanks", { history: first.messages });
+    expect(second.reply.text).toBe("You're welcome.");
+  });
+
+  it("[MO6] also says so when the first answer needed a tool", async () => {
+    const { reply, calls } = await turn("read README.md");
+    expect(calls).toEqual([["read", { path: "README.md" }]]);
+    expect(reply.text).toMatch(/^I'm Herald's built-in offline model/);
+  });
+
+  it.each([
+    ["what time is it?", "It is 2026-05-06 07:08 UTC."],
+    ["what is 2 + 3 * (4 - 1)?", "2 + 3 * (4 - 1) = 11"],
+    ["echo stay calm", "stay calm"],
+    ["Hi there!", "Hello! What shall I do?"],
+  ])("[MO6] holds a short conversation: %s", async (text, expected) => {
+    expect((await turn(text, { history: SPOKEN })).reply.text).toBe(expected);
+  });
+
+  it("[MO6] is deterministic and shows three examples when no rule fits", async () => {
+    const one = await turn("sing me a song", { history: SPOKEN });
+    const two = await turn("sing me a song", { history: SPOKEN });
+    expect(one.reply.text).toBe(two.reply.text);
+    expect(one.reply.text).toContain('I have no rule for "sing me a song"');
+    expect(one.reply.text.match(/^- "/gm)).toHaveLength(3);
+  });
+
+  it("[MO6] answers the last message only: an earlier one without an answer was stopped", async () => {
+    const history: ChatMessage[] = [...SPOKEN, { role: "user", text: "wait 60 seconds" }];
+    const clock = createClock();
+    expect((await turn("hello", { history, clock })).reply.text).toBe("Hello! What shall I do?");
+    expect(clock.slept).toEqual([]);
+  });
+
+  it("[MO6] a note of the runtime is not taken for the request", async () => {
+    const note =
+      '[Sub-agent agent:main:subagent:1 — runtime status: success]\nThe sub-agent "x" completed its task.\nabc\nread README.md\nabc';
+    const history: ChatMessage[] = [...SPOKEN, { role: "user", text: "hello" }];
+    const before = await turn(note, { history });
+    expect(before.reply.text).toBe("Hello! What shall I do?");
+    expect(before.calls).toEqual([]);
+    const woken = await turn(note, { history: SPOKEN });
+    expect(woken.reply.text).toContain("This was reported to me");
+    expect(woken.calls).toEqual([]);
+    const person = await turn("[urgent] hello", { history: SPOKEN });
+    expect(person.reply.text).toContain('I have no rule for "[urgent] hello"');
+  });
+
+  it("[MO6] gives up on an overlong or hostile text at once", async () => {
+    expect((await turn("x ".repeat(10_000), { history: SPOKEN })).reply.text).toContain("longer than");
+    const startedAt = performance.now();
+    for (const text of [`find ${" ".repeat(7900)}`, `write ${"a to ".repeat(1500)}`, "((((".repeat(40), `send ${"a, ".repeat(2600)}`]) {
+      await turn(text, { history: SPOKEN, fakes: { search: () => ({ text: "" }) } });
+    }
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
+  });
+});
+
+describe("sums", () => {
+  it.each([
+    ["2^3^2", 512],
+    ["-2^2", -4],
+    ["0.1+0.2", 0.3],
+    ["10 % 4 / 2", 1],
+    ["1/0", null],
+    ["(1", null],
+    ["1 2", null],
+    ["", null],
+  ])("[MO6] %s", (text, value) => {
+    expect(calculate(text)).toBe(value);
+  });
+});
+
+describe("tools", () => {
+  it("[MO6] reads a file and tells its headings, not those inside code", async () => {
+    const { reply } = await turn("read README.md and tell me its headings", { history: SPOKEN });
+    expect(reply.text).toBe("`README.md`: 11 lines read. Its headings:\n\n- Herald\n  - Start\n    - Tests");
+  });
+
+  it("[MO6] tells a tool's error plainly", async () => {
+    const { reply } = await turn("read nope.md", { history: SPOKEN });
+    expect(reply.text).toMatch(/^The tool `read` failed: .*nope\.md/);
+  });
+
+  it("[MO6] writes and edits real files", async () => {
+    await turn("write hello world to notes.txt", { history: SPOKEN });
+    expect(await readFile(join(workspace, "notes.txt"), "utf8")).toBe("hello world");
+    const { reply } = await turn('replace "hello" with "goodbye" in notes.txt', { history: SPOKEN });
+    expect(reply.text).toContain("Changed `notes.txt`");
+    expect(await readFile(join(workspace, "notes.txt"), "utf8")).toBe("goodbye world");
+  });
+
+  it.each<[string, ToolSpec, unknown]>([
+    ["run `wc -l src/*.ts`", spec("exec", "command"), { command: "wc -l src/*.ts" }],
+    ["run `wc -l` on src", spec("exec", "command"), { command: "find 'src' -type f -exec wc -l {} +" }],
+    ["search for createX in src", spec("search", "pattern", "path"), { pattern: "createX", path: "src" }],
+    ["please fetch https://example.com/a?b=1.", spec("web_fetch", "url"), { url: "https://example.com/a?b=1" }],
+    ["remember that I like tea; and cake", spec("remember", "text"), { text: "I like tea; and cake" }],
+    ["note: call Ann", spec("scratchpad", "op", "section", "text"), { op: "append", section: "notes", text: "call Ann" }],
+    ["what are my sub-agents doing?", spec("subagents", "action"), { action: "list" }],
+    ["fetch https://example.com", spec("web_fetch", "address"), { address: "https://example.com" }],
+  ])("[MO6] %s", async (text, tool, args) => {
+    const fakes = { [tool.name]: () => ({ text: "it said **this**" }) };
+    const { calls } = await turn(text, { history: SPOKEN, extra: [tool], fakes });
+    expect(calls).toEqual([[tool.name, args]]);
+  });
+
+  it("[MO6] names the tool that is missing and calls only offered ones", async () => {
+    const { reply, calls } = await turn("run `ls`", { history: SPOKEN });
+    expect(reply.text).toBe("That needs the tool `exec`, which is not offered here.");
+    expect(calls).toEqual([]);
+  });
+
+  it("[MO6] does several things in order, each result once, call ids unique", async () => {
+    const clock = createClock();
+    const { calls, reply, messages } = await turn("wait 2 seconds, then list src and read README.md", { history: SPOKEN, clock });
+    expect(calls).toEqual([
+      ["list", { path: "src" }],
+      ["read", { path: "README.md" }],
+    ]);
+    expect(clock.slept).toEqual([2000]);
+    expect(reply.text).toMatch(/Waited 2 seconds[\s\S]*src\/main\.ts[\s\S]*# Herald/);
+    const ids = messages.flatMap((message) => (message.role === "assistant" ? message.toolCalls.map((call) => call.id) : []));
+    expect(new Set(ids).size).toBe(2);
+  });
+});
+
+describe("sub-agents", () => {
+  const spawnTalk: Talk = { history: SPOKEN, extra: [SPAWN], fakes: { sessions_spawn: accepted } };
+  const tasksOf = (calls: [string, unknown][]): unknown[] => calls.map(([, args]) => (args as { task: string }).task);
+
+  it.each<[string, string[]]>([
+    ["in the background, summarise src and count its lines", ["summarise src and count its lines"]],
+    ["run `wc -l` on src in the background", ["run `wc -l` on src"]],
+    ["spawn a sub-agent to read README.md", ["read README.md"]],
+    [
+      "send three helpers to summarise src/core, src/stores and src/gateway",
+      ["summarise src/core", "summarise src/stores", "summarise src/gateway"],
+    ],
+    [
+      "send 2 helpers to summarise src/a and src/b and count their lines",
+      ["summarise src/a and count its lines", "summarise src/b and count its lines"],
+    ],
+    ["send three helpers to wait 5, 10 and 20 seconds", ["wait 5 seconds", "wait 10 seconds", "wait 20 seconds"]],
+    ["start two sub-agents that wait 20 seconds", ["wait 20 seconds (1 of 2)", "wait 20 seconds (2 of 2)"]],
+    ["send helpers to read a.md and b.md", ["read a.md", "read b.md"]],
+    ["send two helpers to read a.md, b.md and c.md", ["read a.md and c.md", "read b.md"]],
+    ["send two helpers: list src; read README.md", ["list src", "read README.md"]],
+  ])("[MO6] %s", async (text, tasks) => {
+    const { calls, reply, messages } = await turn(text, spawnTalk);
+    expect(tasksOf(calls)).toEqual(tasks);
+    // All in one step.
+    expect(messages.filter((message) => message.role === "assistant" && message.toolCalls.length > 0)).toHaveLength(1);
+    expect(reply.text).toContain("will be announced here");
+  });
+
+  it("[MO6] tells truthfully which were accepted, refused or failed", async () => {
+    const answers: Answer[] = [
+      { text: JSON.stringify({ status: "accepted", runId: "0123456789", warning: "Using x instead." }) },
+      { text: JSON.stringify({ status: "forbidden", error: "at most 1 unfinished run" }), isError: true },
+      { text: "disk full", isError: true },
+    ];
+    const { reply } = await turn("send three helpers to read a.md, b.md and c.md", {
+      ...spawnTalk,
+      fakes: { sessions_spawn: () => answers.shift() ?? { text: "" } },
+    });
+    expect(reply.text).toContain("I sent out 1 of 3 sub-agents");
+    expect(reply.text).toContain("- **read a.md**: run `01234567` (Using x instead.)");
+    expect(reply.text).toContain("- **read b.md**: not allowed: at most 1 unfinished run");
+    expect(reply.text).toContain("- **read c.md**: The tool `sessions_spawn` failed: disk full");
+  });
+
+  it("[MO6] says so when it may not spawn, and bounds how many it sends", async () => {
+    expect((await turn("in the background, list src", { history: SPOKEN })).reply.text).toContain("`sessions_spawn`, which is not offered");
+    const { calls, reply } = await turn("send 500 helpers to wait 5 seconds", spawnTalk);
+    expect(calls).toHaveLength(20);
+    expect(reply.text).toContain("at most 20");
+  });
+
+  it("[MO6] as a sub-agent does the task over several steps and ends with the five sections", async () => {
+    const exec: Fake = ({ command }) => ({
+      text: String(command).includes("wc -l") ? "files: 2\nlines: 5\n\n[exit code 0 after 0.0 s]" : "?",
+    });
+    const { reply, calls } = await turn("## Context\nlist /etc\n\n## Task\nsummarise src and count its lines (1 of 3)", {
+      system: CHILD,
+      extra: [PLAN, spec("exec", "command")],
+      fakes: { plan: () => ({ text: "ok" }), exec },
+    });
+    expect(names(calls)).toEqual(["plan", "list", "exec", "read", "read", "plan"]);
+    expect(calls[0]?.[1]).toEqual({ steps: [{ title: "summarise src and count its lines", status: "doing" }] });
+    expect(calls.at(-1)?.[1]).toEqual({ steps: [{ title: "summarise src and count its lines", status: "done" }] });
+    expect(reply.text.match(/^[A-Z]+:$/gm)).toEqual(["SUMMARY:", "CHANGES:", "EVIDENCE:", "RISKS:", "BLOCKERS:"]);
+    expect(reply.text).toContain("5 lines in 2 files");
+    expect(reply.text).toContain("- `src/core/ids.ts` (3 lines): Names of things.");
+    expect(reply.text).toContain("no LLM");
+  });
+
+  it("[MO6] counts what it read, and says so, when there is no shell", async () => {
+    const { reply } = await turn("summarise src and count its lines", { system: CHILD });
+    expect(reply.text).toContain("The 2 files I read below `src` have 5 lines.");
+  });
+
+  it("[MO6] a main session whose workspace files mention SUMMARY: is not taken for a sub-agent", async () => {
+    const { reply } = await turn("hello", { system: "## AGENTS.md\nWrite SUMMARY: before commits.", history: SPOKEN });
+    expect(reply.text).toBe("Hello! What shall I do?");
+  });
+
+  it("[MO6] names in BLOCKERS what it has no rule for", async () => {
+    const lost = await turn("think hard", { system: CHILD });
+    expect(lost.reply.text).toMatch(/BLOCKERS:\n- No rule fits: think hard/);
+    const looked = await turn("is src/main.ts any good?", { system: CHILD });
+    expect(looked.calls).toEqual([["read", { path: "src/main.ts" }]]);
+    expect(looked.reply.text).toMatch(/BLOCKERS:\n- I have no rule for this request, so I only looked at `src\/main.ts`/);
+  });
+
+  it("[CM7] a message sent to a working sub-agent is done after its task", async () => {
+    const history: ChatMessage[] = [
+      { role: "user", text: "list src" },
+      { role: "assistant", text: "", toolCalls: [{ id: "offline-1", name: "list", args: { path: "src" } }] },
+      { role: "tool", callId: "offline-1", name: "list", text: "src/one.ts", isError: false },
+    ];
+    const { calls, reply } = await turn("also read README.md", { system: CHILD, history });
+    expect(calls).toEqual([["read", { path: "README.md" }]]);
+    expect(reply.text).toMatch(/src\/one\.ts[\s\S]*# Herald/);
+  });
+
+  it("[RC2] goes on from the transcript after a restart, also when its own words were cut", async () => {
+    const history: ChatMessage[] = [
+      { role: "user", text: "read README.md" },
+      { role: "assistant", text: "", toolCalls: [{ id: "offline-7", name: "read", args: { path: "README.md" } }] },
+      { role: "tool", callId: "offline-7", name: "read", text: "# From the transcript", isError: false },
+      { role: "assistant", text: "SUMMARY:\n`README", toolCalls: [] },
+    ];
+    const { calls, reply } = await turn("[The gateway restarted in the middle of this step. Go on from what stands above.]", {
+      system: CHILD,
+      history,
+    });
+    expect(calls).toEqual([]);
+    expect(reply.text).toContain("From the transcript");
+  });
+
+  it("[AN1] answers the announce step with Result and Notes from its own sections", async () => {
+    const done = await turn("think hard", { system: CHILD });
+    const asked = "Give Result and Notes, or exactly\nANNOUNCE_SKIP";
+    const { reply } = await turn(asked, { system: CHILD, history: done.messages, files: false });
+    expect(reply.text).toMatch(/^Result:\nI have no rule for "think hard"[\s\S]*\n\nNotes:\n- No rule fits: think hard\n- Done by/);
+    const empty = await turn(asked, { system: CHILD, files: false });
+    expect(empty.reply.text).toBe("Result:\n(not available)\n\nNotes:\n- (none)");
+  });
+
+  it("[SE6] sums a conversation up as bullets", async () => {
+    const { reply } = await turn("bye", { system: "[COMPACTION] Summarise.", history: SPOKEN });
+    expect(reply.text).toBe("- Said to me: hi\n- I answered: Hello!\n- Said to me: bye");
+  });
+});
+
+describe("time and abort", () => {
+  const ask = (text: string, signal: AbortSignal, clock: Clock, onEvent: (event: ModelEvent) => void = () => {}) =>
+    createOfflineModel({ clock }).call({ ...BASE, system: "", messages: [...SPOKEN, { role: "user", text }], tools: [], signal }, onEvent);
+
+  it("[MO6] waits as long as asked, at most two minutes", async () => {
+    const clock = createClock();
+    expect((await turn("sleep 20", { history: SPOKEN, clock })).reply.text).toBe("Waited 20 seconds.");
+    expect((await turn("wait 10 minutes", { history: SPOKEN, clock })).reply.text).toBe("Waited 120 seconds, the longest I wait.");
+    expect(clock.slept).toEqual([20_000, 120_000]);
+  });
+
+  it("[MO6] streams whole texts that only grow", async () => {
+    const texts: string[] = [];
+    const reply = await ask(
+      "help",
+      new AbortController().signal,
+      createClock(),
+      (event) => void (event.type === "text" && texts.push(event.text)),
+    );
+    expect(texts.length).toBeGreaterThan(1);
+    for (const [index, text] of texts.entries()) expect(text.startsWith(texts[index - 1] ?? "")).toBe(true);
+    expect(texts.at(-1)).toBe(reply.text);
+  });
+
+  it("[ST1] an abort ends a wait at once and keeps the text so far", async () => {
+    const stop = new AbortController();
+    const counted: string[] = [];
+    const pending = ask("count to 60 slowly", stop.signal, systemClock, (event) => {
+      if (event.type === "text") counted.push(event.text);
+      stop.abort();
+    });
+    const reply = await pending;
+    expect(counted).toEqual(["1"]);
+    expect(reply).toMatchObject({ outcome: "aborted", text: "1", toolCalls: [] });
+    expect((await ask("hello", stop.signal, systemClock)).outcome).toBe("aborted");
+  });
+
+  it("[MO6] never throws: a failing listener becomes an error in words", async () => {
+    const reply = await ask("hello", new AbortController().signal, createClock(), () => {
+      throw new Error("page gone");
+    });
+    expect(reply).toMatchObject({ outcome: "error", error: { kind: "unknown", message: "The offline model failed: page gone" } });
+  });
+});

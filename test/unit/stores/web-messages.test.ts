@@ -1,0 +1,78 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { systemClock } from "../../../src/core/clock.ts";
+import { type Database, openDatabase } from "../../../src/stores/database.ts";
+import { createWebMessages, type WebMessages } from "../../../src/stores/web-messages.ts";
+
+let dir: string;
+let db: Database;
+let messages: WebMessages;
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "herald-messages-"));
+  db = openDatabase({ path: join(dir, "herald.db") });
+  messages = createWebMessages(db, systemClock);
+});
+
+afterEach(() => {
+  db.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const post = (chat: string, key: string, text = key, author: "user" | "agent" = "agent") => messages.post({ chat, key, author, text });
+
+it("[DL4] the same key again adds nothing and gives the first number", () => {
+  const first = post("main", "a", "one");
+  const again = post("main", "a", "two");
+  expect(first.inserted).toBe(true);
+  expect(again).toEqual({ seq: first.seq, inserted: false });
+  expect(messages.list("main", { limit: 10 }).map((m) => m.text)).toEqual(["one"]);
+  expect(messages.findByKey("a")?.text).toBe("one");
+  expect(messages.findByKey("b")).toBeNull();
+});
+
+it("[WB2] lists forward from a cursor and backward from a message, oldest first, one chat only", () => {
+  for (let n = 1; n <= 10; n++) post(n % 2 === 0 ? "even" : "odd", `k${n}`);
+  const texts = (range: Parameters<WebMessages["list"]>[1]) => messages.list("odd", range).map((m) => m.text);
+  expect(texts({ limit: 3 })).toEqual(["k5", "k7", "k9"]);
+  const k5 = messages.findByKey("k5")?.seq ?? 0;
+  expect(texts({ afterSeq: k5, limit: 1 })).toEqual(["k7"]);
+  expect(texts({ afterSeq: k5, limit: 9 })).toEqual(["k7", "k9"]);
+  expect(texts({ beforeSeq: k5, limit: 9 })).toEqual(["k1", "k3"]);
+  expect(messages.lastSeq()).toBe(messages.findByKey("k10")?.seq);
+});
+
+it("[WB1] names a chat after the person's first words, most recent chat first", () => {
+  expect(messages.chats()).toEqual([]);
+  post("main", "hello", "Welcome", "agent");
+  post("main", "q", "Plan a trip", "user");
+  post("main", "q2", "Something else", "user");
+  post("b", "only-agent", "Hi");
+  const [first, second, ...rest] = messages.chats();
+  expect(first).toMatchObject({ id: "b", title: null });
+  expect(second).toMatchObject({ id: "main", title: "Plan a trip", lastSeq: messages.findByKey("q2")?.seq });
+  expect(rest).toEqual([]);
+  post("main", "q3");
+  expect(messages.chats().map((chat) => chat.id)).toEqual(["main", "b"]);
+});
+
+it("[WB2] keeps what a part carries beside its text", () => {
+  const extra = { kind: "announcement", buttons: [{ label: "Stop", command: "/stop" }] };
+  messages.post({ chat: "main", key: "x", author: "agent", text: "t", extra });
+  expect(messages.findByKey("x")?.extra).toEqual(extra);
+  expect(messages.findByKey("x")?.at).toBeGreaterThan(0);
+});
+
+it("[WB2] reads by index, whatever the number of messages", () => {
+  const plan = (sql: string, ...params: string[]) =>
+    db
+      .all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...params)
+      .map((row) => row.detail)
+      .join(" ");
+  expect(plan("SELECT seq FROM web_messages WHERE chat = ? AND seq > 5 ORDER BY seq LIMIT 10", "main")).toMatch(
+    /USING (COVERING )?INDEX web_messages_chat/,
+  );
+  expect(plan("SELECT MIN(chat) FROM web_messages WHERE chat > ?", "main")).toMatch(/SEARCH .*INDEX web_messages_chat/);
+});

@@ -1,0 +1,316 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { chmod, link, mkdir, open, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Tool } from "../../../src/core/tool.ts";
+import { createFileTools } from "../../../src/tools/files.ts";
+import { type Bench, createBench } from "./bench.ts";
+
+let bench: Bench;
+let secret: string;
+let tools: Record<string, Tool>;
+
+beforeEach(async () => {
+  bench = await createBench();
+  secret = join(bench.outer, "secret.txt");
+  await writeFile(secret, "TOP SECRET");
+  tools = Object.fromEntries(createFileTools().map((tool) => [tool.name, tool]));
+});
+afterEach(() => bench.remove());
+
+const at = (...names: string[]) => join(bench.workspace, ...names);
+const call = (name: string, args: unknown, over = {}) => bench.call(tools[name], args, over);
+
+describe("read", () => {
+  it("[TL1] returns a text file as it is", async () => {
+    await writeFile(at("a.txt"), "ä one\r\ntwo\n");
+    expect(await call("read", { path: "a.txt" })).toEqual({ text: "ä one\r\ntwo\n" });
+  });
+
+  it("[TL1] pages by lines: following the notes gives every line once", async () => {
+    const lines = Array.from({ length: 25_000 }, (_, n) => `line ${n + 1} ${"x".repeat(n % 40)}`);
+    await writeFile(at("long.txt"), lines.join("\n"));
+    const seen: string[] = [];
+    let offset: number | null = 1;
+    for (let page = 0; offset !== null && page < 100; page += 1) {
+      const { text }: { text: string } = await call("read", { path: "long.txt", offset, limit: 9000 });
+      expect(Buffer.byteLength(text)).toBeLessThan(50 * 1024);
+      const note: RegExpExecArray | null = /\n\n\[The file goes on .*offset (\d+)\.\]$/.exec(text);
+      seen.push(...(note === null ? text : text.slice(0, note.index)).split("\n"));
+      offset = note === null ? null : Number(note[1]);
+    }
+    expect(seen).toEqual(lines);
+  });
+
+  it("[TL1] cuts a line longer than a page, says so, and refuses an offset behind the end", async () => {
+    await writeFile(at("one-line.txt"), `${"x".repeat(300_000)}\nlast`);
+    const first = await call("read", { path: "one-line.txt" });
+    expect(first.text).toContain("offset 2. Line 1 is too long and was cut");
+    expect((await call("read", { path: "one-line.txt", offset: 2 })).text).toBe("last");
+    expect(await call("read", { path: "one-line.txt", offset: 9 })).toMatchObject({
+      isError: true,
+      text: expect.stringContaining("ends at line 2"),
+    });
+  });
+
+  it("[TL1] recognises binary and empty files, and folders", async () => {
+    await writeFile(at("image.png"), Buffer.from([0x89, 0x50, 0x4e, 0x47, 0, 0, 0]));
+    await writeFile(at("empty"), "");
+    await mkdir(at("folder"));
+    expect((await call("read", { path: "image.png" })).text).toContain("binary file of 7 bytes");
+    expect((await call("read", { path: "empty" })).text).toContain("is empty");
+    expect(await call("read", { path: "folder" })).toMatchObject({ isError: true, text: expect.stringContaining("is a folder") });
+    expect(await call("read", { path: "none" })).toMatchObject({ isError: true, text: expect.stringContaining("does not exist") });
+  });
+
+  it("[TL1] accepts absolute paths inside, as the host or the sandbox spells them", async () => {
+    await mkdir(at("src"));
+    await writeFile(at("src/a.txt"), "A");
+    expect((await call("read", { path: at("src/a.txt") })).text).toBe("A");
+    expect((await call("read", { path: "/workspace/src/a.txt" })).text).toBe("A");
+    expect((await call("read", { path: `${bench.workspace}-other/a.txt` })).isError).toBe(true);
+  });
+});
+
+// FS-015 and friends: every spelling that means "elsewhere".
+const ESCAPES = [
+  ["..", "../secret.txt"],
+  [".. inside", "a/../../secret.txt"],
+  ["home folder", "~/.ssh/authorized_keys"],
+  ["absolute path", "/etc/passwd"],
+  ["/proc/self/root", "/proc/self/root/etc/passwd"],
+  ["process environment", "/proc/self/environ"],
+  ["device", "/dev/sda"],
+  ["drive letter", "C:\\x"],
+  ["backslashes", "..\\secret.txt"],
+  ["URL", "file:///etc/passwd"],
+  ["dots against filters", "....//....//etc"],
+  ["NUL", "a\0.txt"],
+  ["line break", "a\nb"],
+  ["endless path", "a/".repeat(5000)],
+] as const;
+
+describe("outside the workspace", () => {
+  it.each(ESCAPES)("[TL7] refuses %s in every file tool", async (_name, path) => {
+    for (const [tool, args] of [
+      ["read", {}],
+      ["write", { content: "x" }],
+      ["edit", { oldText: "TOP", newText: "x" }],
+      ["list", {}],
+    ] as const) {
+      const result = await call(tool, { path, ...args });
+      expect(result).toMatchObject({ isError: true, text: expect.stringContaining("only paths inside the workspace are allowed") });
+    }
+    expect(await readdir(bench.workspace)).toEqual([]);
+    expect(await readFile(secret, "utf8")).toBe("TOP SECRET");
+  });
+
+  it("[TL7] refuses links that leave, also dangling ones and loops, and follows links that stay", async () => {
+    await mkdir(at("docs"));
+    await writeFile(at("docs/real.txt"), "inside");
+    await symlink("docs/real.txt", at("stays"));
+    await symlink(secret, at("leaves"));
+    await symlink(bench.outer, at("out"));
+    await symlink(join(bench.outer, "new.txt"), at("dangling"));
+    await symlink("loop-b", at("loop-a"));
+    await symlink("loop-a", at("loop-b"));
+    expect((await call("read", { path: "stays" })).text).toBe("inside");
+    for (const path of ["leaves", "out/secret.txt", "dangling", "loop-a", "out"]) {
+      expect(await call("read", { path })).toMatchObject({ isError: true, text: expect.stringMatching(/link/) });
+      expect((await call("write", { path, content: "x" })).isError).toBe(true);
+    }
+    expect((await call("write", { path: "out/new.txt", content: "x" })).isError).toBe(true);
+    expect(await readFile(secret, "utf8")).toBe("TOP SECRET");
+    expect(existsSync(join(bench.outer, "new.txt"))).toBe(false);
+  });
+
+  it("[TL7] refuses hard links for reading and writing", async () => {
+    await link(secret, at("second-name"));
+    for (const [tool, args] of [
+      ["read", {}],
+      ["write", { content: "x" }],
+      ["edit", { oldText: "TOP", newText: "x" }],
+    ] as const) {
+      expect(await call(tool, { path: "second-name", ...args })).toMatchObject({
+        isError: true,
+        text: expect.stringContaining("hard links"),
+      });
+    }
+    expect(await readFile(secret, "utf8")).toBe("TOP SECRET");
+  });
+
+  it("[TL7] refuses FIFOs, sockets and devices at once", async () => {
+    execFileSync("mkfifo", [at("pipe")]);
+    const server = createServer().listen(at("socket"));
+    await once(server, "listening");
+    await symlink("/dev/zero", at("zero"));
+    for (const path of ["pipe", "socket", "zero"]) {
+      expect((await call("read", { path })).isError).toBe(true);
+      expect((await call("write", { path, content: "x" })).isError).toBe(true);
+    }
+    expect((await call("list", {})).text).toBe("pipe (FIFO)\nsocket (socket)\nzero@");
+    server.close();
+    await once(server, "close");
+  });
+
+  it.skipIf(process.platform !== "linux")("[TL7] a folder swapped for a link during the call never leads out", async () => {
+    await mkdir(at("dir"));
+    await writeFile(at("dir/file.txt"), "inside");
+    const outside = join(bench.outer, "outside");
+    await mkdir(outside);
+    await writeFile(join(outside, "file.txt"), "OUTSIDE");
+    await symlink(outside, at("link"));
+    const swapper = startSwapper(bench.workspace, outside);
+    const answers = new Set<string>();
+    try {
+      const end = Date.now() + 1500;
+      while (Date.now() < end) {
+        const [read, write] = await Promise.all([
+          call("read", { path: "dir/file.txt" }),
+          call("write", { path: "dir/written.txt", content: "inside" }),
+          call("write", { path: "dir/deep/written.txt", content: "inside" }),
+        ]);
+        answers.add(read.isError ? "refused" : read.text);
+        answers.add(write.isError ? "refused" : "written");
+      }
+    } finally {
+      await stopSwapper(swapper);
+    }
+    expect(answers).toContain("refused");
+    expect(answers).not.toContain("OUTSIDE");
+    expect(await readdir(outside)).toEqual(["file.txt"]);
+  });
+});
+
+/** Another process that exchanges `dir` and `link` as fast as it can, and sets them up again when a write came between. */
+function startSwapper(cwd: string, outside: string): ChildProcess {
+  const code = `const fs = require("node:fs");
+    const [outside] = process.argv.slice(1);
+    const end = Date.now() + 20000;
+    while (Date.now() < end) try {
+      fs.renameSync("dir", "parked"); fs.renameSync("link", "dir"); fs.renameSync("dir", "link"); fs.renameSync("parked", "dir");
+    } catch {
+      try {
+        for (const name of ["dir", "link", "parked"]) fs.rmSync(name, { recursive: true, force: true });
+        fs.mkdirSync("dir"); fs.writeFileSync("dir/file.txt", "inside"); fs.symlinkSync(outside, "link");
+      } catch {}
+    }`;
+  return spawn(process.execPath, ["-e", code, outside], { cwd, stdio: "ignore" });
+}
+
+async function stopSwapper(swapper: ChildProcess): Promise<void> {
+  const gone = once(swapper, "exit");
+  if (swapper.exitCode !== null) throw new Error("the swapper ended early");
+  swapper.kill("SIGKILL");
+  await gone;
+}
+
+describe("write", () => {
+  it("[TL1] creates folders, replaces in one step, keeps the mode and leaves nothing behind", async () => {
+    expect((await call("write", { path: "a/b/c.sh", content: "one" })).text).toContain("Created");
+    await chmod(at("a/b/c.sh"), 0o750);
+    const before = await open(at("a/b/c.sh"));
+    expect((await call("write", { path: "a/b/c.sh", content: "two" })).text).toContain("Replaced");
+    // A reader that had it open keeps the old content whole.
+    expect(await before.readFile("utf8")).toBe("one");
+    await before.close();
+    expect(await readFile(at("a/b/c.sh"), "utf8")).toBe("two");
+    expect((await stat(at("a/b/c.sh"))).mode & 0o777).toBe(0o750);
+    expect(await readdir(at("a/b"))).toEqual(["c.sh"]);
+  });
+
+  it("[RO2] write and edit do nothing in a read-only workspace", async () => {
+    await writeFile(at("a.txt"), "one");
+    for (const [tool, args] of [
+      ["write", { content: "x" }],
+      ["edit", { oldText: "one", newText: "x" }],
+    ] as const) {
+      expect(await call(tool, { path: "a.txt", ...args }, { readOnly: true })).toMatchObject({
+        isError: true,
+        text: expect.stringContaining("read-only"),
+      });
+    }
+    expect(await readFile(at("a.txt"), "utf8")).toBe("one");
+  });
+
+  it("[ST2] a stopped run changes nothing any more", async () => {
+    expect((await call("write", { path: "a.txt", content: "x" }, { signal: AbortSignal.abort() })).isError).toBe(true);
+    expect(await readdir(bench.workspace)).toEqual([]);
+  });
+
+  it("[TL7] a folder or the workspace itself can't be overwritten", async () => {
+    await mkdir(at("folder"));
+    for (const path of ["folder", ".", "folder/../folder"]) expect((await call("write", { path, content: "x" })).isError).toBe(true);
+    await writeFile(at("file"), "");
+    expect(await call("write", { path: "file/below.txt", content: "x" })).toMatchObject({ isError: true });
+  });
+});
+
+describe("edit", () => {
+  it("[TL1] replaces a unique match and answers with a diff", async () => {
+    await writeFile(at("a.txt"), "1\n2\n3\n4\nold $& value\n6\n7\n8\n9\n");
+    const { text } = await call("edit", { path: "a.txt", oldText: "old $& value", newText: "new $1 value\nand more" });
+    expect(text).toBe('Edited "a.txt".\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-old $& value\n+new $1 value\n+and more\n 6\n 7\n 8');
+    expect(await readFile(at("a.txt"), "utf8")).toBe("1\n2\n3\n4\nnew $1 value\nand more\n6\n7\n8\n9\n");
+  });
+
+  it("[TL1] refuses no match, several matches, no change and files that are not text", async () => {
+    await writeFile(at("a.txt"), "x\ny\nx\n");
+    await writeFile(at("latin1.txt"), Buffer.from([0x78, 0xe4, 0x0a]));
+    const refused = async (args: object, words: string) =>
+      expect(await call("edit", { path: "a.txt", ...args })).toMatchObject({ isError: true, text: expect.stringContaining(words) });
+    await refused({ oldText: "z", newText: "y" }, "was not found");
+    await refused({ oldText: "x", newText: "y" }, "occurs 2 times (lines 1, 3)");
+    await refused({ oldText: "y", newText: "y" }, "nothing to change");
+    await refused({ path: "latin1.txt", oldText: "x", newText: "y" }, "not UTF-8");
+    expect(await readFile(at("a.txt"), "utf8")).toBe("x\ny\nx\n");
+    const all = await call("edit", { path: "a.txt", oldText: "x", newText: "w", replaceAll: true });
+    expect(all.text).toContain("in 2 places");
+    expect(await readFile(at("a.txt"), "utf8")).toBe("w\ny\nw\n");
+  });
+
+  it("[TL1] keeps Windows line ends", async () => {
+    await writeFile(at("a.txt"), "one\r\ntwo\r\nthree\r\n");
+    await call("edit", { path: "a.txt", oldText: "one\ntwo", newText: "1\n2" });
+    expect(await readFile(at("a.txt"), "utf8")).toBe("1\r\n2\r\nthree\r\n");
+  });
+
+  it("[TL1] several edits of one file at once all take effect", async () => {
+    const words = Array.from({ length: 20 }, (_, n) => `word${n}.`);
+    await writeFile(at("a.txt"), words.join("\n"));
+    const results = await Promise.all(words.map((word) => call("edit", { path: "a.txt", oldText: word, newText: word.toUpperCase() })));
+    expect(results.filter((result) => result.isError)).toEqual([]);
+    expect(await readFile(at("a.txt"), "utf8")).toBe(words.join("\n").toUpperCase());
+  });
+});
+
+describe("list", () => {
+  it("[TL1] shows sorted paths to the asked depth, folders marked, without opening node_modules", async () => {
+    await mkdir(at("src/core"), { recursive: true });
+    await mkdir(at("node_modules/x"), { recursive: true });
+    await writeFile(at("src/core/a.ts"), "");
+    await writeFile(at("b.txt"), "");
+    expect((await call("list", {})).text).toBe("b.txt\nnode_modules/\nsrc/");
+    expect((await call("list", { depth: 3 })).text).toBe("b.txt\nnode_modules/\nsrc/\nsrc/core/\nsrc/core/a.ts");
+    expect((await call("list", { path: "src" })).text).toBe("src/core/");
+  });
+
+  it("[TL1] shows names that try to forge lines, hide or are not UTF-8 escaped", async () => {
+    await writeFile(at("a\nb\u202e.txt"), "");
+    await writeFile(Buffer.concat([Buffer.from(`${bench.workspace}/bad`), Buffer.from([0xff])]), "");
+    expect((await call("list", {})).text).toBe("a\\nb\\u{202e}.txt\nbad\\xff");
+  });
+
+  it("[TL1] stays bounded in a big folder and says that there is more", async () => {
+    await mkdir(at("many"));
+    for (let from = 0; from < 3000; from += 500) {
+      await Promise.all(Array.from({ length: 500 }, (_, n) => writeFile(at("many", `f${String(from + n).padStart(5, "0")}`), "")));
+    }
+    const { text } = await call("list", { path: "many" });
+    expect(text.split("\n")).toHaveLength(1001);
+    expect(text).toContain("[Not everything is listed");
+  });
+});

@@ -1,0 +1,312 @@
+import { request } from "node:http";
+import type { Socket } from "node:net";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Address } from "../../../src/core/address.ts";
+import { newId } from "../../../src/core/ids.ts";
+import type { RunView } from "../../../src/web/board.ts";
+import { startWeb, until, type WebFixture } from "../../support/web-server.ts";
+
+const MAIN: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
+
+interface Heard {
+  id: number | null;
+  event: string;
+  data: Record<string, unknown>;
+}
+
+interface Tab {
+  heard: Heard[];
+  comments: number;
+  isClosed: boolean;
+  socket: Socket;
+  messages(): string[];
+  of(event: string): Record<string, unknown>[];
+  close(): void;
+}
+
+let web: WebFixture;
+let tabs: Tab[];
+
+const start = async (options?: Parameters<typeof startWeb>[0]) => {
+  web = await startWeb(options);
+};
+
+beforeEach(() => {
+  tabs = [];
+});
+
+afterEach(async () => {
+  for (const tab of tabs) tab.close();
+  await web.close();
+});
+
+/** An event stream as a browser reads it. `isReading: false` leaves everything in the socket. */
+async function openTab(query = "", { lastEventId = "", isReading = true } = {}): Promise<Tab> {
+  const headers = { authorization: `Bearer ${web.token}`, ...(lastEventId !== "" && { "last-event-id": lastEventId }) };
+  const req = request(`${web.url}/api/events?chat=main${query}`, { headers, agent: false });
+  return new Promise((resolve, reject) => {
+    req.on("error", reject);
+    req.on("response", (res) => {
+      if (res.statusCode !== 200) return reject(new Error(`status ${res.statusCode}`));
+      const tab: Tab = {
+        heard: [],
+        comments: 0,
+        isClosed: false,
+        socket: res.socket,
+        messages: () => tab.of("message").map((data) => String(data.html ?? data.text)),
+        of: (event) => tab.heard.filter((heard) => heard.event === event).map((heard) => heard.data),
+        close: () => req.destroy(),
+      };
+      let rest = "";
+      res.setEncoding("utf8");
+      res.on("error", () => undefined);
+      res.on("close", () => {
+        tab.isClosed = true;
+      });
+      if (isReading) {
+        res.on("data", (chunk: string) => {
+          const blocks = (rest + chunk).split("\n\n");
+          rest = blocks.pop() ?? "";
+          for (const block of blocks) hear(tab, block);
+        });
+      }
+      tabs.push(tab);
+      resolve(tab);
+    });
+    req.end();
+  });
+}
+
+function hear(tab: Tab, block: string): void {
+  if (block.startsWith(":")) tab.comments++;
+  const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1];
+  const data = field("data");
+  if (data !== undefined)
+    tab.heard.push({ id: field("id") === undefined ? null : Number(field("id")), event: field("event") ?? "", data: JSON.parse(data) });
+}
+
+const run = (values: Partial<RunView> = {}): RunView => ({
+  ...{ id: newId(), shortId: "1a2b3c4d", label: "job", state: "running", delivery: "none", requesterKey: "k", chat: "main", depth: 1 },
+  ...{ createdAt: 1, startedAt: 1, endedAt: null, doing: null, tokens: null, costUsd: null, position: null },
+  ...values,
+});
+
+describe("messages by cursor", () => {
+  it("[WB2] a new tab hears what comes, with a growing id, and nothing of other chats", async () => {
+    await start();
+    await web.say("before");
+    const tab = await openTab();
+    await web.say("elsewhere", { chat: newId() });
+    await web.say("one");
+    await web.say("two");
+    await until(() => tab.messages().length === 2);
+    expect(tab.messages()).toEqual(["<p>one</p>", "<p>two</p>"]);
+    const ids = tab.heard.filter((heard) => heard.event === "message").map((heard) => heard.id);
+    expect(ids).toEqual(
+      web.messages
+        .list("main", { limit: 9 })
+        .slice(1)
+        .map((message) => message.seq),
+    );
+  });
+
+  it("[WB2] a reconnect replays exactly what was missed, over a restart too", async () => {
+    await start();
+    const tab = await openTab("&cursor=0");
+    const heard: string[] = [];
+    let cursor = "0";
+    let current = tab;
+    for (let round = 0; round < 4; round++) {
+      const from = web.messages.lastSeq();
+      await web.say(`live ${round}`);
+      await until(() => current.heard.some((event) => event.id !== null && event.id > from));
+      heard.push(...current.messages());
+      cursor = String(current.heard.findLast((event) => event.id !== null)?.id);
+      current.close();
+      await web.say(`missed ${round}`);
+      if (round === 2) await web.restart();
+      // As EventSource does: the old URL again, and what it saw last in the header.
+      current = await openTab("&cursor=0", { lastEventId: cursor });
+    }
+    await until(() => current.messages().length === 1);
+    heard.push(...current.messages());
+    expect(heard).toEqual([0, 1, 2, 3].flatMap((round) => [`<p>live ${round}</p>`, `<p>missed ${round}</p>`]));
+  });
+
+  it("[WB2] a long backlog arrives whole, in order, once", async () => {
+    await start();
+    for (let n = 0; n < 300; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: `${n} ${"x".repeat(3000)}` });
+    const tab = await openTab("&cursor=0");
+    await web.say("last");
+    await until(() => tab.messages().length >= 301, "all messages");
+    const seqs = tab.of("message").map((data) => data.seq);
+    expect(seqs).toEqual(web.messages.list("main", { limit: 1000 }).map((message) => message.seq));
+  });
+
+  it("[WB1] [WB2] two tabs stay in step while one of them posts", async () => {
+    await start();
+    const [one, two] = [await openTab(), await openTab()];
+    for (let n = 0; n < 10; n++) {
+      web.channel.accept({ id: newId(), chat: "main", text: `q${n}`, kind: "message" });
+      await web.say(`a${n}`);
+    }
+    await until(() => one.messages().length === 20 && two.messages().length === 20);
+    expect(one.of("message")).toEqual(two.of("message"));
+    expect(one.messages().slice(0, 2)).toEqual(["q0", "<p>a0</p>"]);
+  });
+
+  it.each(["&cursor=x", "&cursor=-1", "&cursor=1e9"])("[WB2] %s is refused", async (query) => {
+    await start();
+    await expect(openTab(query)).rejects.toThrow("status 400");
+  });
+
+  it("[WB2] a chat that can't exist is refused", async () => {
+    await start();
+    const response = await fetch(`${web.url}/api/events?chat=../x`, { headers: { authorization: `Bearer ${web.token}` } });
+    expect(response.status).toBe(404);
+  });
+});
+
+describe("what goes on now", () => {
+  const turn = (turnId: string) => ({ sessionKey: "k", address: MAIN, turnId });
+
+  it("[AG4] working, the tool, the growing text and the end reach every tab", async () => {
+    await start();
+    const tab = await openTab();
+    web.bus.emit({ type: "turn.started", ...turn("t1") });
+    web.bus.emit({ type: "turn.doing", sessionKey: "k", address: MAIN, runId: null, doing: "read README.md" });
+    web.bus.emit({ type: "turn.text", ...turn("t1"), text: "**Hel" });
+    web.bus.emit({ type: "turn.text", ...turn("t1"), text: "**Hello** <b>" });
+    await until(() => tab.of("draft").length > 0);
+    expect(tab.of("draft").at(-1)).toEqual({ turnId: "t1", html: "<p><strong>Hello</strong> &lt;b&gt;</p>" });
+    expect(tab.of("working").map((data) => [data.working, data.doing])).toEqual([
+      [false, null],
+      [true, null],
+      [true, "read README.md"],
+    ]);
+    web.bus.emit({ type: "turn.text", ...turn("t1"), text: "too late to be drawn" });
+    web.bus.emit({ type: "turn.ended", ...turn("t1"), outcome: "ok" });
+    await until(() => tab.of("working").at(-1)?.working === false);
+    web.bus.emit({ type: "turn.text", ...turn("t1"), text: "after the end" });
+    web.bus.emit({ type: "turn.started", ...turn("t2") });
+    web.bus.emit({ type: "turn.text", ...turn("t2"), text: "next" });
+    await until(() => tab.of("draft").at(-1)?.turnId === "t2");
+    expect(JSON.stringify(tab.of("draft"))).not.toContain("late");
+    expect(JSON.stringify(tab.of("draft"))).not.toContain("after the end");
+  });
+
+  it("[AG4] a tab that comes later sees the same moment; other channels' turns are not shown", async () => {
+    await start();
+    const early = await openTab();
+    web.bus.emit({ type: "turn.started", sessionKey: "x", address: { ...MAIN, channel: "telegram" }, turnId: "other" });
+    web.bus.emit({ type: "turn.started", ...turn("t1") });
+    web.bus.emit({ type: "turn.text", ...turn("t1"), text: "so far" });
+    await until(() => early.of("draft").length > 0);
+    const late = await openTab();
+    await until(() => late.of("runs").length > 0);
+    expect(late.of("working")).toMatchObject([{ working: true }]);
+    expect(late.of("draft")).toEqual([{ turnId: "t1", html: "<p>so far</p>" }]);
+    expect(late.of("status")).toEqual([{ version: "0.1.0", model: "offline model" }]);
+  });
+
+  it("[AG4] a fast stream of text is thinned out, its last state arrives", async () => {
+    await start();
+    const tab = await openTab();
+    web.bus.emit({ type: "turn.started", ...turn("t1") });
+    let text = "";
+    for (let n = 0; n < 2000; n++) {
+      text += `word${n} `;
+      web.bus.emit({ type: "turn.text", ...turn("t1"), text });
+      if (n % 100 === 0) await new Promise(setImmediate);
+    }
+    await until(() => String(tab.of("draft").at(-1)?.html).includes("word1999"));
+    expect(tab.of("draft").length).toBeLessThan(200);
+  });
+
+  it("[SC4] a secret in a draft shows as its name", async () => {
+    await start({ redact: (text) => text.replaceAll("sk-very-secret", "[API_KEY]") });
+    const tab = await openTab();
+    web.bus.emit({ type: "turn.started", ...turn("t1") });
+    web.bus.emit({ type: "turn.doing", sessionKey: "k", address: MAIN, runId: null, doing: "fetch sk-very-secret" });
+    web.bus.emit({ type: "turn.text", ...turn("t1"), text: "it is sk-very-secret" });
+    await until(() => tab.of("draft").length > 0);
+    expect(JSON.stringify(tab.heard)).not.toContain("sk-very-secret");
+  });
+
+  it("[WB1] runs arrive on connect and on change: those in need first, then unfinished ones", async () => {
+    await start();
+    web.runs.push(
+      run({ label: "old", state: "done", endedAt: 2 }),
+      run({ label: "active" }),
+      run({ label: "stuck", state: "done", delivery: "blocked" }),
+    );
+    const tab = await openTab();
+    await until(() => tab.of("runs").length === 1);
+    const labels = () => (tab.of("runs").at(-1) as unknown as RunView[]).map((view) => view.label);
+    expect(labels()).toEqual(["stuck", "active", "old"]);
+    web.runs.push(run({ label: "newer", createdAt: 5 }));
+    for (let n = 0; n < 50; n++) web.bus.emit({ type: "run.changed", runId: "x", requesterKey: "k" });
+    await until(() => tab.of("runs").length === 2);
+    expect(labels()).toEqual(["stuck", "newer", "active", "old"]);
+  });
+
+  it("[WB1] words in another chat show in the list of chats", async () => {
+    await start();
+    const tab = await openTab();
+    const chat = newId();
+    web.channel.accept({ id: newId(), chat, text: "Other", kind: "message" });
+    await until(() => JSON.stringify(tab.of("chats").at(-1)).includes(chat));
+    expect(tab.messages()).toEqual([]);
+  });
+});
+
+describe("slow and lost readers", () => {
+  it("[WB2] [SC3] one that takes nothing is cut off; the others get everything", async () => {
+    await start({ streams: { limits: { maxBufferedBytes: 200_000, stallMs: 60_000 } } });
+    const good = await openTab();
+    const slow = await openTab("", { isReading: false });
+    slow.socket.pause();
+    web.runs.push(...Array.from({ length: 80 }, () => run({ label: "x".repeat(3000) })));
+    const deadline = Date.now() + 20_000;
+    // The kernel holds some megabytes before a reader counts as slow.
+    for (let sent = 0; !slow.isClosed && Date.now() < deadline; sent++) {
+      web.bus.emit({ type: "run.changed", runId: "x", requesterKey: "k" });
+      await until(() => good.of("runs").length > sent + 1 || slow.isClosed);
+      if (sent % 5 === 4) slow.socket.resume().pause();
+    }
+    await until(() => {
+      slow.socket.resume();
+      return slow.isClosed;
+    });
+    await web.say("still here");
+    await until(() => good.messages().length === 1);
+    expect(good.isClosed).toBe(false);
+  });
+
+  it("[WB2] beats keep a stream alive; one that stalls is given up", async () => {
+    await start({ streams: { heartbeatMs: 20, limits: { maxBufferedBytes: 50_000_000, stallMs: 100 } } });
+    for (let n = 0; n < 1500; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "user", text: "x".repeat(12_000) });
+    const good = await openTab();
+    await until(() => good.comments >= 3);
+    const stalled = await openTab("&cursor=0", { isReading: false });
+    stalled.socket.pause();
+    await until(() => {
+      // Reading a little shows whether the server has hung up, without keeping up with it.
+      stalled.socket.read(1);
+      return stalled.isClosed || stalled.socket.destroyed || stalled.socket.readableEnded;
+    }, "given up").catch(() => stalled.socket.resume());
+    await until(() => {
+      stalled.socket.resume();
+      return stalled.isClosed;
+    });
+    expect(good.isClosed).toBe(false);
+  });
+
+  it("[RN4] closing the server ends every stream", async () => {
+    await start();
+    const tab = await openTab();
+    await web.server.close();
+    await until(() => tab.isClosed);
+    web.bus.emit({ type: "run.changed", runId: "x", requesterKey: "k" });
+  });
+});

