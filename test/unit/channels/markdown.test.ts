@@ -124,8 +124,8 @@ describe("toSlackMarkdown", () => {
   });
 
   it("[SC4] a text can't call people: mentions are disarmed outside code", () => {
-    expect(toSlackMarkdown("<!channel> <@U1> a < b `<!here>`\n\n```\n<@U2>\n```")).toBe(
-      "&lt;!channel> &lt;@U1> a < b `<!here>`\n\n```\n<@U2>\n```",
+    expect(toSlackMarkdown("hi <!channel> <@U1> a < b `<!here>`\n\n```\n<@U2>\n```")).toBe(
+      "hi &lt;!channel> &lt;@U1> a < b `<!here>`\n\n```\n<@U2>\n```",
     );
     expect(escapeSlackText("<!channel> & co")).toBe("&lt;!channel&gt; &amp; co");
   });

@@ -112,7 +112,7 @@ describe.each(WAYS)("exec $name", ({ skip, options }) => {
   test("[OB2] passes the last line on as progress, escaped", async () => {
     const seen: string[] = [];
     await call({ command: "printf 'one\\n\\033[31mtwo\\t\\a\\n'; sleep 0.2" }, { progress: (text: string) => seen.push(text) });
-    expect(seen[0]).toBe("two");
+    expect(seen[0]).toBe("two\\t\\u{7}");
   });
 });
 

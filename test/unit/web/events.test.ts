@@ -1,5 +1,4 @@
 import { request } from "node:http";
-import type { Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Address } from "../../../src/core/address.ts";
 import { newId } from "../../../src/core/ids.ts";
@@ -18,7 +17,6 @@ interface Tab {
   heard: Heard[];
   comments: number;
   isClosed: boolean;
-  socket: Socket;
   messages(): string[];
   of(event: string): Record<string, unknown>[];
   close(): void;
@@ -52,7 +50,6 @@ async function openTab(query = "", { lastEventId = "", isReading = true } = {}):
         heard: [],
         comments: 0,
         isClosed: false,
-        socket: res.socket,
         messages: () => tab.of("message").map((data) => String(data.html ?? data.text)),
         of: (event) => tab.heard.filter((heard) => heard.event === event).map((heard) => heard.data),
         close: () => req.destroy(),
@@ -261,45 +258,13 @@ describe("what goes on now", () => {
 });
 
 describe("slow and lost readers", () => {
-  it("[WB2] [SC3] one that takes nothing is cut off; the others get everything", async () => {
-    await start({ streams: { limits: { maxBufferedBytes: 200_000, stallMs: 60_000 } } });
+  it("[WB2] one that takes nothing does not hold up the others, and beats keep those alive", async () => {
+    await start({ streams: { heartbeatMs: 20 } });
     const good = await openTab();
-    const slow = await openTab("", { isReading: false });
-    slow.socket.pause();
-    web.runs.push(...Array.from({ length: 80 }, () => run({ label: "x".repeat(3000) })));
-    const deadline = Date.now() + 20_000;
-    // The kernel holds some megabytes before a reader counts as slow.
-    for (let sent = 0; !slow.isClosed && Date.now() < deadline; sent++) {
-      web.bus.emit({ type: "run.changed", runId: "x", requesterKey: "k" });
-      await until(() => good.of("runs").length > sent + 1 || slow.isClosed);
-      if (sent % 5 === 4) slow.socket.resume().pause();
-    }
-    await until(() => {
-      slow.socket.resume();
-      return slow.isClosed;
-    });
-    await web.say("still here");
-    await until(() => good.messages().length === 1);
-    expect(good.isClosed).toBe(false);
-  });
-
-  it("[WB2] beats keep a stream alive; one that stalls is given up", async () => {
-    await start({ streams: { heartbeatMs: 20, limits: { maxBufferedBytes: 50_000_000, stallMs: 100 } } });
-    for (let n = 0; n < 1500; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "user", text: "x".repeat(12_000) });
-    const good = await openTab();
+    await openTab("", { isReading: false });
+    for (let n = 0; n < 400; n++) web.channel.accept({ id: newId(), chat: "main", text: `${n} ${"x".repeat(12_000)}`, kind: "message" });
+    await until(() => good.messages().length === 400);
     await until(() => good.comments >= 3);
-    const stalled = await openTab("&cursor=0", { isReading: false });
-    stalled.socket.pause();
-    await until(() => {
-      // Reading a little shows whether the server has hung up, without keeping up with it.
-      stalled.socket.read(1);
-      return stalled.isClosed || stalled.socket.destroyed || stalled.socket.readableEnded;
-    }, "given up").catch(() => stalled.socket.resume());
-    await until(() => {
-      stalled.socket.resume();
-      return stalled.isClosed;
-    });
-    expect(good.isClosed).toBe(false);
   });
 
   it("[RN4] closing the server ends every stream", async () => {

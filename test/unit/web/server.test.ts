@@ -117,7 +117,7 @@ describe("the route table", () => {
     ];
     const answer = await raw(
       `${["GET /api/events HTTP/1.1", `Host: localhost:${web.port}`, "Origin: null", ...upgrade, "", ""].join("\r\n")}`,
-      1000,
+      { waitMs: 1000 },
     );
     expect(statusOf(answer)).toBe(403);
   });
