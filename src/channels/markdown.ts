@@ -5,6 +5,7 @@ import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmFromMarkdown } from "mdast-util-gfm";
 import { gfm } from "micromark-extension-gfm";
 import { type FormattedText, splitMarkdown, type TextRange } from "./split.ts";
+import { drawTable } from "./table.ts";
 
 /** A formatted range in Telegram's words. */
 export interface TelegramEntity extends TextRange {
@@ -27,14 +28,13 @@ interface Writer {
   /** Stands at the start of each further line inside a list item. */
   indent: string;
   readonly urls: ReadonlyMap<string, string>;
+  readonly source: string;
 }
 
 /** The parser's worst inputs cost the square of their length: longer texts are parsed piece by piece, … */
 const PARSE_LENGTH = 8_000;
 /** … and beyond this not at all: nobody reads so much in a chat, and the event loop must go on. */
 const PARSE_TOTAL = 200_000;
-/** A table that grows past this by padding (one very long cell, thousands of columns) is drawn without. */
-const MAX_DRAWN_TABLE = 20_000;
 /** Quotes in quotes in lists, forty deep on one line: nothing to render, seconds to parse. */
 const TOO_DEEP = /^(?:[ \t]{0,3}(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])){40}/m;
 
@@ -59,9 +59,9 @@ const toPieces = (source: string): string[] =>
 function renderPiece(source: string): FormattedText<TelegramEntity> {
   const tree = parse(source);
   if (tree === null) return { text: source, entities: [] };
-  const writer: Writer = { text: "", entities: [], open: [], indent: "", urls: readDefinitions(tree) };
+  const writer: Writer = { text: "", entities: [], open: [], indent: "", urls: readDefinitions(tree), source };
   try {
-    writeBlocks(writer, tree.children, "\n\n");
+    writeBlocks(writer, tree.children);
   } catch (error) {
     if (error instanceof RangeError) return { text: source, entities: [] };
     throw error;
@@ -116,14 +116,20 @@ function endStyle(writer: Writer, { style, start }: { style: Style; start: numbe
   if (length > 0) writer.entities.push({ ...style, offset: start, length });
 }
 
-function writeBlocks(writer: Writer, nodes: readonly Node[], gap: string): void {
-  let first = true;
+/** Blocks stand as far apart as they were written: a list right under its heading line stays there. */
+function writeBlocks(writer: Writer, nodes: readonly Node[]): void {
+  let before: Node | null = null;
   for (const node of nodes) {
     if (node.type === "definition") continue;
-    if (!first) write(writer, gap);
-    first = false;
+    if (before !== null) write(writer, gapBetween(before, node));
+    before = node;
     writeNode(writer, node);
   }
+}
+
+function gapBetween(before: Node, after: Node): string {
+  const lines = (after.position?.start.line ?? 0) - (before.position?.end.line ?? 0);
+  return lines === 1 ? "\n" : "\n\n";
 }
 
 function writeInline(writer: Writer, nodes: readonly Node[]): void {
@@ -140,13 +146,13 @@ function writeNode(writer: Writer, node: Node) {
     case "delete":
       return styled(writer, { type: "strikethrough" }, () => writeInline(writer, node.children));
     case "blockquote":
-      return styled(writer, { type: "blockquote" }, () => writeBlocks(writer, node.children, "\n\n"));
+      return styled(writer, { type: "blockquote" }, () => writeBlocks(writer, node.children));
     case "list":
       return writeList(writer, node);
     case "code":
       return writeCode(writer, node.value, node.lang);
     case "table":
-      return writeCode(writer, drawTable(node));
+      return writeCode(writer, drawNode(node));
     case "inlineCode":
       return styled(writer, { type: "code" }, () => write(writer, node.value));
     case "link":
@@ -160,7 +166,7 @@ function writeNode(writer: Writer, node: Node) {
       return write(writer, `[${node.label ?? node.identifier}]`);
     case "footnoteDefinition":
       write(writer, `[${node.label ?? node.identifier}] `);
-      return writeBlocks(writer, node.children, "\n\n");
+      return writeBlocks(writer, node.children);
     case "thematicBreak":
       return write(writer, "———");
     case "break":
@@ -177,12 +183,14 @@ function writeNode(writer: Writer, node: Node) {
 function writeList(writer: Writer, list: List): void {
   const outer = writer.indent;
   list.children.forEach((item, n) => {
-    if (n > 0) write(writer, list.spread ? "\n\n" : "\n");
-    const marker = list.ordered ? `${(list.start ?? 1) + n}. ` : "• ";
+    const before = list.children[n - 1];
+    if (before !== undefined) write(writer, gapBetween(before, item));
     const box = item.checked === true ? "☑ " : item.checked === false ? "☐ " : "";
-    write(writer, item.checked === null || item.checked === undefined || list.ordered ? marker + box : box);
-    writer.indent = `${outer}${list.ordered ? "   " : "  "}`;
-    writeBlocks(writer, item.children, item.spread ? "\n\n" : "\n");
+    const bullet = writer.source[item.position?.start.offset ?? 0] === "-" ? "- " : "• ";
+    const marker = list.ordered ? `${(list.start ?? 1) + n}. ${box}` : box || bullet;
+    write(writer, marker);
+    writer.indent = outer + " ".repeat(list.ordered ? 3 : 2);
+    writeBlocks(writer, item.children);
     writer.indent = outer;
   });
 }
@@ -211,29 +219,15 @@ function writeImage(writer: Writer, node: Extract<Node, { type: "image" | "image
   writeLink(writer, url, [{ type: "text", value: `🖼 ${node.alt || "image"}` }]);
 }
 
-/** A table as monospaced text: columns padded, a rule under the head. */
-function drawTable(table: Table): string {
-  const rows = table.children.map((row) => row.children.map((cell) => cellText(cell)));
-  const widths: number[] = [];
-  for (const row of rows) {
-    row.forEach((cell, n) => {
-      widths[n] = Math.max(widths[n] ?? 0, [...cell].length);
-    });
-  }
-  const lineLength = widths.reduce((sum, width) => sum + width + 3, 0);
-  if (lineLength * rows.length > MAX_DRAWN_TABLE) return rows.map((row) => row.join(" | ")).join("\n");
-  const lines = rows.map((row) => widths.map((width, n) => pad(row[n] ?? "", width, table.align?.[n])).join(" | "));
-  lines.splice(1, 0, widths.map((width) => "-".repeat(width)).join("-|-"));
-  return lines.map((line) => line.trimEnd()).join("\n");
-}
-
-function pad(text: string, width: number, align: "left" | "right" | "center" | null | undefined): string {
-  const room = " ".repeat(width - [...text].length);
-  return align === "right" ? room + text : text + room;
+function drawNode(table: Table): string {
+  return drawTable(
+    table.children.map((row) => row.children.map((cell) => cellText(cell))),
+    table.align ?? [],
+  );
 }
 
 function cellText(cell: Table["children"][number]["children"][number]): string {
-  const writer: Writer = { text: "", entities: [], open: [], indent: "", urls: new Map() };
+  const writer: Writer = { text: "", entities: [], open: [], indent: "", urls: new Map(), source: "" };
   writeInline(writer, cell.children);
   return writer.text.replace(/\s+/g, " ").trim();
 }
@@ -270,7 +264,7 @@ function convertPiece(source: string): string {
 }
 
 function fenceTable(table: Table, source: string, start: number): string {
-  const drawn = drawTable(table);
+  const drawn = drawNode(table);
   const longest = Math.max(2, ...(drawn.match(/`+/g) ?? []).map((run) => run.length));
   const fence = "`".repeat(longest + 1);
   const line = source.slice(source.lastIndexOf("\n", start - 1) + 1, start);

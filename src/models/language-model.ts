@@ -2,7 +2,7 @@
 // Provider packages are imported on first use. attempt.ts → createLanguageModel → @ai-sdk/* | ollama-ai-provider-v2
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { filterNdjson } from "./ndjson.ts";
-import type { ModelSettings } from "./prices.ts";
+import { type ModelSettings, OLLAMA_WINDOW } from "./prices.ts";
 import type { ProviderApi } from "./provider.ts";
 
 /** A provider as one agent may use it right now: where it is and with which key. */
@@ -27,9 +27,6 @@ const OFFICIAL_URL: Readonly<Record<ProviderApi, string>> = {
   ollama: "http://127.0.0.1:11434/api",
   "openai-compatible": "http://127.0.0.1:8080/v1",
 };
-
-/** Ollama reads 4096 tokens unless told otherwise, and cuts the rest away without a word. */
-const OLLAMA_WINDOW = 16_384;
 
 /** Throws only when the endpoint's URL is no URL. */
 export async function createLanguageModel(target: ModelTarget, fetch: typeof globalThis.fetch): Promise<LanguageModelV4> {

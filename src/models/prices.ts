@@ -37,6 +37,9 @@ export interface Prices {
   windowOf(model: PricedModel): number | null;
 }
 
+/** Ollama reads 4096 tokens unless told otherwise, and cuts the rest away without a word: so it is told, always. */
+export const OLLAMA_WINDOW = 16_384;
+
 type Catalogue = typeof import("@pydantic/genai-prices");
 
 export function createPrices(options: { readonly clock: Clock }): Prices {
@@ -51,11 +54,16 @@ export function createPrices(options: { readonly clock: Clock }): Prices {
       const own = settingsOf(model)?.cost;
       return own === undefined ? (lookUp(load, options.clock, model, usage)?.total_price ?? null) : ownCost(own, usage);
     },
-    windowOf: (model) => settingsOf(model)?.contextWindow ?? lookUp(load, options.clock, model, null)?.model.context_window ?? null,
+    windowOf: (model) => {
+      const known = settingsOf(model)?.contextWindow ?? (isOllama(model) ? OLLAMA_WINDOW : undefined);
+      return known ?? lookUp(load, options.clock, model, null)?.model.context_window ?? null;
+    },
   };
 }
 
 const settingsOf = (model: PricedModel): ModelSettings | undefined => model.definition?.models?.find((entry) => entry.id === model.id);
+
+const isOllama = (model: PricedModel): boolean => (model.definition?.api ?? model.provider) === "ollama";
 
 function ownCost(cost: ModelCost, usage: Usage): number {
   const uncached = Math.max(0, usage.input - usage.cacheRead - usage.cacheWrite);
@@ -69,7 +77,7 @@ function ownCost(cost: ModelCost, usage: Usage): number {
 
 function lookUp(load: () => Catalogue, clock: Clock, model: PricedModel, usage: Usage | null) {
   // A local server's model may carry the name of a paid one.
-  if (model.definition?.api === "ollama" || model.provider === "ollama") return null;
+  if (isOllama(model)) return null;
   const { calcPrice, findProvider } = load();
   const baseUrl = model.definition?.baseUrl;
   const provider =

@@ -60,10 +60,12 @@ export type Spawn = (requester: Requester, request: SpawnRequest) => SpawnAnswer
 export interface SpawnDeps
   extends Pick<
     SubagentDeps,
-    "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "models" | "lane" | "log" | "failpoint" | "bootId" | "channel"
+    "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "lane" | "log" | "failpoint" | "bootId" | "channel"
   > {
   /** The requester's section `context_transfer` of its scratchpad (NV2). */
   contextTransfer(sessionKey: string): string;
+  /** Null when the name can be used, else why not. */
+  checkModelName(model: string): string | null;
 }
 
 const MAX_LABEL = 80;
@@ -110,7 +112,7 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
     return { status: refused.status, error: refused.error };
   }
   deps.failpoint("spawn.recorded");
-  deps.lane.ring(run.id, run.requesterKey);
+  deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
   deps.log.info({ audit: "spawn", runId: run.id, sessionKey: requester.sessionKey, childKey: run.childKey }, "accepted a run");
   return { ...accepted(run), ...(warning === null ? {} : { warning }) };
 }
@@ -139,7 +141,8 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
     agentModel: settings.model ?? undefined,
     defaultsModel: settings.defaultModel ?? undefined,
     callerModel: deps.sessions.get(requester.sessionId)?.model ?? caller.model,
-    check: (model) => deps.models.check(model, agentId),
+    // The name only: a missing key is an error to be announced, never a silent switch of provider (MO7).
+    check: deps.checkModelName,
   });
   const { role, briefing, systemPrompt, allowedTools, brief } = request;
   const run: Draft = {

@@ -18,6 +18,8 @@ import { type Place, resolvePlace } from "./workspace-path.ts";
 const DEFAULT_TIMEOUT_SECONDS = 120;
 const MAX_TIMEOUT_SECONDS = 1800;
 const PROGRESS_EVERY_MS = 500;
+/** The kernel counts threads too, so this backs up the limit on processes rather than repeat it. */
+const TASKS = 1024;
 const FILE_BYTES = 256 * 1024 * 1024;
 const GIGABYTE = 1024 ** 3;
 const LIMITS: ProcessLimits = {
@@ -127,7 +129,7 @@ async function wrapCommand(
     scratch: context.readOnly ? await scratchOf(options, context) : null,
     env: { ...baseEnv(SANDBOX_PATH, "/tmp"), ...allowedEnv(options) },
     // Wall time is what ends a command; this only stops what could outlive a stopped clock, so all cores may be used.
-    limits: { cpuSeconds: Math.ceil(command.seconds) * availableParallelism(), fileBytes: FILE_BYTES, processes: LIMITS.processes },
+    limits: { cpuSeconds: Math.ceil(command.seconds) * availableParallelism(), fileBytes: FILE_BYTES, tasks: TASKS },
   });
 }
 

@@ -10,6 +10,8 @@ import { errorText } from "../core/errors.ts";
 import { killMarked, killTree, listDescendants, residentBytes } from "./process-tree.ts";
 
 const WATCH_EVERY_MS = 100;
+/** Memory costs a read per process and grows slower than their number can. */
+const MEMORY_EVERY_LOOKS = 3;
 /** How long a killed process may take to go, and its pipes to close, before we stop waiting. */
 const SETTLE_MS = 1500;
 const O_CLOEXEC = 0o2000000;
@@ -38,7 +40,7 @@ export interface ProcessRequest {
 }
 
 /** Why we ended it. */
-export type Cut = "timeout" | "aborted" | "output" | "processes" | "memory";
+type Cut = "timeout" | "aborted" | "output" | "processes" | "memory";
 
 export type ProcessResult =
   | { readonly end: "exit"; readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly ms: number }
@@ -134,8 +136,10 @@ function watchLimits(child: ChildProcess, request: ProcessRequest): { reason: Pr
   const stop = () => resolve("aborted");
   request.signal.addEventListener("abort", stop, { once: true });
   const deadline = setTimeout(() => resolve("timeout"), request.timeoutMs);
+  let looks = 0;
   const watch = setInterval(() => {
-    const passed = passedLimit(child, request.limits);
+    looks += 1;
+    const passed = passedLimit(child, request.limits, looks % MEMORY_EVERY_LOOKS === 0);
     if (passed !== null) resolve(passed);
   }, WATCH_EVERY_MS);
   let bytes = 0;
@@ -161,11 +165,11 @@ function watchLimits(child: ChildProcess, request: ProcessRequest): { reason: Pr
 }
 
 // The kernel's process limit does not bind root, and no rlimit bounds the memory of a whole tree: so we look ourselves.
-function passedLimit(child: ChildProcess, limits: ProcessLimits): Cut | null {
+function passedLimit(child: ChildProcess, limits: ProcessLimits, withMemory: boolean): Cut | null {
   if (child.pid === undefined || child.exitCode !== null) return null;
   const pids = listDescendants(child.pid, limits.processes + 1);
   if (pids.length > limits.processes) return "processes";
-  return residentBytes([child.pid, ...pids]) > limits.memoryBytes ? "memory" : null;
+  return withMemory && residentBytes([child.pid, ...pids]) > limits.memoryBytes ? "memory" : null;
 }
 
 // A process in the middle of execve shows no environment for a moment, so one look could miss it.

@@ -10,7 +10,10 @@ import { findOnPath } from "./find-on-path.ts";
 import { runProcess } from "./process.ts";
 import { SANDBOX_WORKSPACE } from "./workspace-path.ts";
 
-const DETECT_TIMEOUT_MS = 2000;
+/** Where programs are inside. */
+export const SANDBOX_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+const DETECT_TIMEOUT_MS = 1800;
 /** Inside, every file of the gateway's user belongs to this id: it is mapped to that user, so the workspace is writable. */
 const INSIDE_ID = 1000;
 const TMPFS_BYTES = 512 * 1024 * 1024;
@@ -29,7 +32,7 @@ export interface AvailableSandbox {
   readonly systemMounts: readonly string[];
 }
 
-export interface MissingSandbox {
+interface MissingSandbox {
   readonly available: false;
   /** One clause each, for /status and the start-up lines. */
   readonly reason: string;
@@ -48,7 +51,8 @@ export interface SandboxRequest {
   /** Host folder shown as /scratch, or null for one in memory that lasts for this command. */
   readonly scratch: string | null;
   readonly env: Readonly<Record<string, string>>;
-  readonly limits: { readonly cpuSeconds: number; readonly fileBytes: number; readonly processes: number };
+  /** Per process; `tasks` (processes and threads) for all of them. The kernel does not hold root to `tasks`. */
+  readonly limits: { readonly cpuSeconds: number; readonly fileBytes: number; readonly tasks: number };
 }
 
 export interface SandboxCommand {
@@ -62,41 +66,47 @@ export interface SandboxCommand {
  * Wraps a command. The environment goes in as bwrap's own, not with --setenv: values don't show in the host's process
  * list, and /proc/1/environ inside holds no more than the command may see.
  */
-export function sandboxCommand(sandbox: AvailableSandbox, request: SandboxRequest): SandboxCommand {
-  const { limits } = request;
-  const scratch = request.scratch === null ? ["--size", `${TMPFS_BYTES}`, "--tmpfs", "/scratch"] : ["--bind", request.scratch, "/scratch"];
+export function sandboxCommand(sandbox: Omit<AvailableSandbox, "version">, request: SandboxRequest): SandboxCommand {
   const args = [
-    // --unshare-user is named although --unshare-all implies it: as root bwrap would otherwise go on without one.
-    ...["--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL"],
-    ...["--uid", `${INSIDE_ID}`, "--gid", `${INSIDE_ID}`, "--hostname", "sandbox"],
+    ...NAMESPACES,
     ...sandbox.systemMounts,
-    ...["--ro-bind-data", "3", "/etc/passwd", "--ro-bind-data", "4", "/etc/group"],
-    // Read-only: for a gateway that runs as root /proc/sys is writable even without capabilities, core_pattern included.
-    ...[
-      "--proc",
-      "/proc",
-      "--remount-ro",
-      "/proc",
-      "--dev",
-      "/dev",
-      "--size",
-      `${TMPFS_BYTES}`,
-      "--tmpfs",
-      "/dev/shm",
-      "--remount-ro",
-      "/dev",
-    ],
-    ...["--size", `${TMPFS_BYTES}`, "--tmpfs", "/tmp"],
-    ...[request.readOnly ? "--ro-bind" : "--bind", request.workspace, SANDBOX_WORKSPACE],
-    ...(request.readOnly ? scratch : []),
-    // The root is a tmpfs too: left writable it would be memory without a limit.
-    ...["--remount-ro", "/", "--chdir", join(SANDBOX_WORKSPACE, request.cwd), "--"],
-    // Inside, so that the process limit counts the sandbox's processes and not all of the user's. No --as: programs
-    // like Node reserve far more address space than they use; process.ts watches the memory really held.
-    ...[sandbox.prlimit, `--cpu=${limits.cpuSeconds}`, `--fsize=${limits.fileBytes}`, `--nproc=${limits.processes}`, "--core=0", "--"],
+    ...OWN_MOUNTS,
+    ...workspaceMounts(request),
+    "--",
+    ...limitsOf(sandbox, request),
     ...request.argv,
   ];
   return { command: sandbox.bwrap, args, env: request.env, inputs: [PASSWD, GROUP] };
+}
+
+const split = (text: string): string[] => text.trim().split(/\s+/);
+
+// --unshare-user is named although --unshare-all implies it: as root bwrap would otherwise go on without one.
+const NAMESPACES = split(`
+  --unshare-user --unshare-all --disable-userns --die-with-parent --new-session --cap-drop ALL
+  --uid ${INSIDE_ID} --gid ${INSIDE_ID} --hostname sandbox`);
+
+// /proc is read-only because for a gateway that runs as root /proc/sys is writable even without capabilities,
+// core_pattern included. Every tmpfs has a size: it is memory.
+const OWN_MOUNTS = split(`
+  --ro-bind-data 3 /etc/passwd --ro-bind-data 4 /etc/group
+  --proc /proc --remount-ro /proc
+  --dev /dev --size ${TMPFS_BYTES} --tmpfs /dev/shm --remount-ro /dev
+  --size ${TMPFS_BYTES} --tmpfs /tmp`);
+
+function workspaceMounts({ workspace, readOnly, scratch, cwd }: SandboxRequest): string[] {
+  const writable = scratch === null ? ["--size", `${TMPFS_BYTES}`, "--tmpfs", "/scratch"] : ["--bind", scratch, "/scratch"];
+  const mounts = readOnly ? ["--ro-bind", workspace, SANDBOX_WORKSPACE, ...writable] : ["--bind", workspace, SANDBOX_WORKSPACE];
+  // The root itself is a tmpfs without a size, so it is closed once everything stands in it.
+  return [...mounts, "--remount-ro", "/", "--chdir", join(SANDBOX_WORKSPACE, cwd)];
+}
+
+// Set inside, so that the task limit counts what runs in the sandbox and not all that the user runs. No --as: programs
+// like Node reserve far more address space than they use; process.ts watches the memory really held. nice: people's
+// messages come before builds, and the watch over a fork bomb before the bomb.
+function limitsOf({ prlimit }: Pick<AvailableSandbox, "prlimit">, { limits }: SandboxRequest): string[] {
+  const { cpuSeconds, fileBytes, tasks } = limits;
+  return ["nice", "-n", "19", prlimit, `--cpu=${cpuSeconds}`, `--fsize=${fileBytes}`, `--nproc=${tasks}`, "--core=0", "--"];
 }
 
 export interface DetectOptions {
@@ -127,49 +137,30 @@ async function trySandbox(path: string): Promise<Sandbox> {
   const [bwrap, prlimit] = [findOnPath("bwrap", path), findOnPath("prlimit", path)];
   if (bwrap === null) return missing("bubblewrap (bwrap) is not installed", INSTALL);
   if (prlimit === null) return missing("prlimit is not installed", INSTALL);
-  const version = await runShort(bwrap, ["--version"]);
-  const sandbox: AvailableSandbox = {
-    available: true,
-    kind: "bubblewrap",
-    version: version.text.replace(/^bubblewrap\s+/, "").trim(),
-    bwrap,
-    prlimit,
-    systemMounts: await systemMounts(),
-  };
+  const sandbox = { available: true, kind: "bubblewrap", bwrap, prlimit, systemMounts: await systemMounts() } as const;
+  const [about, trial] = await Promise.all([runShort({ command: bwrap, args: ["--version"], env: {}, inputs: [] }), tryTrue(sandbox)]);
+  const version = about.text.replace(/^bubblewrap\s+/, "");
+  if (trial.ok) return { ...sandbox, version };
+  return missing(`bubblewrap ${version} can't make the sandbox here: ${trial.text || "no answer"}`);
+}
+
+async function tryTrue(sandbox: Omit<AvailableSandbox, "version">): Promise<{ ok: boolean; text: string }> {
   const workspace = await mkdtemp(join(tmpdir(), "herald-sandbox-"));
   try {
-    const limits = { cpuSeconds: 5, fileBytes: 1024 * 1024, processes: 64 };
-    const trial = sandboxCommand(sandbox, {
-      argv: ["true"],
-      workspace,
-      readOnly: false,
-      cwd: "",
-      scratch: null,
-      env: { PATH: SANDBOX_PATH },
-      limits,
-    });
-    const result = await runShort(trial.command, trial.args, trial);
-    return result.ok ? sandbox : missing(`bubblewrap ${sandbox.version} can't make the sandbox here: ${result.text || "no answer in 2 s"}`);
+    const limits = { cpuSeconds: 5, fileBytes: 1024 * 1024, tasks: 64 };
+    const request = { argv: ["true"], workspace, readOnly: false, cwd: "", scratch: null, env: { PATH: SANDBOX_PATH }, limits };
+    return await runShort(sandboxCommand(sandbox, request));
   } finally {
     await rm(workspace, { recursive: true, force: true });
   }
 }
 
-export const SANDBOX_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
-
-async function runShort(
-  command: string,
-  args: readonly string[],
-  with_: Partial<SandboxCommand> = {},
-): Promise<{ ok: boolean; text: string }> {
+async function runShort(command: SandboxCommand): Promise<{ ok: boolean; text: string }> {
   const chunks: Buffer[] = [];
   const result = await runProcess({
-    command,
-    args,
-    env: with_.env ?? {},
-    inputs: with_.inputs ?? [],
+    ...command,
     cwd: "/",
-    timeoutMs: DETECT_TIMEOUT_MS / 2,
+    timeoutMs: DETECT_TIMEOUT_MS,
     limits: { processes: 64, memoryBytes: 1024 ** 3, outputBytes: 64 * 1024 },
     signal: new AbortController().signal,
     onOutput: (chunk) => chunks.push(chunk),

@@ -122,7 +122,7 @@ function ripgrepCommand({ sandbox, ripgrep }: SearchOptions & { ripgrep: string 
     ...[`--regexp=${task.pattern}`, "--", `./${task.parts.join("/")}`],
   ];
   if (!sandbox.available) return { command: ripgrep, args, env: {}, cwd: task.root };
-  const limits = { cpuSeconds: 120, fileBytes: 0, processes: LIMITS.processes };
+  const limits = { cpuSeconds: 120, fileBytes: 0, tasks: 256 };
   const request = {
     argv: [ripgrep, ...args],
     workspace: task.root,

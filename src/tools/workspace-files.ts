@@ -59,7 +59,7 @@ export async function openRegular(folder: Folder, name: string, shown: string): 
 }
 
 /** Throws unless this is a regular file with one name. */
-export function requireRegular(stats: Stats, shown: string): void {
+function requireRegular(stats: Stats, shown: string): void {
   if (stats.isDirectory()) throw refuse(`"${shown}" is a folder, not a file; use list to see what it holds.`);
   if (!stats.isFile()) throw refuse(`"${shown}" is not a regular file (a link, FIFO, socket or device); only regular files are allowed.`);
   // A second name may lie outside the workspace: reading would leak that file, writing would change it.

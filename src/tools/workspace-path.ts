@@ -25,7 +25,7 @@ export interface Place {
 export const refuse = (message: string, cause?: unknown): AppError => new AppError("invalid", message, { cause });
 
 /** Text → names below the workspace, by spelling alone. Throws an AppError that says what is allowed. */
-export function parsePath(path: string, bases: readonly string[]): string[] {
+function parsePath(path: string, bases: readonly string[]): string[] {
   const bad = (why: string) => refuse(`The path "${escapeName(path.slice(0, 200))}" ${why}: ${RULE}.`);
   if (path.length > MAX_PATH_LENGTH) throw bad("is too long");
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are exactly what is looked for

@@ -6,7 +6,9 @@ const ENTITY: Readonly<Record<string, string>> = { "&lt;": "<", "&gt;": ">", "&a
 
 /** `<@U1|ann>` → `@ann`, `<#C1|general>` → `#general`, `<!here>` → `@here`, `<https://x|y>` → `y (https://x)`. */
 export function toReadable(text: string): string {
-  return text.replace(LINK, (_all, target: string, label: string | undefined) => readLink(target, label ?? "")).replace(/&(?:lt|gt|amp);/g, unescape);
+  return text
+    .replace(LINK, (_all, target: string, label: string | undefined) => readLink(target, label ?? ""))
+    .replace(/&(?:lt|gt|amp);/g, unescape);
 }
 
 const unescape = (entity: string): string => ENTITY[entity] ?? entity;

@@ -1,6 +1,7 @@
 // The Bot API client: grammY's typed calls on Node's own fetch, and one place that says what a failed call means.
 // No retries here: whether a call may be made again is for the caller to decide (poll.ts, send.ts).
 import { Api, type ApiClientOptions, GrammyError, HttpError } from "grammy";
+import { explainRequestFailure } from "../connecting.ts";
 
 export interface ApiOptions {
   readonly botToken: string;
@@ -47,19 +48,12 @@ function bridgeFetch(url: string, init: { method: string; headers: Record<string
   return fetch(url, { method: init.method, headers: init.headers, body: init.body, redirect: "error", signal: controller.signal });
 }
 
-/** Failures in which no request can have left: name lookup, connecting, the TLS handshake. */
-const NOT_SENT =
-  /^(?:ECONNREFUSED|ENOTFOUND|EAI_\w+|EHOSTUNREACH|ENETUNREACH|ENETDOWN|UND_ERR_CONNECT_TIMEOUT|CERT_\w+|ERR_TLS_\w+|ERR_SSL_\w+)$/;
-const BAD_CERTIFICATE = /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/;
-
 /** What a failed call means. Never throws. */
 export function explainFailure(error: unknown): ApiFailure {
   if (error instanceof GrammyError) return explainAnswer(error);
   if (!(error instanceof HttpError)) return { kind: "lost", reason: error instanceof Error ? error.name : "unknown error" };
-  const cause = rootCause(error.error);
-  const code = cause.code ?? cause.name;
-  const connecting = NOT_SENT.test(code) || BAD_CERTIFICATE.test(code) || cause.syscall === "connect";
-  if (connecting) return { kind: "offline", reason: `can't reach Telegram (${code})` };
+  const { notSent, code } = explainRequestFailure(error.error);
+  if (notSent) return { kind: "offline", reason: `can't reach Telegram (${code})` };
   const timedOut = error.error instanceof Error && error.error.message.includes("timed out");
   return { kind: "lost", reason: timedOut ? "no answer in time" : `the answer was lost (${code})` };
 }
@@ -74,21 +68,4 @@ function explainAnswer(error: GrammyError): ApiFailure {
   if (error.error_code === 409) return { kind: "conflict", reason };
   if (error.error_code >= 500) return { kind: "lost", reason };
   return { kind: "refused", code: error.error_code, reason, ...(migrateTo === undefined ? {} : { migrateTo }) };
-}
-
-interface Cause {
-  readonly name: string;
-  readonly code?: string;
-  readonly syscall?: string;
-}
-
-/** fetch wraps what happened once or twice; a connection tried on several addresses comes as a list. */
-function rootCause(error: unknown): Cause {
-  let current = error;
-  for (let depth = 0; depth < 4 && current instanceof Error; depth++) {
-    const next: unknown = current instanceof AggregateError ? current.errors[0] : current.cause;
-    if (!(next instanceof Error)) break;
-    current = next;
-  }
-  return current instanceof Error ? (current as Cause) : { name: "unknown error" };
 }

@@ -62,9 +62,10 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
       state.stopping = new AbortController();
       state.show("starting");
       const receiver: Receiver = { ...state, inbox, signal: state.stopping.signal };
-      if (receiving === "polling")
-        state.running = poll(receiver, { api: createApi({ ...server, timeoutMs: (pollSeconds + 15) * 1000 }), pollSeconds });
-      else state.running = (await listen(receiver, receiving)).done;
+      if (receiving === "polling") {
+        const pollApi = createApi({ ...server, timeoutMs: (pollSeconds + 15) * 1000 });
+        state.running = poll(receiver, { api: pollApi, pollSeconds });
+      } else state.running = (await listen(receiver, receiving)).done;
     },
     async stop() {
       state.stopping.abort();
@@ -90,7 +91,7 @@ function createState(api: Api, { clock, log }: TelegramOptions): State {
   const state: State = {
     api,
     clock,
-    log: log.child({ channel: "telegram" }),
+    log,
     forums: new Set(),
     loose: new Set(),
     health: { state: "off" },

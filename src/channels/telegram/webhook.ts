@@ -23,7 +23,7 @@ export interface Webhook {
 
 const MAX_BODY_BYTES = 1024 * 1024;
 
-/** Resolves once the port is open; registering with Telegram goes on by itself. Throws AppError("port") when it is taken. */
+/** Resolves once the port is open; registering with Telegram goes on by itself. Throws AppError("port") when it can't be opened. */
 export async function listen(receiver: Receiver, options: WebhookOptions): Promise<Webhook> {
   const known: { me: Me | null } = { me: null };
   const server = createServer({ headersTimeout: 10_000, requestTimeout: 15_000 }, (request, response) => {
@@ -36,7 +36,10 @@ export async function listen(receiver: Receiver, options: WebhookOptions): Promi
       .catch((error: unknown) => receiver.log.error({ err: error }, "a webhook call could not be answered"));
   });
   server.maxConnections = 200;
-  await open(server, options);
+  await open(server, options).catch((error: unknown) => {
+    receiver.show("failed", errorText(error));
+    throw error;
+  });
   server.on("error", (error) => receiver.log.error({ err: error }, "the webhook listener failed"));
   const closed = new Promise<void>((resolve) => server.once("close", () => resolve()));
   receiver.signal.addEventListener("abort", () => {

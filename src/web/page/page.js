@@ -2,6 +2,7 @@
 import { openChat } from "./chat.js";
 import { createComposer } from "./composer.js";
 import { byId, el, newId, setText, toast } from "./dom.js";
+import { scrollToEnd } from "./message-list.js";
 import { createRunList } from "./run-list.js";
 import { createSidebar } from "./sidebar.js";
 import { showSignIn, signIn, takeTokenFromUrl } from "./sign-in.js";
@@ -39,6 +40,8 @@ async function open(id = currentChat()) {
     if (turn !== now.opening) return opened.close();
     now.chat = opened;
     byId("app").hidden = false;
+    // What was drawn while hidden had no height to scroll in.
+    scrollToEnd();
     composer.open(id);
     if (matchMedia("(pointer: fine)").matches) composer.focus();
   } catch (error) {

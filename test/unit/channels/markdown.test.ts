@@ -25,7 +25,7 @@ describe("toTelegram", () => {
   it("[DL2] pauses other styles around code, which Telegram can't combine", () => {
     expect(marks("**a `b` c**")).toEqual(["bold:a ", "code:b", "bold: c"]);
     expect(marks("[see `x`](https://a.example/)")).toEqual(["text_link:see x"]);
-    expect(marks("> **q** `r`\n> > s")).toEqual(["blockquote:q r\n\ns", "bold:q", "code:r"]);
+    expect(marks("> **q** `r`\n> > s")).toEqual(["blockquote:q r\ns", "bold:q", "code:r"]);
   });
 
   it("[DL2] keeps code as code, with its language, and draws tables as code", () => {
@@ -36,7 +36,13 @@ describe("toTelegram", () => {
 
   it("[DL2] draws headings, lists, tasks, rules and images as plain text people can read", () => {
     const { text } = toTelegram("# Title\n\n1. one\n2. two\n   - deep\n\n- [ ] open\n- [x] done\n\n---\n\n![cat](https://a.example/c.png)");
-    expect(text).toBe("Title\n\n1. one\n2. two\n   • deep\n\n☐ open\n☑ done\n\n———\n\n🖼 cat");
+    expect(text).toBe("Title\n\n1. one\n2. two\n   - deep\n\n☐ open\n☑ done\n\n———\n\n🖼 cat");
+  });
+
+  it("[AN2] an announcement keeps its form, line by line", () => {
+    const text =
+      "Count lines\n\nStatus: success\n\nResult:\nIt has *many* lines.\nAnd more.\n\nNotes:\n- (none)\n\nStats: runtime 5m12s • tokens 11.2k (in 10.7k / out 516) • sessionKey agent:main:subagent:0f • transcript /home/a_b/c_d.jsonl";
+    expect(toTelegram(text).text).toBe(text.replaceAll("*", ""));
   });
 
   it("[DL2] shows HTML and the target of a link that Telegram would not open", () => {

@@ -1,5 +1,7 @@
+import { execFile } from "node:child_process";
 import { request } from "node:http";
 import { createServer as createNetServer } from "node:net";
+import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createTelegramChannel, type TelegramOptions } from "../../../src/channels/telegram/channel.ts";
 import type { Clock } from "../../../src/core/clock.ts";
@@ -205,6 +207,23 @@ describe("polling", () => {
     expect(await channel.send({ address: dm, part: part!, key: "k#0", repeated: false })).toMatchObject({ status: "sent" });
     await channel.status?.(dm, "working");
     expect(typed()).toBe(1);
+  });
+
+  it("[RN4] stop() leaves nothing open: a process that did no more ends by itself", async () => {
+    const url = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href);
+    const script = `
+      import { createTelegramChannel } from ${url("src/channels/telegram/channel.ts")};
+      import { systemClock } from ${url("src/core/clock.ts")};
+      import { silentLogger } from ${url("src/core/logger.ts")};
+      const options = ${JSON.stringify({ botToken: fake.token, apiRoot: fake.apiRoot, mode: "polling" })};
+      const channel = createTelegramChannel({ ...options, clock: systemClock, log: silentLogger });
+      await new Promise((resolve) => void channel.start({ put: () => resolve(), cursor: () => null }));
+      await channel.stop();
+      process.stdout.write("stopped");
+    `;
+    fake.say({ chat: 77, text: "x" });
+    const child = promisify(execFile)(process.execPath, ["--input-type=module", "--eval", script], { timeout: 25_000 });
+    expect((await child).stdout).toBe("stopped");
   });
 
   it("[CM1] offers its commands to Telegram's menu", async () => {

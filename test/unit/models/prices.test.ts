@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
-import { createPrices } from "../../../src/models/prices.ts";
+import { createPrices, OLLAMA_WINDOW } from "../../../src/models/prices.ts";
 
 const prices = createPrices({ clock: { ...systemClock, now: () => Date.parse("2026-10-01T00:00:00Z") } });
 const usage = { input: 1_000_000, output: 100_000, cacheRead: 400_000, cacheWrite: 100_000 };
@@ -46,5 +46,9 @@ describe("windowOf", () => {
     expect(prices.windowOf({ provider: "anthropic", id: "claude-sonnet-4-5", definition })).toBe(12_345);
     expect(prices.windowOf({ provider: "anthropic", id: "claude-sonnet-4-5" })).toBe(200_000);
     expect(prices.windowOf({ provider: "proxy", id: "claude-sonnet-4-5" })).toBeNull();
+  });
+
+  it("[SE6] of an Ollama model is what Ollama is told to read", () => {
+    expect(prices.windowOf({ provider: "ollama", id: "qwen3:8b" })).toBe(OLLAMA_WINDOW);
   });
 });

@@ -5,11 +5,11 @@ import { lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { parseEnv } from "node:util";
-import { configError, showPath, toProblems } from "./config-problems.ts";
-import { type Config, configSchema } from "./config-schema.ts";
-import { MAX_BYTES, type Problem, parseConfigText } from "./config-text.ts";
-import { collectSecrets, fillChannelTokens, looksSecret, type NamedSecret, substitute } from "./config-variables.ts";
-import { AppError, errorText } from "./core/errors.ts";
+import { AppError, errorText } from "../core/errors.ts";
+import { configError, showPath, toProblems } from "./problems.ts";
+import { type Config, configSchema } from "./schema.ts";
+import { MAX_BYTES, type Problem, parseConfigText } from "./text.ts";
+import { collectSecrets, fillChannelTokens, looksSecret, type NamedSecret, substitute } from "./variables.ts";
 
 export interface LoadConfigOptions {
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -4,11 +4,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import { configJsonSchema } from "../../src/config-schema.ts";
-import { AppError } from "../../src/core/errors.ts";
+import { loadConfig } from "../../../src/config/config.ts";
+import { configJsonSchema } from "../../../src/config/schema.ts";
+import { AppError } from "../../../src/core/errors.ts";
 
-const ROOT = new URL("../../", import.meta.url);
+const ROOT = new URL("../../../", import.meta.url);
 let cwd: string;
 let file: string;
 

@@ -2,7 +2,7 @@
 // comes out as `enabled: true` with its token, or as `enabled: false`, so that no half-configured one can start.
 // config-channels.ts → config-schema.ts.
 import { z } from "zod";
-import { block, httpUrl, port, secretText, slackChannel, slackUsers, telegramChat, telegramUsers } from "./config-values.ts";
+import { block, httpUrl, port, secretText, slackChannel, slackUsers, telegramChat, telegramUsers } from "./values.ts";
 
 export const telegram = block({
   enabled: z.boolean().optional().describe("Unset: on when botToken is set."),

@@ -2,7 +2,9 @@
 // wrong file gets and of the Config type.
 // config-values.ts, config-channels.ts → config-schema.ts → config.ts (a file) · write-schema.ts (herald.schema.json).
 import { z } from "zod";
-import { slack, telegram } from "./config-channels.ts";
+import { isAgentId } from "../core/ids.ts";
+import { THINKING_LEVELS } from "../models/model.ts";
+import { slack, telegram } from "./channels.ts";
 import {
   block,
   hostText,
@@ -15,9 +17,7 @@ import {
   secretText,
   toolPolicyShape,
   whole,
-} from "./config-values.ts";
-import { isAgentId } from "./core/ids.ts";
-import { THINKING_LEVELS } from "./models/model.ts";
+} from "./values.ts";
 
 const agentId = z.string().refine(isAgentId, "must be lower case letters, digits, _ or -, at most 64, starting with a letter or digit");
 const thinking = z.enum(THINKING_LEVELS);

@@ -1,9 +1,9 @@
 // What is wrong with the settings, in words: zod's issues → one line each with the file, the path inside it, and what
 // would be accepted there. Values are never shown: the wrong one may be a secret in the wrong place.
 import type { z } from "zod";
-import { configJsonSchema } from "./config-schema.ts";
-import type { Path, Problem } from "./config-text.ts";
-import { AppError } from "./core/errors.ts";
+import { AppError } from "../core/errors.ts";
+import { configJsonSchema } from "./schema.ts";
+import type { Path, Problem } from "./text.ts";
 
 type Issue = z.core.$ZodIssue;
 

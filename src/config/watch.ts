@@ -3,8 +3,8 @@
 import { type FSWatcher, watch } from "node:fs";
 import { basename, dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { AppError, errorText } from "../core/errors.ts";
 import type { LoadedConfig } from "./config.ts";
-import { AppError, errorText } from "./core/errors.ts";
 
 export interface WatchConfigOptions {
   /** What runs now. */

@@ -2,7 +2,7 @@
 // puts no limit on size or depth, so a small scan of the text looks for those first.
 // file → parseConfigText → config.ts.
 import JSON5 from "json5";
-import { errorText } from "./core/errors.ts";
+import { errorText } from "../core/errors.ts";
 
 export type Path = readonly (string | number)[];
 

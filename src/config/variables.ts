@@ -1,8 +1,8 @@
 // The environment inside the settings: `${NAME}` in a string takes the variable, a channel without tokens takes the usual
 // ones, and whatever is secret is collected with a name, so that it can be kept out of logs and chats (SC4).
 // parsed tree → substitute → fillChannelTokens → config.ts checks it.
-import { showPath } from "./config-problems.ts";
-import { isReservedKey, type Path, type Problem } from "./config-text.ts";
+import { showPath } from "./problems.ts";
+import { isReservedKey, type Path, type Problem } from "./text.ts";
 
 export interface NamedSecret {
   readonly name: string;

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { type LoadedConfig, loadConfig } from "../../src/config.ts";
-import { type ConfigWatch, watchConfig } from "../../src/config-watch.ts";
+import { type LoadedConfig, loadConfig } from "../../../src/config/config.ts";
+import { type ConfigWatch, watchConfig } from "../../../src/config/watch.ts";
 
 let cwd: string;
 let file: string;

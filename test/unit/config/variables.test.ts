@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { loadConfig } from "../../src/config.ts";
-import type { AppError } from "../../src/core/errors.ts";
+import { loadConfig } from "../../../src/config/config.ts";
+import type { AppError } from "../../../src/core/errors.ts";
 
 const variable = (name: string) => `\${${name}}`;
 let cwd: string;

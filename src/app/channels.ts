@@ -1,0 +1,57 @@
+// Settings → the channels that are on, behind one look-up. Rendering goes through the redactor here, in one place: no
+// text reaches a platform with a secret's value in it (SC4).
+
+import { splitMarkdown } from "../channels/split.ts";
+import { createTelegramChannel } from "../channels/telegram/channel.ts";
+import { createWebChannel, type WebChannel } from "../channels/web/channel.ts";
+import type { Config } from "../config/schema.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Channel } from "../core/message.ts";
+import type { Secrets } from "../core/secrets.ts";
+import type { ChannelRules } from "../gateway/access.ts";
+import type { Stores } from "./stores.ts";
+
+export interface Channels {
+  readonly web: WebChannel;
+  find(name: string, account: string): Channel | null;
+  list(): readonly Channel[];
+}
+
+export interface ChannelDeps {
+  readonly config: Config;
+  readonly stores: Pick<Stores, "db" | "webMessages">;
+  readonly clock: Clock;
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly secrets: Secrets;
+}
+
+export function createChannels(deps: ChannelDeps): Channels {
+  const { config, stores, clock, bus, log, secrets } = deps;
+  const redacted = <C extends Channel>(channel: C): C => ({
+    ...channel,
+    render: (message, address) => channel.render({ ...message, markdown: secrets.redact(message.markdown) }, address),
+  });
+  const { telegram } = config.channels;
+  const web = redacted(
+    createWebChannel({ messages: stores.webMessages, transaction: (work) => stores.db.transaction(work), bus, split: splitMarkdown }),
+  );
+  const channels: Channel[] = [web];
+  if (telegram.enabled) channels.push(redacted(createTelegramChannel({ ...telegram, clock, log: log.child({ channel: "telegram" }) })));
+  return {
+    web,
+    find: (name, account) => channels.find((channel) => channel.name === name && channel.account === account) ?? null,
+    list: () => channels,
+  };
+}
+
+/** Who may speak where, as the gate wants it. The page has checked its token before. */
+export function rulesOf(config: Config, channel: string): ChannelRules | null {
+  const { telegram, slack } = config.channels;
+  if (channel === "web") return { open: true };
+  if (channel === "telegram") return { allowFrom: telegram.allowFrom, groups: telegram.groups };
+  if (channel === "slack") return { allowFrom: slack.allowFrom, groups: slack.channels };
+  return null;
+}

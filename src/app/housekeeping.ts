@@ -1,0 +1,26 @@
+// Regular small chores: forgetting settled inbox and outbox rows that no replay can reach any more, and letting SQLite
+// tidy up. One loop for all of them.
+import type { Clock } from "../core/clock.ts";
+import { errorText } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Stores } from "./stores.ts";
+
+const EVERY_MS = 3_600_000;
+/** Telegram keeps an update for a day and Slack retries for an hour; a week is beyond all of them. */
+const KEEP_MS = 7 * 24 * 3_600_000;
+
+/** Runs until the signal aborts. */
+export async function keepHouse(stores: Stores, clock: Clock, log: Logger, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await clock.sleep(EVERY_MS, signal);
+    if (signal.aborted) return;
+    try {
+      const before = clock.now() - KEEP_MS;
+      stores.inbox.purge(before);
+      stores.outbox.purge(before);
+      stores.db.optimize();
+    } catch (error) {
+      log.warn({ reason: errorText(error) }, "housekeeping was put off");
+    }
+  }
+}

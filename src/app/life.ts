@@ -1,0 +1,97 @@
+// Starting and stopping, in the one order that loses nothing. Up: recover rows → lanes → delivery → channels → gateway
+// → page. Down: no new input → let turns finish for a while → put the rest aside → last deliveries → close.
+
+import type { Config } from "../config/schema.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Delivery } from "../gateway/delivery.ts";
+import type { Lane } from "../lanes/lanes.ts";
+import type { McpTools } from "../tools/mcp.ts";
+import { signInUrl } from "../web/token.ts";
+import type { Channels } from "./channels.ts";
+import type { FrontDoor } from "./front-door.ts";
+import { keepHouse } from "./housekeeping.ts";
+import type { Page } from "./page.ts";
+import { channelLines, execLine, type StatusSource } from "./status.ts";
+import type { Stores } from "./stores.ts";
+import type { SubagentParts } from "./subagents.ts";
+
+export interface StartReport {
+  /** Null with web.enabled false. */
+  readonly page: { readonly origin: string; readonly signInUrl: string } | null;
+  readonly model: string;
+  readonly why: string;
+  readonly stateDir: string;
+  readonly channels: readonly string[];
+  readonly exec: string;
+}
+
+export interface Life {
+  start(): Promise<StartReport>;
+  stop(): Promise<void>;
+}
+
+export interface LifeDeps {
+  config(): Config;
+  readonly stores: Stores;
+  readonly lanes: { readonly main: Lane; readonly subagent: Lane };
+  readonly channels: Channels;
+  readonly subagents: SubagentParts;
+  readonly frontDoor: FrontDoor;
+  readonly delivery: Delivery;
+  readonly page: Page | null;
+  readonly mcp: McpTools;
+  readonly clock: Clock;
+  readonly bus: Bus;
+  readonly log: Logger;
+  facts(): StatusSource;
+}
+
+/** What was told to stop gets this long to do so before the folder is closed. */
+const SUSPEND_MS = 2_000;
+
+export function createLife(deps: LifeDeps): Life {
+  const over = new AbortController();
+  let chores: Promise<unknown> = Promise.resolve();
+  return {
+    async start() {
+      const origin = deps.page === null ? null : await deps.page.server.listen();
+      const recovered = deps.subagents.recover();
+      if (recovered.queued + recovered.resumed + recovered.interrupted > 0) deps.log.info(recovered, "took up unfinished runs");
+      deps.lanes.subagent.serve(deps.subagents.runner.work);
+      deps.lanes.main.serve(deps.frontDoor.conversations.work);
+      deps.delivery.start();
+      deps.mcp.start();
+      for (const channel of deps.channels.list()) await channel.start(deps.stores.inbox.sink(channel.name, channel.account));
+      deps.frontDoor.gateway.start();
+      chores = Promise.all([deps.subagents.archiver.run(over.signal), keepHouse(deps.stores, deps.clock, deps.log, over.signal)]);
+      deps.page?.server.markReady();
+      return report(deps, origin);
+    },
+    async stop() {
+      await Promise.all([deps.frontDoor.gateway.stop(), ...deps.channels.list().map((channel) => channel.stop())]);
+      const idle = Promise.all([deps.lanes.main.drain(), deps.lanes.subagent.drain()]);
+      await Promise.race([idle, deps.clock.sleep(deps.config().gateway.drainSeconds * 1000, over.signal)]);
+      deps.frontDoor.conversations.suspend();
+      deps.subagents.runner.suspend();
+      await Promise.race([idle, deps.clock.sleep(SUSPEND_MS, over.signal)]);
+      over.abort();
+      await Promise.all([deps.delivery.stop(), chores, deps.mcp.stop(), deps.page?.server.close()]);
+      deps.stores.close();
+    },
+  };
+}
+
+function report(deps: LifeDeps, origin: string | null): StartReport {
+  const { model, why, stateDir, sandbox, config } = deps.facts();
+  const token = deps.page?.token ?? "";
+  return {
+    page: origin === null ? null : { origin, signInUrl: signInUrl(origin, token) },
+    model,
+    why,
+    stateDir,
+    channels: channelLines(deps.channels.list()),
+    exec: execLine(sandbox, config.tools.exec.unsandboxed),
+  };
+}

@@ -1,0 +1,79 @@
+// The state folder: made with tight modes, locked, and opened as the stores everything works on.
+import { accessSync, chmodSync, constants, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { Clock } from "../core/clock.ts";
+import { AppError, errorText } from "../core/errors.ts";
+import type { Bus } from "../core/events.ts";
+import type { HitFailpoint } from "../core/failpoints.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Secrets } from "../core/secrets.ts";
+import { openDatabase } from "../stores/database.ts";
+import { createInbox } from "../stores/inbox.ts";
+import { createListings } from "../stores/listings.ts";
+import { takeLock } from "../stores/lock.ts";
+import { createMail } from "../stores/mail.ts";
+import { createOutbox } from "../stores/outbox.ts";
+import { createPairing } from "../stores/pairing.ts";
+import { createRuns } from "../stores/runs.ts";
+import { createScratchpad } from "../stores/scratchpad.ts";
+import { createSessions } from "../stores/sessions.ts";
+import { createTranscripts } from "../stores/transcripts.ts";
+import { createWebMessages } from "../stores/web-messages.ts";
+
+export interface StoreDeps {
+  readonly stateDir: string;
+  readonly clock: Clock;
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly secrets: Secrets;
+  readonly failpoint: HitFailpoint;
+}
+
+export type Stores = ReturnType<typeof openStores>;
+
+/** Throws AppError("state" | "locked") in words. */
+export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: StoreDeps) {
+  prepareFolder(stateDir);
+  const lock = takeLock(stateDir, process.pid);
+  try {
+    const db = openDatabase({ path: join(stateDir, "herald.db"), onSlow: (ms) => log.warn({ ms }, "a transaction held the event loop") });
+    const transcripts = createTranscripts({ stateDir, log, now: () => clock.now(), redact: (text) => secrets.redact(text) });
+    return {
+      db,
+      transcripts,
+      inbox: createInbox({ db, clock, bus, failpoint }),
+      outbox: createOutbox({ db, clock, bus }),
+      sessions: createSessions({ db, clock }),
+      runs: createRuns({ db, clock, bus }),
+      mail: createMail({ db, clock }),
+      listings: createListings({ db, clock }),
+      pairing: createPairing({ db, clock }),
+      scratchpad: createScratchpad(db, clock),
+      webMessages: createWebMessages(db, clock),
+      close() {
+        transcripts.close();
+        db.close();
+        lock.release();
+      },
+    };
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+function prepareFolder(stateDir: string): void {
+  try {
+    mkdirSync(stateDir, { recursive: true, mode: 0o700 });
+    chmodSync(stateDir, 0o700);
+    accessSync(stateDir, constants.W_OK);
+  } catch (error) {
+    throw new AppError(
+      "state",
+      `The state folder ${stateDir} can't be written: ${errorText(error)}. Make it writable, or set HERALD_STATE_DIR to another folder.`,
+      {
+        cause: error,
+      },
+    );
+  }
+}

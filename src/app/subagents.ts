@@ -1,0 +1,98 @@
+// Wires the sub-agents folder: what the child sees, the tools of requesters, and the parts that run and steer them.
+import type { Agent, Agents } from "../agents/agent.ts";
+import { promptFiles } from "../agents/context.ts";
+import { formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
+import { effectiveTools } from "../agents/policy.ts";
+import type { Turns } from "../agents/turn.ts";
+import type { Config } from "../config/schema.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import type { HitFailpoint } from "../core/failpoints.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Run } from "../core/run.ts";
+import type { Tool, ToolContext } from "../core/tool.ts";
+import type { Lane } from "../lanes/lanes.ts";
+import type { ModelRouter } from "../models/router.ts";
+import { type Archiver, createArchiver } from "../subagents/archive.ts";
+import { renderMemoryBlock } from "../subagents/brief-params.ts";
+import { childTools } from "../subagents/child.ts";
+import { createControlTools } from "../subagents/control-tools.ts";
+import type { SubagentDeps } from "../subagents/deps.ts";
+import { recoverRuns } from "../subagents/recover.ts";
+import { createRunner, type Runner } from "../subagents/runner.ts";
+import { createSpawn, type Spawn } from "../subagents/spawn.ts";
+import { createSpawnTool } from "../subagents/spawn-tool.ts";
+import { createSteering, type Steering } from "../subagents/steering.ts";
+import type { Channels } from "./channels.ts";
+import type { Stores } from "./stores.ts";
+
+export interface SubagentParts {
+  readonly spawn: Spawn;
+  readonly steering: Steering;
+  readonly runner: Runner;
+  readonly archiver: Archiver;
+  recover(): ReturnType<typeof recoverRuns>;
+  /** The tools a main session of this agent has, sub-agent tools included. */
+  mainTools(agent: Agent): readonly Tool[];
+}
+
+export interface SubagentWiring {
+  config(): Config;
+  readonly stores: Stores;
+  readonly agents: Agents;
+  readonly models: ModelRouter;
+  readonly turns: Turns;
+  readonly lane: Lane;
+  readonly channels: Channels;
+  readonly clock: Clock;
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly failpoint: HitFailpoint;
+  readonly bootId: string;
+  readonly crewPath: string;
+  /** All tools but those of this folder. */
+  tools(): readonly Tool[];
+}
+
+export function createSubagentParts(wiring: SubagentWiring): SubagentParts {
+  const { stores, agents, models, channels } = wiring;
+  const own: Tool[] = [];
+  const allTools = (): readonly Tool[] => [...wiring.tools(), ...own];
+  const deps: SubagentDeps = {
+    ...wiring,
+    ...stores,
+    channel: channels.find,
+    tools: allTools,
+    childMaterial: (agent, run) => childMaterial(wiring, agent, run),
+    settings() {
+      const { agents: section, archive } = wiring.config();
+      const { archiveAfterMinutes, onRestart } = section.defaults.subagents;
+      return { archiveAfterMinutes, onRestart, purgeAfterDays: archive.purgeAfterDays ?? null };
+    },
+  };
+  const spawn = createSpawn({
+    ...deps,
+    contextTransfer: (sessionKey) => stores.scratchpad.read(sessionKey, "context_transfer") ?? "",
+    checkModelName: models.checkName,
+  });
+  const runner = createRunner(deps);
+  const steering = createSteering({ ...deps, runner });
+  const mainTools = (agent: Agent): readonly Tool[] => effectiveTools(allTools(), agent.policies, null);
+  const toolNames = (context: ToolContext): readonly string[] => {
+    const agent = agents.find(context.agentId);
+    const run = context.runId === null ? null : stores.runs.get(context.runId);
+    if (agent === null) return [];
+    return (run === null ? mainTools(agent) : childTools(allTools(), agent, run)).map((tool) => tool.name);
+  };
+  own.push(createSpawnTool({ spawn, toolNames }), ...createControlTools({ ...deps, steering }));
+  return { spawn, steering, runner, archiver: createArchiver(deps), recover: () => recoverRuns(deps), mainTools };
+}
+
+/** Workspace files and the memory a child inherits: its requester's, whatever agent it runs under (AG5, ME1). */
+async function childMaterial(wiring: SubagentWiring, agent: Agent, run: Run): Promise<string> {
+  const files = promptFiles(await readBootstrap({ workspace: agent.workspace, forChild: true }));
+  if (!wiring.config().memory.enabled) return files.join("\n\n");
+  const requester = wiring.agents.find(run.requesterKey.split(":")[1] ?? "") ?? agent;
+  const memory = await readMemory({ workspace: requester.workspace, forChild: true, crewPath: wiring.crewPath, now: wiring.clock.now() });
+  return [...files, renderMemoryBlock("", formatMemory(memory))].join("\n\n");
+}

@@ -1,0 +1,154 @@
+// Slack as a Channel: socket mode or http mode in, one markdown block per message out. Translates only: who may speak, what
+// a command does and when to try again are decided elsewhere.
+// Slack → receive → inbox → decode → gateway;  outbox → delivery → send → Slack.
+import type { WebClient } from "@slack/web-api";
+import type { Clock } from "../../core/clock.ts";
+import { AppError } from "../../core/errors.ts";
+import type { Logger } from "../../core/logger.ts";
+import type { Channel, ChannelState, InboxSink } from "../../core/message.ts";
+import { createClient, explainFailure } from "./api.ts";
+import { decodePayload } from "./decode.ts";
+import { listen } from "./http.ts";
+import { learnMe, type Receiver } from "./receive.ts";
+import { renderMessage } from "./render.ts";
+import { findPart, type Sender, sendPart } from "./send.ts";
+import { runSockets } from "./socket.ts";
+import { createStatusLine } from "./status.ts";
+
+export interface SlackOptions {
+  /** `xoxb-…` */
+  readonly botToken: string;
+  /** `xapp-…`, needed in socket mode. */
+  readonly appToken?: string | undefined;
+  /** Needed in http mode, with a port. */
+  readonly signingSecret?: string | undefined;
+  readonly httpPort?: number | undefined;
+  /** Default: loopback only. */
+  readonly httpHost?: string;
+  readonly apiUrl?: string;
+  readonly mode: "socket" | "http";
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** When a call is given up; default 10 000. */
+  readonly timeoutMs?: number;
+  /** When a message that isn't there counts as not posted, after its sending began; default: the timeout and 5 s more. */
+  readonly settleMs?: number;
+  /** Connections at a time in socket mode; default 2. */
+  readonly sockets?: number;
+}
+
+type Health = { state: ChannelState; detail?: string };
+
+interface State {
+  receiving: Health;
+  /** Why Slack refuses the bot's token, while it does. */
+  refused: string | null;
+  stopping: AbortController;
+  running: Promise<void>;
+  /** For signs nobody waits for; its calls end with stop(). */
+  side: WebClient;
+  readonly loose: Set<Promise<void>>;
+}
+
+type Settings = ReturnType<typeof readSettings>;
+
+const API_URL = "https://slack.com/api/";
+/** Without an app token there is nothing that names the app before Slack is asked. */
+const UNNAMED = "slack";
+const RECEIPT = "eyes";
+
+/** Throws AppError("config") when the tokens can't work; reaches for no network yet. */
+export function createSlackChannel(options: SlackOptions): Channel {
+  const settings = readSettings(options);
+  const { account, log } = settings;
+  const state = createState(settings);
+  const sender = createSender(settings, state);
+  const statusLine = createStatusLine(options.clock);
+  return {
+    name: "slack",
+    account,
+    start: (inbox) => start(settings, state, inbox),
+    async stop() {
+      state.stopping.abort();
+      await Promise.all([state.running, ...state.loose]);
+      state.receiving = { state: "off" };
+    },
+    health: () =>
+      state.refused !== null && state.receiving.state !== "off" ? { state: "failed", detail: state.refused } : state.receiving,
+    decode: (raw) => decodePayload(raw, account),
+    render: renderMessage,
+    send: (request) => sendPart(sender, request),
+    reconcile: (request) => findPart(sender, request),
+    async status(address, work) {
+      loosely(state, log, "setStatus", () => statusLine.show(state.side, address, work));
+    },
+    async receipt({ chat }, ref) {
+      loosely(state, log, "reactions.add", () => state.side.reactions.add({ channel: chat, timestamp: ref, name: RECEIPT }));
+    },
+  };
+}
+
+function readSettings(options: SlackOptions) {
+  const { mode, botToken, appToken, signingSecret, httpPort, log } = options;
+  const refuse = (message: string) => new AppError("config", `channels.slack.${message}`);
+  if (!/^xox[a-z]-/.test(botToken)) throw refuse("botToken is not a bot token (it looks like xoxb-…)");
+  if (mode === "socket" && !/^xapp-/.test(appToken ?? "")) throw refuse("appToken is needed in socket mode (it looks like xapp-…)");
+  if (mode === "http" && !signingSecret) throw refuse("signingSecret is needed in http mode");
+  if (mode === "http" && httpPort === undefined) throw refuse("port is needed in http mode");
+  const appId = /^xapp-\d+-(A[A-Z0-9]+)-/.exec(appToken ?? "")?.[1] ?? "";
+  const timeoutMs = options.timeoutMs ?? 10_000;
+  return {
+    ...options,
+    apiUrl: options.apiUrl ?? API_URL,
+    appId,
+    account: appId || UNNAMED,
+    timeoutMs,
+    log: log.child({ channel: "slack" }),
+  };
+}
+
+function createState(settings: Settings): State {
+  const stopping = new AbortController();
+  const side = createClient(settings.botToken, { ...settings, signal: stopping.signal });
+  return { receiving: { state: "off" }, refused: null, stopping, running: Promise.resolve(), side, loose: new Set() };
+}
+
+function createSender(settings: Settings, state: State): Sender {
+  return {
+    client: createClient(settings.botToken, settings),
+    clock: settings.clock,
+    settleMs: settings.settleMs ?? settings.timeoutMs + 5_000,
+    authTrouble(reason) {
+      state.refused = reason;
+    },
+  };
+}
+
+async function start(settings: Settings, state: State, inbox: InboxSink): Promise<void> {
+  const { mode, appToken = "", signingSecret = "", httpPort: port = 0, httpHost: host = "127.0.0.1", sockets = 2 } = settings;
+  state.stopping = new AbortController();
+  state.receiving = { state: "starting" };
+  const { signal } = state.stopping;
+  state.side = createClient(settings.botToken, { ...settings, signal });
+  const { clock, log, account, appId } = settings;
+  const show = (next: ChannelState, detail?: string): void => {
+    state.receiving = { state: next, ...(detail === undefined ? {} : { detail }) };
+  };
+  const receiver: Receiver = { client: state.side, clock, log, inbox, account, appId, signal, groups: new Set(), show };
+  if (mode === "http") state.running = (await listen(receiver, { signingSecret, port, host })).done;
+  else
+    state.running = learnMe(receiver).then((me) =>
+      me === null ? undefined : runSockets(receiver, { ...settings, appToken, me, sockets }),
+    );
+}
+
+/** Best effort: a failure is noted and nothing else. */
+function loosely(state: State, log: Logger, method: string, call: () => Promise<unknown>): void {
+  if (state.stopping.signal.aborted) return;
+  const done = call().then(
+    () => undefined,
+    (error: unknown) => log.debug({ method, reason: explainFailure(error).reason }, "a call without consequence failed"),
+  );
+  const tracked = done.finally(() => state.loose.delete(tracked));
+  state.loose.add(tracked);
+}

@@ -1,0 +1,142 @@
+// HTTP mode: a small listener behind the operator's TLS proxy, for events, slash commands and presses alike. Signature and
+// timestamp are checked before the body is parsed, 200 is answered only when the payload is durable; anything else makes
+// Slack send an event again. The signature check is Bolt's. Its HTTPReceiver is not used: it parses before it verifies, takes
+// timestamps from the future, and an unexpected body ends in an unhandled rejection.
+import { createHash } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { isValidSlackRequest } from "@slack/bolt";
+import { AppError, errorText } from "../../core/errors.ts";
+import type { Me } from "./payload.ts";
+import { learnMe, type Receiver, takePayload } from "./receive.ts";
+
+export interface HttpOptions {
+  readonly signingSecret: string;
+  readonly port: number;
+  readonly host: string;
+}
+
+interface Listener {
+  readonly receiver: Receiver;
+  readonly options: HttpOptions;
+  readonly isValid: typeof isValidSlackRequest;
+  me: Me | null;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body?: string;
+}
+
+const PATH = "/slack/events";
+const MAX_BODY_BYTES = 1024 * 1024;
+const MAX_AGE_MS = 5 * 60_000;
+
+/** Resolves once the port is open; `done` settles when the listener is closed. Throws AppError("port") when the port is taken. */
+export async function listen(receiver: Receiver, options: HttpOptions): Promise<{ readonly done: Promise<void> }> {
+  // Loaded here only: Bolt costs a third of a second at start, and socket mode doesn't need it.
+  const { isValidSlackRequest: isValid } = await import("@slack/bolt");
+  const listener: Listener = { receiver, options, isValid, me: null };
+  const server = createServer({ headersTimeout: 10_000, requestTimeout: 15_000 }, (request, response) => {
+    answer(listener, request)
+      .catch((error: unknown): Answer => {
+        receiver.log.error({ err: error }, "a call from Slack failed; it is not acknowledged");
+        return { status: 500 };
+      })
+      .then((outcome) => end(request, response, outcome))
+      .catch((error: unknown) => receiver.log.error({ err: error }, "a call from Slack could not be answered"));
+  });
+  server.maxConnections = 200;
+  await open(server, options);
+  server.on("error", (error) => receiver.log.error({ err: error }, "the Slack listener failed"));
+  const closed = new Promise<void>((resolve) => server.once("close", () => resolve()));
+  receiver.signal.addEventListener("abort", () => {
+    server.close();
+    server.closeIdleConnections();
+    // What is being answered gets its chance; nothing is waited for longer than stop() may take.
+    setTimeout(() => server.closeAllConnections(), 1_000).unref();
+  });
+  const learnt = learnMe(receiver).then((me) => {
+    listener.me = me;
+    if (me !== null) receiver.show("on");
+  });
+  return { done: Promise.all([closed, learnt]).then(() => undefined) };
+}
+
+function open(server: Server, { port, host }: HttpOptions): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", (error) =>
+      reject(new AppError("port", `channels.slack.port: can't listen on ${host}:${port}: ${errorText(error)}`, { cause: error })),
+    );
+    server.listen(port, host, () => resolve());
+  });
+}
+
+async function answer(listener: Listener, request: IncomingMessage): Promise<Answer> {
+  const { receiver, me } = listener;
+  if (request.method !== "POST" || request.url?.split("?")[0] !== PATH) return { status: 404 };
+  if (!isFresh(request, receiver.clock.now())) return { status: 401 };
+  const body = await readBody(request);
+  if (body === null) return { status: 413 };
+  if (!isSigned(listener, request, body)) return { status: 401 };
+  const payload = parseBody(request, body);
+  if (payload === null) return { status: 400 };
+  const { type, challenge } = payload;
+  if (type === "url_verification") return { status: 200, body: JSON.stringify({ challenge: String(challenge) }) };
+  // Who the bot is must be stored with each payload; Slack will call again.
+  if (me === null || receiver.signal.aborted) return { status: 503 };
+  takePayload(receiver, me, payload, `body:${createHash("sha256").update(body).digest("hex")}`);
+  return { status: 200 };
+}
+
+/** Five minutes both ways; Bolt's check looks back only. */
+function isFresh(request: IncomingMessage, now: number): boolean {
+  const stamp = request.headers["x-slack-request-timestamp"];
+  return typeof stamp === "string" && /^\d{1,12}$/.test(stamp) && Math.abs(now - Number(stamp) * 1000) <= MAX_AGE_MS;
+}
+
+function isSigned({ isValid, options, receiver }: Listener, { headers }: IncomingMessage, body: string): boolean {
+  const signature = headers["x-slack-signature"];
+  if (typeof signature !== "string") return false;
+  const stamp = Number(headers["x-slack-request-timestamp"]);
+  return isValid({
+    signingSecret: options.signingSecret,
+    body,
+    headers: { "x-slack-signature": signature, "x-slack-request-timestamp": stamp },
+    nowMilliseconds: receiver.clock.now(),
+  });
+}
+
+async function readBody(request: IncomingMessage): Promise<string | null> {
+  if (Number(request.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return null;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > MAX_BODY_BYTES) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** Events come as JSON, commands as a form, presses as JSON in a form's field. */
+function parseBody(request: IncomingMessage, body: string): Record<string, unknown> | null {
+  try {
+    const isForm = (request.headers["content-type"] ?? "").startsWith("application/x-www-form-urlencoded");
+    const form = isForm ? Object.fromEntries(new URLSearchParams(body)) : null;
+    const value: unknown = form === null ? JSON.parse(body) : form.payload === undefined ? form : JSON.parse(form.payload);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function end(request: IncomingMessage, response: ServerResponse, { status, body = "" }: Answer): void {
+  const type = body === "" ? {} : { "content-type": "application/json" };
+  // A refused sender's body is not read to its end: the connection goes with the answer.
+  const last = status === 200 ? {} : { connection: "close" };
+  response.writeHead(status, { ...type, ...last, "content-length": Buffer.byteLength(body) });
+  response.end(body, () => {
+    if (status !== 200) request.destroy();
+  });
+}

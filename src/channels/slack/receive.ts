@@ -1,0 +1,76 @@
+// What socket mode and http mode share: who the bot is, and the way of a payload into the inbox.
+// Slack → socket.ts / http.ts → takePayload → inbox row (durable) → only then acknowledged to Slack.
+import type { WebClient } from "@slack/web-api";
+import type { Clock } from "../../core/clock.ts";
+import type { Logger } from "../../core/logger.ts";
+import type { ChannelState, InboxSink } from "../../core/message.ts";
+import { type ApiFailure, explainFailure } from "./api.ts";
+import { decodePayload } from "./decode.ts";
+import { externalIdOf, type Me } from "./payload.ts";
+
+/** The receive side's state, one per start. */
+export interface Receiver {
+  readonly client: WebClient;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly inbox: InboxSink;
+  readonly account: string;
+  /** From the app token; "" where there is none. */
+  readonly appId: string;
+  /** Ends everything the receive side does. */
+  readonly signal: AbortSignal;
+  /** Conversations seen to be groups of people: a mention there doesn't say so itself. */
+  readonly groups: Set<string>;
+  show(state: ChannelState, detail?: string): void;
+}
+
+const BASE_DELAY_MS = 500;
+const MAX_DELAY_MS = 30_000;
+/** Slack answers `invalid_auth` now and then when nothing is wrong: asked again soon enough for that, too. */
+const AUTH_DELAY_MS = 60_000;
+const MAX_GROUPS = 10_000;
+
+/** How long to wait after the nth failure in a row; with some jitter, so that two sockets don't come back as one. */
+export function delayFor(failure: ApiFailure | null, failures: number): number {
+  if (failure?.kind === "limited") return failure.afterMs;
+  if (failure?.kind === "auth") return AUTH_DELAY_MS;
+  return Math.min(BASE_DELAY_MS * 2 ** (failures - 1), MAX_DELAY_MS) * (0.5 + Math.random() / 2);
+}
+
+/** Asks who the bot is until Slack answers; null when stopped first. */
+export async function learnMe(receiver: Receiver): Promise<Me | null> {
+  for (let failures = 1; !receiver.signal.aborted; failures++) {
+    try {
+      const { user_id: userId, bot_id, team_id, app_id, is_enterprise_install: isOrg } = await receiver.client.auth.test();
+      if (userId === undefined) throw new Error("auth.test named no user");
+      // An organisation's app hears of many workspaces; what isn't told can't be checked.
+      const teamId = isOrg === true ? "" : (team_id ?? "");
+      return { userId, botId: bot_id ?? "", teamId, appId: receiver.appId || (app_id ?? "") };
+    } catch (error) {
+      if (receiver.signal.aborted) return null;
+      const failure = explainFailure(error);
+      receiver.show(failure.kind === "auth" ? "failed" : "retrying", failure.reason);
+      receiver.log.warn({ reason: failure.reason, failures }, "Slack can't be reached yet");
+      await receiver.clock.sleep(delayFor(failure, failures), receiver.signal);
+    }
+  }
+  return null;
+}
+
+/**
+ * Records a payload; durable on return, and may be acknowledged then. What is nobody's message (an edit, a bot, another
+ * workspace) is not kept at all. `fallback` names a payload that has no id of its own. Throws when the disk refuses.
+ */
+export function takePayload(receiver: Receiver, me: Me, payload: unknown, fallback: string): void {
+  const raw = { me, payload, ...channelType(receiver, payload) };
+  if (decodePayload(raw, receiver.account) === null) return;
+  receiver.inbox.put([{ externalId: externalIdOf(payload, fallback), raw }]);
+}
+
+/** Both events of one mention must lead to the same session, so what a `message` said is remembered for the `app_mention`. */
+function channelType({ groups }: Receiver, payload: unknown): { channelType?: "mpim" } {
+  const { event } = (payload ?? {}) as { event?: { channel?: unknown; channel_type?: unknown } | null };
+  if (typeof event?.channel !== "string") return {};
+  if (event.channel_type === "mpim" && groups.size < MAX_GROUPS) groups.add(event.channel);
+  return groups.has(event.channel) ? { channelType: "mpim" } : {};
+}

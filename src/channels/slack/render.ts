@@ -1,0 +1,81 @@
+// OutMessage → parts, and part → plainer part. A part holds Slack's own field names and is stored as it is; where it goes,
+// its key and what must be said about the sending itself are added at the call (send.ts).
+import type { KnownBlock } from "@slack/web-api";
+import type { Address } from "../../core/address.ts";
+import type { Button, OutMessage, Part } from "../../core/message.ts";
+import { escapeSlackText, toSlackMarkdown } from "../markdown.ts";
+import { splitMarkdown } from "../split.ts";
+
+/** What the outbox keeps of one message. */
+export type SlackPart = {
+  /** For notifications and screen readers, escaped. */
+  readonly text: string;
+  readonly blocks: readonly KnownBlock[];
+  /** The thread it was meant for; when it has to go elsewhere, it says so. */
+  readonly thread?: string;
+  /** Set once the formatting was refused: there is nothing plainer than this. */
+  readonly plain?: true;
+};
+
+/** Slack takes 12,000 in all markdown blocks of a message; the rest is room for the note a later attempt may put in front. */
+const MAX_MARKDOWN = 10_000;
+/** Slack counts each paragraph, heading, list, fence against its 50 blocks. */
+const MAX_ELEMENTS = 40;
+const MAX_TEXT = 4_000;
+const MAX_SECTION = 3_000;
+const MAX_BUTTONS = 25;
+const MAX_LABEL = 75;
+const MAX_VALUE = 2_000;
+const EMPTY = "(empty message)";
+
+/** Never empty. Buttons stand under the last part. */
+export function renderMessage(message: OutMessage, address: Address): Part[] {
+  const cut = splitMarkdown(toSlackMarkdown(message.markdown), { maxLength: MAX_MARKDOWN, maxBlocks: MAX_ELEMENTS });
+  const texts = cut.length === 0 ? [EMPTY] : cut;
+  const actions = toActions(message.buttons ?? []);
+  return texts.map((text, n) => {
+    const part: SlackPart = {
+      text: toFallback(text),
+      blocks: [{ type: "markdown", text }, ...(n === texts.length - 1 ? actions : [])],
+      ...(address.thread === undefined ? {} : { thread: address.thread }),
+    };
+    return part;
+  });
+}
+
+/** A press comes back as the command itself, through the same gate as if it were typed. */
+function toActions(buttons: readonly Button[]): KnownBlock[] {
+  const fitting = buttons.filter(({ command }) => command.length <= MAX_VALUE).slice(0, MAX_BUTTONS);
+  if (fitting.length === 0) return [];
+  const elements = fitting.map(({ label, command, danger }, n) => ({
+    type: "button" as const,
+    action_id: `herald_${n}`,
+    text: { type: "plain_text" as const, text: cutText(label, MAX_LABEL) || "…" },
+    value: command,
+    ...(danger === true ? { style: "danger" as const } : {}),
+  }));
+  return [{ type: "actions", elements }];
+}
+
+/** Escaping makes text longer, so it is cut until it fits. */
+function toFallback(text: string): string {
+  let escaped = escapeSlackText(text);
+  for (let room = MAX_TEXT; escaped.length > MAX_TEXT; room = Math.floor(room * 0.8)) escaped = escapeSlackText(cutText(text, room));
+  return escaped;
+}
+
+const cutText = (text: string, max: number): string => (text.length <= max ? text : `${text.slice(0, max - 1).toWellFormed()}…`);
+
+/** The same words without any formatting, or null when that was refused already. */
+export function plainer(part: SlackPart): SlackPart | null {
+  if (part.plain === true) return null;
+  const markdown = part.blocks.find((block) => block.type === "markdown");
+  const pieces = splitMarkdown(markdown?.text ?? part.text, { maxLength: MAX_SECTION });
+  const blocks = pieces.map((text) => ({ type: "section" as const, text: { type: "plain_text" as const, text } }));
+  return { ...part, blocks, plain: true };
+}
+
+/** The part as it is said in another place than it was meant for: it begins with a note. */
+export function withNote(part: SlackPart, note: string): SlackPart {
+  return { ...part, text: `${note} ${part.text}`.slice(0, MAX_TEXT), blocks: [{ type: "markdown", text: `_${note}_` }, ...part.blocks] };
+}

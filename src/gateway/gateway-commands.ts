@@ -1,0 +1,121 @@
+// The commands that concern the gateway as a whole: /stop, /new, /status, /model, /usage. Here because they touch
+// several parts at once; the table itself and /help are in gateway/commands.ts.
+import type { Agents } from "../agents/agent.ts";
+import { ensureSession, prepareSession } from "../agents/open-session.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Spend } from "../core/usage.ts";
+import type { Models } from "../models/model.ts";
+import type { Database } from "../stores/database.ts";
+import type { Inbox } from "../stores/inbox.ts";
+import type { Runs } from "../stores/runs.ts";
+import type { Session, Sessions } from "../stores/sessions.ts";
+import type { Transcripts } from "../stores/transcripts.ts";
+import { cost, tokens } from "../subagents/report.ts";
+import type { Steering } from "../subagents/steering.ts";
+import type { Command, CommandContext } from "./commands.ts";
+import type { Conversations } from "./conversation.ts";
+
+export interface CommandDeps {
+  readonly db: Database;
+  readonly inbox: Inbox;
+  readonly sessions: Sessions;
+  readonly transcripts: Transcripts;
+  readonly runs: Runs;
+  readonly agents: Agents;
+  readonly models: Models;
+  readonly clock: Clock;
+  readonly conversations: Conversations;
+  readonly steering: Steering;
+  /** `session.reset.subagents`. */
+  keepsSubagents(): boolean;
+  statusText(): string;
+}
+
+export function createGatewayCommands(deps: CommandDeps): Command[] {
+  return [
+    {
+      name: "stop",
+      usage: "/stop",
+      summary: "end the running turn and all sub-agents of this chat (also: stop, abort, esc)",
+      run: (context) => ({ text: () => stop(deps, context) }),
+    },
+    {
+      name: "new",
+      usage: "/new",
+      summary: "start a new conversation; the old one is kept",
+      run: (context) => ({ text: () => reset(deps, context) }),
+    },
+    { name: "reset", usage: "", summary: "the same as /new", run: (context) => ({ text: () => reset(deps, context) }) },
+    { name: "status", usage: "/status", summary: "version, model, channels, lanes, sandbox", run: () => ({ text: deps.statusText() }) },
+    {
+      name: "model",
+      usage: "/model [provider/id|default]",
+      summary: "show or set this chat's model",
+      run: (context) => ({ text: () => model(deps, context) }),
+    },
+    {
+      name: "usage",
+      usage: "/usage",
+      summary: "tokens and cost of this chat, its sub-agents and today",
+      run: (context) => ({ text: usage(deps, context) }),
+    },
+  ];
+}
+
+const plural = (n: number): string => `${n} sub-agent${n === 1 ? "" : "s"}`;
+
+/** Rows first, then the signals: by the time the answer goes out nothing of the chat can start any more (ST2). */
+function halt(deps: CommandDeps, context: CommandContext): void {
+  deps.inbox.drop(context.sessionKey);
+  deps.db.afterCommit(() => deps.conversations.abort(context.sessionKey));
+}
+
+function stop(deps: CommandDeps, context: CommandContext): string {
+  halt(deps, context);
+  return `⚙️ Agent was aborted. Stopped ${plural(deps.steering.stopBelow(context.sessionKey, "by /stop").length)}.`;
+}
+
+const owner = (context: CommandContext) => ({
+  key: context.sessionKey,
+  agentId: context.agentId,
+  address: context.inbound.address,
+  parentKey: null,
+});
+
+function reset(deps: CommandDeps, context: CommandContext): string {
+  const old = deps.sessions.find(context.sessionKey);
+  const fresh = prepareSession(deps, owner(context));
+  halt(deps, context);
+  const stopped = deps.keepsSubagents() ? [] : deps.steering.stopBelow(context.sessionKey, "by /new");
+  if (old !== null) deps.sessions.end(old.id);
+  fresh.insert();
+  const told = stopped.length === 0 ? "" : ` Stopped ${plural(stopped.length)}.`;
+  return `✨ New conversation.${told}${old === null ? "" : ` The old one is kept: ${deps.transcripts.path({ agentId: old.agentId, sessionId: old.id })}`}`;
+}
+
+function model(deps: CommandDeps, context: CommandContext): string {
+  const agent = deps.agents.find(context.agentId);
+  if (agent === null) return "This chat's agent is not configured any more.";
+  const wanted = context.args.trim();
+  const session: Session | null = deps.sessions.find(context.sessionKey);
+  if (wanted === "")
+    return `Model of this chat: \`${session?.model ?? agent.model}\`${session?.model == null ? " (the default)" : ` (default: \`${agent.model}\`)`}`;
+  const back = wanted.toLowerCase() === "default";
+  const problem = back ? null : deps.models.check(wanted, context.agentId);
+  if (problem !== null) return `⚠️ ${problem} Nothing was changed.`;
+  deps.sessions.setModel(ensureSession(deps, owner(context)).id, back ? null : wanted);
+  return `Model of this chat: \`${back ? agent.model : wanted}\`, from the next message on.`;
+}
+
+function usage(deps: CommandDeps, context: CommandContext): string {
+  const session = deps.sessions.find(context.sessionKey);
+  const children = deps.runs.listOf(context.sessionKey, 1_000).filter((run) => run.requesterSessionId === session?.id);
+  const line = (name: string, spend: Spend): string =>
+    `- ${name}: ${[tokens(spend), cost(spend.costUsd)].filter((part) => part !== null).join(" • ")}`;
+  return [
+    "**Usage**",
+    line("This conversation", deps.sessions.spendOf(session === null ? [] : [session.id])),
+    line(`Its sub-agents (${children.length})`, deps.sessions.spendOf(children.map((run) => run.sessionId))),
+    line("Today, everything", deps.sessions.spendOfDay(deps.clock.now())),
+  ].join("\n");
+}

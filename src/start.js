@@ -1,0 +1,9 @@
+// The file `npm start` runs. Plain JavaScript, because an older Node can't read main.ts and must say so in words.
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+if (major > 24 || (major === 24 && minor >= 15)) await import("./main.ts");
+else {
+  process.stderr.write(
+    `Herald needs Node 24.15 or newer; this is ${process.versions.node}. Use "npm start", which brings the right one.\n`,
+  );
+  process.exitCode = 1;
+}

