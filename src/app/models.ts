@@ -25,6 +25,8 @@ export interface ModelDeps {
   readonly secrets: Secrets;
 }
 
+/** Built in without a key; where it stands is the library's default, a discovered or configured one wins. */
+const OLLAMA: ProviderDefinition = { api: "ollama" };
 /** A call with all its retries and fallbacks may not take longer than this. */
 const STEP_MS = 30 * 60_000;
 
@@ -49,7 +51,7 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
   const prices = createPrices({ clock: deps.clock });
   const options: SdkModelsOptions = {
     provider(name, agentId) {
-      const definition = providers()[name] ?? findBuiltIn(name);
+      const definition = providers()[name] ?? findBuiltIn(name) ?? (name === "ollama" ? OLLAMA : undefined);
       if (definition === undefined) return { problem: `There is no provider "${name}".`, kind: "bad-request" };
       const key = credentials.find(name, agentId)?.apiKey;
       return { ...definition, ...(key === undefined ? {} : { apiKey: key }) };

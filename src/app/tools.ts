@@ -38,9 +38,7 @@ export function createTools(deps: ToolDeps): ToolParts {
   const exec = createExecTool({ sandbox, ...config.tools.exec, scratchRoot: join(stateDir, "scratch"), env });
   const webFetch = createWebFetch({ maxBytes: config.tools.webFetch.maxBytes, timeoutMs: config.tools.webFetch.timeoutSeconds * 1000 });
   const remember = createRemember({ clock, workspaceOf: (context) => memoryWorkspace(deps, context) });
-  const servers = Object.entries(config.mcp.servers).flatMap(([name, server]) =>
-    server.enabled && server.kind !== "off" ? [[name, server] as const] : [],
-  );
+  const servers = Object.entries(config.mcp.servers).flatMap(([name, server]) => (server.enabled ? [[name, server] as const] : []));
   const mcp = createMcpTools({ servers: Object.fromEntries(servers), log, clock });
   const fixed: Tool[] = [
     ...createFileTools(),

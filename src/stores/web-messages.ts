@@ -4,7 +4,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Database } from "./database.ts";
 
-export type WebAuthor = "user" | "agent";
+type WebAuthor = "user" | "agent";
 
 export interface WebMessage {
   /** Grows with every message of any chat, in commit order: one writer connection can't commit out of order. */
@@ -17,7 +17,7 @@ export interface WebMessage {
   readonly at: number;
 }
 
-export interface WebChat {
+interface WebChat {
   readonly id: string;
   /** Start of what the person said first; null while only the agent has spoken. */
   readonly title: string | null;
@@ -25,7 +25,7 @@ export interface WebChat {
   readonly lastSeq: number;
 }
 
-export interface NewWebMessage {
+interface NewWebMessage {
   readonly chat: string;
   /** Unique over all chats: the same key again changes nothing. */
   readonly key: string;

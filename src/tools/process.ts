@@ -82,7 +82,7 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
   try {
     const first = await Promise.race([exitOf(child), cut.reason]);
     if (typeof first === "string") {
-      if (child.pid !== undefined) killTree(child.pid, request.mark);
+      if (isAlive(child)) killTree(child.pid, request.mark);
       await Promise.all([sweep(request.mark), within(SETTLE_MS, closed)]);
       return { end: first, ms: ms() };
     }
@@ -98,27 +98,28 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
 }
 
 function startChild(request: ProcessRequest): ChildProcess | { end: "failed"; reason: string } {
-  const nothing = openSync("/dev/null", "r");
   try {
-    const inputs = request.inputs ?? [];
-    const stdio: StdioOptions = ["ignore", "pipe", "pipe", ...inputs.map(() => "pipe" as const)];
-    // Node leaves "ignore" above 2 as it is, so an inherited descriptor has to be covered with something.
-    for (const fd of INHERITED_FDS) if (fd >= stdio.length) stdio[fd] = nothing;
-    const child = spawn(request.command, request.args, {
-      cwd: request.cwd,
-      env: { ...request.env },
-      detached: true,
-      stdio: Array.from(stdio, (entry) => entry ?? "ignore"),
-    });
-    for (const [n, text] of inputs.entries()) {
-      const pipe = child.stdio[n + 3] as Writable;
+    const child = spawnChild(request);
+    for (const [n, text] of (request.inputs ?? []).entries()) {
+      // Without a free descriptor Node makes no pipes, and reports it as an error event.
+      const pipe = child.stdio?.[n + 3] as Writable | undefined;
       // A child that dies before reading gives EPIPE here; its exit tells the story.
-      pipe.on("error", () => undefined);
-      pipe.end(text);
+      pipe?.on("error", () => undefined);
+      pipe?.end(text);
     }
     return child;
   } catch (error) {
     return { end: "failed", reason: errorText(error) };
+  }
+}
+
+function spawnChild({ command, args, cwd, env, inputs = [] }: ProcessRequest): ChildProcess {
+  const nothing = openSync("/dev/null", "r");
+  try {
+    const stdio: StdioOptions = ["ignore", "pipe", "pipe", ...inputs.map(() => "pipe" as const)];
+    // Node leaves "ignore" above 2 as it is, so an inherited descriptor has to be covered with something.
+    for (const fd of INHERITED_FDS) if (fd >= stdio.length) stdio[fd] = nothing;
+    return spawn(command, args, { cwd, env: { ...env }, detached: true, stdio: Array.from(stdio, (entry) => entry ?? "ignore") });
   } finally {
     closeSync(nothing);
   }
@@ -166,7 +167,7 @@ function watchLimits(child: ChildProcess, request: ProcessRequest): { reason: Pr
 
 // The kernel's process limit does not bind root, and no rlimit bounds the memory of a whole tree: so we look ourselves.
 function passedLimit(child: ChildProcess, limits: ProcessLimits, withMemory: boolean): Cut | null {
-  if (child.pid === undefined || child.exitCode !== null) return null;
+  if (!isAlive(child)) return null;
   const pids = listDescendants(child.pid, limits.processes + 1);
   if (pids.length > limits.processes) return "processes";
   return withMemory && residentBytes([child.pid, ...pids]) > limits.memoryBytes ? "memory" : null;
@@ -180,6 +181,10 @@ async function sweep(mark: string | undefined): Promise<void> {
     await delay(SWEEP_EVERY_MS);
   }
 }
+
+/** Not yet reaped: its pid is still its own, and may be signalled. */
+const isAlive = (child: ChildProcess): child is ChildProcess & { pid: number } =>
+  child.pid !== undefined && child.exitCode === null && child.signalCode === null;
 
 async function within(ms: number, done: Promise<unknown>): Promise<void> {
   const late = Promise.withResolvers<void>();

@@ -3,7 +3,7 @@
 import type { WebMessage } from "../stores/web-messages.ts";
 import { renderMarkdown } from "./markdown.ts";
 
-export interface MessageView {
+interface MessageView {
   readonly seq: number;
   /** `in:<id>` for what a tab posted under that id; the outbox key for the agent's. */
   readonly id: string;

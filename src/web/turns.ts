@@ -6,13 +6,13 @@ import type { AppEvent } from "../core/events.ts";
 import { createDraft } from "./markdown.ts";
 import { createThrottle } from "./throttle.ts";
 
-export interface WorkingView {
+interface WorkingView {
   readonly working: boolean;
   readonly startedAt: number | null;
   readonly doing: string | null;
 }
 
-export interface DraftView {
+interface DraftView {
   readonly turnId: string;
   readonly html: string;
 }

@@ -7,7 +7,7 @@ import { type Address, addressKey } from "../../src/core/address.ts";
 import type { Channel, Inbound, InboxSink, OutMessage, Part } from "../../src/core/message.ts";
 
 /** Before: surely or possibly not executed. After: executed, the answer lost. */
-export const FAULTS = ["flood", "server-error", "html", "drop", "hang", "server-error-after", "drop-after", "truncate-after"] as const;
+const FAULTS = ["flood", "server-error", "html", "drop", "hang", "server-error-after", "drop-after", "truncate-after"] as const;
 export type ContractFault = (typeof FAULTS)[number];
 const EXECUTED: readonly ContractFault[] = ["server-error-after", "drop-after", "truncate-after"];
 
@@ -169,8 +169,8 @@ export function channelContract(name: string, makeRig: () => Promise<ChannelRig>
     });
 
     for (const kind of FAULTS) {
-      it(`[DL4] ${kind} on part 2 of 3: nothing lost, a repetition only where the answer was lost, and marked`, async () => {
-        if (rig.without?.includes(kind)) return;
+      it(`[DL4] ${kind} on part 2 of 3: nothing lost, a repetition only where the answer was lost, and marked`, async (context) => {
+        if (rig.without?.includes(kind)) return context.skip("the fake can't make this fault");
         await rig.channel.start(inbox);
         await rig.say(rig.threadAddress, "go");
         await waitFor(() => inbox.rows.size > 0, "the update");

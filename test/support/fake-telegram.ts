@@ -59,7 +59,7 @@ export interface FaultOptions {
   delayMs?: number;
 }
 
-export interface Call {
+interface Call {
   method: string;
   payload: Record<string, unknown>;
   /** Whether the method did its work (also when the answer was then lost). */
@@ -116,6 +116,7 @@ interface State {
   actions: { chat: number; thread: number | null }[];
   calls: Call[];
   faults: { method: string; fault: Fault; skip: number; times: number; options: FaultOptions }[];
+  chooser: ((method: string, payload: Record<string, unknown>) => Fault | null) | null;
   open: Set<ServerResponse>;
   closed: boolean;
 }
@@ -173,6 +174,10 @@ export async function createFakeTelegram(options: FakeTelegramOptions = {}) {
         state.faults.push({ method, fault, skip: given.skip ?? 0, times: given.times ?? 1, options: given });
       },
       clear: () => void state.faults.splice(0),
+      /** For a chaos run: asked for every call that no added fault strikes. */
+      choose(chooser: ((method: string, payload: Record<string, unknown>) => Fault | null) | null) {
+        state.chooser = chooser;
+      },
     },
     chats: {
       add: (id: number, kind: { forum?: boolean } = {}) => void Object.assign(chatOf(state, id), kind),
@@ -227,6 +232,7 @@ function createState(options: FakeTelegramOptions): State {
     actions: [],
     calls: [],
     faults: [],
+    chooser: null,
     open: new Set(),
     closed: false,
   };
@@ -349,7 +355,7 @@ async function handle(state: State, request: IncomingMessage, response: ServerRe
   const payload = (text === "" ? {} : JSON.parse(text)) as Record<string, unknown>;
   const call: Call = { method, payload, executed: false };
   state.calls.push(call);
-  const fault = takeFault(state, method);
+  const fault = takeFault(state, method, payload);
   if (fault !== null && !isAfter(fault.fault)) {
     if (fault.fault !== "slow") return strike(state, response, fault);
     await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
@@ -363,7 +369,7 @@ async function handle(state: State, request: IncomingMessage, response: ServerRe
 
 const isAfter = (fault: Fault): boolean => typeof fault === "string" && fault.endsWith("_after");
 
-function takeFault(state: State, method: string) {
+function takeFault(state: State, method: string, payload: Record<string, unknown>): { fault: Fault; options: FaultOptions } | null {
   for (const fault of state.faults) {
     if (fault.method !== method || fault.times <= 0) continue;
     if (fault.skip > 0) fault.skip--;
@@ -372,7 +378,8 @@ function takeFault(state: State, method: string) {
       return fault;
     }
   }
-  return null;
+  const chosen = state.chooser?.(method, payload) ?? null;
+  return chosen === null ? null : { fault: chosen, options: {} };
 }
 
 function strike(

@@ -35,7 +35,7 @@ export interface WebFixture {
   close(): Promise<void>;
 }
 
-export const SPLIT_BY_LENGTH = (markdown: string, { maxLength }: { maxLength: number }): string[] =>
+const SPLIT_BY_LENGTH = (markdown: string, { maxLength }: { maxLength: number }): string[] =>
   markdown.match(new RegExp(`[^]{1,${maxLength}}`, "g")) ?? [];
 
 export function createTableSink(db: Database, bus: Bus): InboxSink {

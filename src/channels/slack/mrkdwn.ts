@@ -8,10 +8,10 @@ const ENTITY: Readonly<Record<string, string>> = { "&lt;": "<", "&gt;": ">", "&a
 export function toReadable(text: string): string {
   return text
     .replace(LINK, (_all, target: string, label: string | undefined) => readLink(target, label ?? ""))
-    .replace(/&(?:lt|gt|amp);/g, unescape);
+    .replace(/&(?:lt|gt|amp);/g, readEntity);
 }
 
-const unescape = (entity: string): string => ENTITY[entity] ?? entity;
+const readEntity = (entity: string): string => ENTITY[entity] ?? entity;
 
 function readLink(target: string, label: string): string {
   const sign = target.charAt(0);

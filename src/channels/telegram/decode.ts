@@ -33,6 +33,7 @@ const message = z.object({
   from: user.optional(),
   sender_chat: z.unknown().optional(),
   is_automatic_forward: z.boolean().optional(),
+  forward_origin: z.unknown().optional(),
   is_topic_message: z.boolean().optional(),
   message_thread_id: id.optional(),
   text: text.optional(),
@@ -102,18 +103,21 @@ function decodeMessage(source: Message, album: readonly Message[], me: Me, accou
   const written = source.text ?? source.caption ?? "";
   const words = written.replace(new RegExp(`^\\s*@${me.username}(?!\\w)[,:]?\\s*`, "i"), "").trim();
   const base = { address, sender: senderOf(from), ref: String(source.message_id) };
-  const command = COMMAND.exec(words);
+  // Forwarded words are somebody else's: to read, not to run.
+  const forwarded = source.forward_origin !== undefined;
+  const command = forwarded ? null : COMMAND.exec(words);
   if (command !== null) {
     const [head, name = "", target] = command;
     if (target !== undefined && target.toLowerCase() !== me.username.toLowerCase()) return null;
     return { ...base, kind: "command", text: `/${name.toLowerCase()}${words.slice(head.length)}`, mentioned: true };
   }
-  const notes = [source, ...album].map((item) => mediaNote(item)).filter((note) => note !== "");
+  const notes = [source, ...album].map((item) => mediaNote(item));
   // The bot's name alone is a call, too.
   const body = [...notes, words].filter((part) => part !== "").join("\n") || written.trim();
   if (body === "") return null;
   const mentioned = address.kind === "dm" || mention.test(written) || isNamed(source, me) || isReplyTo(source, me);
-  return { ...base, kind: "message", text: quoteOf(source, me, words) + body, mentioned };
+  const text = (forwarded ? "[forwarded message]\n" : quoteOf(source, me, words)) + body;
+  return { ...base, kind: "message", text, mentioned };
 }
 
 /** Named without a username: a person's client writes the bot's name and links it. */

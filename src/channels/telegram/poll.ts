@@ -4,7 +4,7 @@ import type { Api } from "grammy";
 import type { Update } from "grammy/types";
 import { errorText } from "../../core/errors.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
-import { ALLOWED_UPDATES, asGrammySignal, createBackoff, learnMe, type Receiver, takeUpdates } from "./receive.ts";
+import { ALLOWED_UPDATES, asGrammySignal, createBackoff, isUpdate, learnMe, type Receiver, takeUpdates } from "./receive.ts";
 
 export interface PollOptions {
   /** A client whose timeout is longer than a poll. */
@@ -23,6 +23,7 @@ const OFFSET_LIFE_MS = 5 * 24 * 3_600_000;
 const WATCHDOG_MS = 90_000;
 /** An answer that comes back empty at once (a proxy, a stand-in server) must not make the loop spin. */
 const MIN_EMPTY_POLL_MS = 200;
+const ALBUM_MS = 500;
 const BATCH = 100;
 
 /** Ends when the receiver's signal aborts. Never throws. */
@@ -31,26 +32,30 @@ export async function poll(receiver: Receiver, options: PollOptions): Promise<vo
   const me = await learnMe(receiver);
   if (me === null) return;
   const backoff = createBackoff(receiver);
-  let offset = storedOffset(receiver);
-  let webhookGone = false;
+  let offset: Offset | null = null;
+  let ready = false;
   // Asked without waiting first, so that /status knows at once whether polling works.
   let proven = false;
   while (!signal.aborted) {
     const startedAt = clock.now();
     try {
-      if (!webhookGone) await receiver.api.deleteWebhook({}, asGrammySignal(signal));
-      webhookGone = true;
+      if (!ready) {
+        offset = storedOffset(receiver);
+        await receiver.api.deleteWebhook({}, asGrammySignal(signal));
+        ready = true;
+      }
       const fresh = offset !== null && startedAt - offset.at < OFFSET_LIFE_MS ? offset.value : undefined;
-      const updates = await fetchUpdates(receiver, proven ? options : { ...options, pollSeconds: 0 }, fresh);
+      const updates = await fetchBatch(receiver, proven ? options : { ...options, pollSeconds: 0 }, fresh);
       if (signal.aborted) return;
-      proven = true;
-      backoff.reset();
-      receiver.show("on");
       if (updates.length > 0) {
         const next = Math.max(...updates.map((update) => update.update_id)) + 1;
         record(() => takeUpdates(receiver, me, updates, String(next)));
         offset = { value: next, at: clock.now() };
-      } else if (clock.now() - startedAt < MIN_EMPTY_POLL_MS) await clock.sleep(MIN_EMPTY_POLL_MS, signal);
+      }
+      proven = true;
+      backoff.reset();
+      receiver.show("on");
+      if (updates.length === 0 && clock.now() - startedAt < MIN_EMPTY_POLL_MS) await clock.sleep(MIN_EMPTY_POLL_MS, signal);
     } catch (error) {
       proven = false;
       if (!signal.aborted) await backoff.wait(error instanceof PollFailure ? error.failure : explainFailure(error));
@@ -62,6 +67,14 @@ function storedOffset(receiver: Receiver): Offset | null {
   const cursor = receiver.inbox.cursor();
   const value = Number(cursor?.value);
   return cursor === null || !Number.isSafeInteger(value) ? null : { value, at: cursor.at };
+}
+
+/** A poll ends with the first picture of an album: nothing is confirmed yet, so a moment later the whole album can be asked for. */
+async function fetchBatch(receiver: Receiver, options: PollOptions, offset: number | undefined): Promise<Update[]> {
+  const updates = await fetchUpdates(receiver, options, offset);
+  if (updates.at(-1)?.message?.media_group_id === undefined) return updates;
+  await receiver.clock.sleep(ALBUM_MS, receiver.signal);
+  return fetchUpdates(receiver, { ...options, pollSeconds: 0 }, offset);
 }
 
 /** One long poll, given up by the watchdog when it hangs in spite of the client's own timeout. */
@@ -80,7 +93,7 @@ async function fetchUpdates(receiver: Receiver, options: PollOptions, offset: nu
     ...(offset === undefined ? {} : { offset }),
   };
   try {
-    return await Promise.race([options.api.getUpdates(payload, asGrammySignal(signal)), dead]);
+    return (await Promise.race([options.api.getUpdates(payload, asGrammySignal(signal)), dead])).filter(isUpdate);
   } finally {
     ended.abort();
   }

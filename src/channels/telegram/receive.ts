@@ -90,6 +90,10 @@ export async function learnMe(receiver: Receiver): Promise<Me | null> {
   return null;
 }
 
+/** Whatever else is odd about an update is for decode to refuse; without its id it can't be recorded. */
+export const isUpdate = (value: unknown): value is Update =>
+  typeof value === "object" && value !== null && "update_id" in value && Number.isSafeInteger(value.update_id);
+
 /** Records updates; durable on return. Throws when the disk refuses: then nothing may be confirmed. */
 export function takeUpdates(receiver: Receiver, me: Me, updates: readonly Update[], cursor?: string): void {
   const rows = mergeAlbums(updates).map(({ update, album }) => ({
@@ -98,7 +102,7 @@ export function takeUpdates(receiver: Receiver, me: Me, updates: readonly Update
   }));
   receiver.inbox.put(rows, cursor);
   for (const update of updates) {
-    if (update.message?.chat.is_forum === true) receiver.forums.add(String(update.message.chat.id));
+    if (update.message?.chat?.is_forum === true) receiver.forums.add(String(update.message.chat.id));
     if (update.callback_query !== undefined) answerPress(receiver, update.callback_query);
   }
 }
@@ -119,17 +123,17 @@ export function loosely(receiver: Pick<Receiver, "loose" | "log">, method: strin
   receiver.loose.add(tracked);
 }
 
-/** Pictures sent together arrive as one update each; the one with words carries the others, so they make one turn. */
+/** Pictures sent together arrive as one update each; the one with words carries the others, so a batch makes one turn of them. */
 function mergeAlbums(updates: readonly Update[]): { update: Update; album: unknown[] }[] {
   const merged: { update: Update; album: unknown[] }[] = [];
   const albums = new Map<string, { update: Update; album: unknown[] }>();
   for (const update of updates) {
     const group = update.message?.media_group_id;
-    const known = group === undefined ? undefined : albums.get(`${update.message?.chat.id}/${group}`);
+    const known = group === undefined ? undefined : albums.get(`${update.message?.chat?.id}/${group}`);
     if (known === undefined) {
       const entry = { update, album: [] };
       merged.push(entry);
-      if (group !== undefined) albums.set(`${update.message?.chat.id}/${group}`, entry);
+      if (group !== undefined) albums.set(`${update.message?.chat?.id}/${group}`, entry);
     } else if (known.update.message?.caption === undefined && update.message?.caption !== undefined) {
       known.album.push(known.update.message);
       known.update = update;

@@ -23,8 +23,15 @@ const AUTH_RETRY_MS = 60_000;
 /** Never throws. */
 export async function sendPart(options: SendOptions, request: SendRequest): Promise<SendResult> {
   const reserves = options.announce === "reserved" && request.key.startsWith("announce:");
-  if (reserves) return request.ref === undefined ? reserve(options.api, request) : fill(options.api, request, request.ref);
-  return post(options.api, request);
+  if (!reserves) return post(options.api, request);
+  const place = placeIn(request);
+  return place === null ? reserve(options.api, request) : fill(options.api, request, place);
+}
+
+/** The id of the status line. One in a chat the text was moved away from doesn't count: there the same id is another message. */
+function placeIn({ address, ref }: SendRequest): number | null {
+  const [chat, id] = (ref ?? "").split("#");
+  return chat === address.chat && id !== undefined ? Number(id) : null;
 }
 
 const asPart = (part: Part): TelegramPart => part as TelegramPart;
@@ -55,23 +62,24 @@ async function reserve(api: Api, request: SendRequest): Promise<SendResult> {
     const { reply_parameters } = asPart(request.part);
     const payload = { ...target(request.address), text: RESERVED_TEXT, ...(reply_parameters === undefined ? {} : { reply_parameters }) };
     const message = await api.raw.sendMessage(payload as unknown as MessagePayload);
-    return { status: "reserved", ref: String(message.message_id) };
+    return { status: "reserved", ref: `${request.address.chat}#${message.message_id}` };
   } catch (error) {
     return toResult(explainFailure(error), request);
   }
 }
 
 /** Editing is idempotent: a lost answer is simply edited again, unmarked. */
-async function fill(api: Api, request: SendRequest, ref: string): Promise<SendResult> {
+async function fill(api: Api, request: SendRequest, place: number): Promise<SendResult> {
+  const sent: SendResult = { status: "sent", ref: String(place) };
   const { reply_parameters: _reply, disable_notification: _quiet, ...body } = bodyOf({ ...request, repeated: false });
-  const payload = { chat_id: chatId(request.address), message_id: Number(ref), ...body, link_preview_options: { is_disabled: true } };
+  const payload = { chat_id: chatId(request.address), message_id: place, ...body, link_preview_options: { is_disabled: true } };
   try {
     await api.raw.editMessageText(payload as unknown as EditPayload);
-    return { status: "sent", ref };
+    return sent;
   } catch (error) {
     const failure = explainFailure(error);
     if (failure.kind === "lost") return { status: "retry", reason: failure.reason };
-    if (failure.kind === "refused" && failure.reason.includes("message is not modified")) return { status: "sent", ref };
+    if (failure.kind === "refused" && failure.reason.includes("message is not modified")) return sent;
     // Somebody deleted the status line: the text was surely not shown, so it comes as a message of its own.
     if (failure.kind === "refused" && /message (?:to edit not found|can't be edited)/.test(failure.reason)) return post(api, request);
     return toResult(failure, request);

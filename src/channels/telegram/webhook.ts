@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Update } from "grammy/types";
 import { AppError, errorText } from "../../core/errors.ts";
 import { explainFailure } from "./api.ts";
-import { ALLOWED_UPDATES, asGrammySignal, createBackoff, learnMe, type Me, type Receiver, takeUpdates } from "./receive.ts";
+import { ALLOWED_UPDATES, asGrammySignal, createBackoff, isUpdate, learnMe, type Me, type Receiver, takeUpdates } from "./receive.ts";
 
 export interface WebhookOptions {
   /** The public https address Telegram calls; its path is the only one that answers. */
@@ -121,8 +121,7 @@ async function readBody(request: IncomingMessage): Promise<string | null> {
 function parseUpdate(body: string): Update | null {
   try {
     const value: unknown = JSON.parse(body);
-    const valid = typeof value === "object" && value !== null && "update_id" in value && Number.isSafeInteger(value.update_id);
-    return valid ? (value as Update) : null;
+    return isUpdate(value) ? value : null;
   } catch (error) {
     if (error instanceof SyntaxError) return null;
     throw error;

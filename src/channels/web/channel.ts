@@ -8,7 +8,7 @@ import { isUuid } from "../../core/ids.ts";
 import type { Channel, Inbound, InboxSink, OutMessage, Part } from "../../core/message.ts";
 
 /** What the channel needs of the message table (stores/web-messages.ts). */
-export interface WebMessageLog {
+interface WebMessageLog {
   post(message: { chat: string; key: string; author: "user" | "agent"; text: string; extra?: Readonly<Record<string, unknown>> | null }): {
     seq: number;
     inserted: boolean;
@@ -26,7 +26,7 @@ export interface WebChannelOptions {
 }
 
 /** What a tab posts. `id` is made by the tab and kept over its retries. */
-export interface WebPost {
+interface WebPost {
   readonly id: string;
   readonly chat: string;
   readonly text: string;
@@ -56,6 +56,7 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
   return {
     name: "web",
     account: ACCOUNT,
+    showsRuns: true,
     async start(inbox) {
       sink = inbox;
     },

@@ -9,8 +9,11 @@ const PAGE_SIZE = 30;
 const DRAFT_GRACE_MS = 2500;
 const BANNER_AFTER_MS = 1200;
 
-/** `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onStatus(status), onAgentMessage(message). */
-export async function openChat(chat, hooks) {
+/**
+ * Can be written to at once; `ready` resolves when history and stream are there, and rejects when they can't be had.
+ * `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onStatus(status), onAgentMessage(message).
+ */
+export function openChat(chat, hooks) {
   const state = {
     chat,
     hooks,
@@ -24,18 +27,9 @@ export async function openChat(chat, hooks) {
   showWorking(null);
   showDraft(null);
   clearMessages();
-  const page = await getJson(`/api/chats/${chat}/messages?limit=${PAGE_SIZE}`);
-  showHistory(state, page);
-  scrollToEnd();
   for (const post of memory.get(`pending.${chat}`, [])) void send(state, post);
-  state.stop = listen({
-    chat,
-    cursor: page.cursor,
-    handlers: handlersOf(state),
-    onState: (isConnected) => onConnection(state, isConnected),
-    onSignedOut: hooks.onSignedOut,
-  });
   return {
+    ready: load(state),
     send: (text) => void send(state, { id: newId(), text }),
     press: (command) => press(state, chat, command),
     pressIn: (otherChat, command) => press(state, otherChat, command),
@@ -48,6 +42,24 @@ export async function openChat(chat, hooks) {
       state.stop();
     },
   };
+}
+
+async function load(state) {
+  const page = await getJson(`/api/chats/${state.chat}/messages?limit=${PAGE_SIZE}`);
+  // Somebody clicked on: this history must not be drawn into the next chat.
+  if (state.isClosed) return;
+  // A screen reader reads what comes from now on, not the whole past.
+  byId("messages").setAttribute("aria-busy", "true");
+  showHistory(state, page);
+  byId("messages").setAttribute("aria-busy", "false");
+  scrollToEnd();
+  state.stop = listen({
+    chat: state.chat,
+    cursor: page.cursor,
+    handlers: handlersOf(state),
+    onState: (isConnected) => onConnection(state, isConnected),
+    onSignedOut: state.hooks.onSignedOut,
+  });
 }
 
 function handlersOf(state) {
@@ -86,7 +98,9 @@ function showHistory(state, page) {
   prependMessages(page.messages, (command) => press(state, state.chat, command));
   state.firstSeq = page.messages[0]?.seq ?? state.firstSeq;
   byId("earlier").hidden = !page.hasEarlier;
-  byId("empty").hidden = state.firstSeq !== null;
+  // Taken before the history was read: its message stands there already.
+  for (const { id } of page.messages) if (id.startsWith("in:")) settlePending(state, id.slice(3));
+  byId("empty").hidden = state.firstSeq !== null || state.pending.size > 0;
 }
 
 async function showEarlier(state) {

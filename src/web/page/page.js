@@ -11,8 +11,8 @@ import { SignedOut } from "./wire.js";
 const CHAT = /^#chat=(main|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
 const EXAMPLES = ["Read README.md and tell me what it is about", "In the background, summarise src and count its lines", "/help"];
 
-/** The chat on screen; `opening` counts, so that a slow answer for a chat left behind is dropped. */
-const now = { chat: null, opening: 0 };
+/** The chat on screen; null while nobody is signed in. */
+const now = { chat: null };
 
 const composer = createComposer((text) => now.chat?.send(text));
 const sidebar = createSidebar(() => {
@@ -23,39 +23,41 @@ const showRuns = createRunList((inChat, command) => now.chat?.pressIn(inChat, co
 const currentChat = () => CHAT.exec(location.hash)?.[1] ?? "main";
 
 async function open(id = currentChat()) {
-  const turn = ++now.opening;
   now.chat?.close();
-  now.chat = null;
+  const chat = openChat(id, {
+    onSignedOut: () => signOut(""),
+    onChats: sidebar.showChats,
+    onRuns: showRuns,
+    onStatus: showStatus,
+    onAgentMessage,
+  });
+  now.chat = chat;
   sidebar.select(id);
   composer.open(id);
   try {
-    const opened = await openChat(id, {
-      onSignedOut: () => signOut(""),
-      onChats: sidebar.showChats,
-      onRuns: showRuns,
-      onStatus: showStatus,
-      onAgentMessage,
-    });
-    // Somebody clicked on: this chat is not wanted any more.
-    if (turn !== now.opening) return opened.close();
-    now.chat = opened;
+    await chat.ready;
+    if (now.chat !== chat) return;
+    const isFirst = byId("app").hidden;
     byId("app").hidden = false;
-    // What was drawn while hidden had no height to scroll in.
-    scrollToEnd();
-    composer.open(id);
+    if (isFirst) showFirst(id);
     if (matchMedia("(pointer: fine)").matches) composer.focus();
   } catch (error) {
-    if (turn !== now.opening) return;
+    if (now.chat !== chat) return;
     if (error instanceof SignedOut) return signOut("");
     byId("app").hidden = false;
     byId("banner").textContent = "Herald can't be reached. Trying again…";
     byId("banner").hidden = false;
-    setTimeout(() => turn === now.opening && open(id), 2000);
+    setTimeout(() => now.chat === chat && open(id), 2000);
   }
 }
 
+/** What was drawn while hidden had no height. */
+function showFirst(id) {
+  scrollToEnd();
+  composer.open(id);
+}
+
 function signOut(reason) {
-  now.opening++;
   now.chat?.close();
   now.chat = null;
   showSignIn(reason, () => void open());

@@ -1,4 +1,4 @@
-// The runs beside the chat: what each does, since when, what it cost, whether its announcement arrived; Stop and Send.
+// The runs beside the chat: what each does, since when, what it cost, whether its announcement arrived; Stop, Retry and Send.
 // Elements are kept by run id, so an update never takes the words out of somebody's hands.
 import { byId, el, setText } from "./dom.js";
 import { cost, duration, tokens } from "./words.js";
@@ -63,8 +63,13 @@ function createItem(first, onCommand) {
     { class: "small", type: "button", onclick: () => onCommand(first.chat, `/subagents stop ${first.id}`) },
     "Stop",
   );
+  const retry = el(
+    "button",
+    { class: "small", type: "button", onclick: () => onCommand(first.chat, `/subagents retry ${first.id}`) },
+    "Retry",
+  );
   const { form, toggle } = createSendForm(first, onCommand);
-  const actions = el("div", { class: "run-actions", hidden: first.chat === null }, stop, toggle);
+  const actions = el("div", { class: "run-actions", hidden: first.chat === null }, stop, retry, toggle);
   const head = el("div", { class: "run-head" }, el("span", { class: "dot", "aria-hidden": "true" }), label, age);
   const node = el("li", { class: "run" }, head, doing, numbers, actions, form);
   return {
@@ -83,6 +88,7 @@ function createItem(first, onCommand) {
       ];
       setText(numbers, parts.filter((part) => part !== null).join(" · "));
       stop.hidden = !isUnfinished(run);
+      retry.hidden = run.delivery !== "blocked";
     },
     drawAge(run) {
       const since = run.startedAt ?? run.createdAt;

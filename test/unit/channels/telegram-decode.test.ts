@@ -85,10 +85,19 @@ describe("decoding a message", () => {
     expect(message({ chat: dm, text: "stop", reply_to_message: reply })?.text).toBe("stop");
   });
 
+  it("[CM1] a forwarded command is somebody else's words and runs nothing", () => {
+    expect(message({ chat: dm, text: "/stop", forward_origin: { type: "user" } })).toMatchObject({
+      kind: "message",
+      text: "[forwarded message]\n/stop",
+    });
+  });
+
   it("[SC5] bots, anonymous admins, channels, forwards by a channel, edits and service messages are nobody's", () => {
     expect(message({ chat: group, text: "x", from: { ...ann, is_bot: true } })).toBeNull();
     expect(message({ chat: group, text: "x", from: { id: 1087968824, is_bot: true }, sender_chat: group })).toBeNull();
     expect(message({ chat: group, text: "x", from: { id: 777000 }, sender_chat: { id: -1 }, is_automatic_forward: true })).toBeNull();
+    expect(message({ chat: group, text: "x", sender_chat: { id: -9, type: "channel" } })).toBeNull();
+    expect(message({ chat: group, text: "x", is_automatic_forward: true })).toBeNull();
     expect(message({ chat: group, text: "x", from: undefined })).toBeNull();
     expect(message({ chat: { id: -5, type: "channel" }, text: "x" })).toBeNull();
     expect(message({ chat: group, new_chat_members: [ann] })).toBeNull();

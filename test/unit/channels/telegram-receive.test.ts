@@ -98,16 +98,24 @@ describe("polling", () => {
     expect(offline.decode(raw)).toEqual(channel.decode(raw));
   });
 
+  it("[RC3] an update of an odd shape is recorded and passed by: it can't stop the ones behind it", async () => {
+    const channel = await start();
+    for (const odd of [{ message: {} }, { message: { media_group_id: "g" } }, { callback_query: { id: "1" } }, { message: null }])
+      fake.inject(odd);
+    fake.say({ chat: 77, text: "behind" });
+    await waitFor(() => texts(channel).includes("behind") && fake.pending().length === 0, "the update behind");
+    expect(texts(channel).filter((text) => text !== undefined)).toEqual(["behind"]);
+  });
+
   it("[RC3] an album of pictures is one message", async () => {
     const channel = await start();
     await waitFor(() => channel.health().state === "on", "the channel");
-    fake.faults.add("getUpdates", "500", { times: 2 });
     const extra = { media_group_id: "g1", photo: [{}] };
     for (let n = 0; n < 10; n++) fake.say({ chat: 77, extra: n === 3 ? { ...extra, caption: "all ten" } : extra });
     await waitFor(() => inbox.rows.size > 0 && fake.pending().length === 0, "the album");
     expect(texts(channel).filter((text) => text?.includes("all ten"))).toHaveLength(1);
     expect(texts(channel).join("\n").split("[photo]")).toHaveLength(11);
-    expect(inbox.rows.size).toBeLessThan(4);
+    expect(inbox.rows.size).toBe(1);
   });
 
   it("[RC3] 500, cut and lost answers, HTML and flood waits on the poll lose nothing", async () => {

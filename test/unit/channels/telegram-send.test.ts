@@ -153,12 +153,13 @@ describe("announcing into a reserved place", () => {
     const channel = channelWith({ announce: "reserved" });
     const reserved = await send({ markdown: "**result**" }, topic, request, channel);
     const [line] = fake.messages(GROUP, 42);
-    expect(reserved).toEqual({ status: "reserved", ref: String(line?.id) });
+    expect(reserved).toEqual({ status: "reserved", ref: `${GROUP}#${line?.id}` });
+    const ref = `${GROUP}#${line?.id}`;
     expect(line?.text).not.toContain("result\n");
     fake.faults.add("editMessageText", "drop_after");
-    const lost = await send({ markdown: "**result**" }, topic, { ...request, ref: String(line?.id) }, channel);
+    const lost = await send({ markdown: "**result**" }, topic, { ...request, ref }, channel);
     expect(lost).toMatchObject({ status: "retry" });
-    const sent = await send({ markdown: "**result**" }, topic, { ...request, ref: String(line?.id), repeated: true }, channel);
+    const sent = await send({ markdown: "**result**" }, topic, { ...request, ref, repeated: true }, channel);
     expect(sent).toEqual({ status: "sent", ref: String(line?.id) });
     expect(fake.messages(GROUP).map((seen) => seen.text)).toEqual(["result"]);
   });
@@ -174,11 +175,24 @@ describe("announcing into a reserved place", () => {
     expect(fake.messages(77)).toHaveLength(2);
   });
 
+  it("[DL4] a place in a group that moved is not looked for in the new one, where its id is another message", async () => {
+    const channel = channelWith({ announce: "reserved" });
+    const old: Address = { ...dm, chat: "-55", kind: "group" };
+    fake.chats.add(-55);
+    const reserved = await send({ markdown: "result" }, old, request, channel);
+    fake.chats.migrate(-55, -10055);
+    const ref = reserved.status === "reserved" ? reserved.ref : "";
+    const moved = await send({ markdown: "result" }, old, { ...request, ref }, channel);
+    expect(moved).toMatchObject({ status: "retarget", address: { chat: "-10055" } });
+    const again = await send({ markdown: "result" }, { ...old, chat: "-10055" }, { ...request, ref }, channel);
+    expect(again).toMatchObject({ status: "reserved" });
+  });
+
   it("[DL4] a status line that was deleted is replaced by the result; replies are never reserved", async () => {
     const channel = channelWith({ announce: "reserved" });
     const reserved = await send({ markdown: "result" }, dm, request, channel);
     if (reserved.status !== "reserved") throw new Error("not reserved");
-    fake.chats.deleteMessage(77, Number(reserved.ref));
+    fake.chats.deleteMessage(77, Number(reserved.ref.split("#")[1]));
     expect(await send({ markdown: "result" }, dm, { ...request, ref: reserved.ref }, channel)).toMatchObject({ status: "sent" });
     expect(await send({ markdown: "reply" }, dm, {}, channel)).toMatchObject({ status: "sent" });
     expect(fake.messages(77).map((seen) => seen.text)).toEqual(["result", "reply"]);

@@ -188,6 +188,7 @@ describe("what goes on now", () => {
     web.bus.emit({ type: "turn.started", ...turn("t2") });
     web.bus.emit({ type: "turn.text", ...turn("t2"), text: "next" });
     await until(() => tab.of("draft").at(-1)?.turnId === "t2");
+    expect(tab.of("draft").map((draft) => draft?.turnId)).toEqual(["t1", "t2"]);
     expect(JSON.stringify(tab.of("draft"))).not.toContain("late");
     expect(JSON.stringify(tab.of("draft"))).not.toContain("after the end");
   });

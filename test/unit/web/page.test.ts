@@ -216,6 +216,32 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     await saw(page, ["hello there"]);
   });
 
+  it("[WB1] a slow answer for a chat left behind is not drawn into the next one", async () => {
+    await web.say("of the main chat");
+    const chat = newId();
+    await web.say("of the other chat", { chat });
+    const page = await openPage();
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await page.route("**/api/chats/main/messages?*", async (route) => {
+      await held;
+      await route.continue();
+    });
+    await page.goto(`${web.url}/#chat=${chat}`);
+    await saw(page, ["of the other chat"]);
+    await page.evaluate("location.hash = 'chat=main'");
+    await page.waitForSelector(".chat-link[href='#chat=main'][aria-current]");
+    await page.evaluate(`location.hash = 'chat=${chat}'`);
+    await saw(page, ["of the other chat"]);
+    const answered = page.waitForResponse(/chats\/main\/messages/);
+    release();
+    await answered;
+    await web.say("later", { chat });
+    await saw(page, ["of the other chat", "later"]);
+  });
+
   it("[WB1] scrolling up loads what came before, in place", async () => {
     for (let n = 0; n < 75; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: `message ${n}` });
     const page = await openPage();

@@ -1,0 +1,75 @@
+import { createServer } from "node:net";
+import { describe } from "vitest";
+import { createSlackChannel } from "../../src/channels/slack/channel.ts";
+import type { Address } from "../../src/core/address.ts";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { createFakeSlack, type Fault } from "../support/fake-slack.ts";
+import { type ChannelRig, type ContractFault, channelContract } from "./channel.contract.ts";
+
+const CHANNEL = "C0GENERAL";
+const DIRECT = "D0PERSON";
+
+const FAULT: Record<ContractFault, Fault> = {
+  flood: "429",
+  "server-error": "500",
+  html: "html",
+  drop: "drop",
+  hang: "hang",
+  "server-error-after": "500_after",
+  "drop-after": "drop_after",
+  "truncate-after": "truncate_after",
+};
+
+/** Waits between connections are cut short. */
+const quickClock = { now: systemClock.now, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 50), signal) };
+
+async function makeRig(mode: "socket" | "http"): Promise<ChannelRig> {
+  const fake = await createFakeSlack({ ackTimeoutMs: 300 });
+  const httpPort = mode === "http" ? await freePort() : undefined;
+  if (mode === "http") fake.sendTo(`http://127.0.0.1:${httpPort}/slack/events`);
+  const { botToken, appToken, signingSecret, apiUrl } = fake;
+  const channel = createSlackChannel({
+    botToken,
+    appToken,
+    signingSecret,
+    apiUrl,
+    mode,
+    httpPort,
+    clock: quickClock,
+    log: silentLogger,
+    timeoutMs: 1_000,
+  });
+  fake.channels.add(DIRECT);
+  const root = fake.say({ channel: CHANNEL, text: "the root", extra: { subtype: "channel_topic" } });
+  const base = { channel: "slack", account: channel.account };
+  let last: Record<string, unknown> = {};
+  return {
+    channel,
+    address: { ...base, chat: DIRECT, kind: "dm" },
+    threadAddress: { ...base, chat: CHANNEL, thread: root, kind: "channel" },
+    say({ chat, thread }: Address, text) {
+      fake.say({ channel: chat, text, ...(thread === undefined ? {} : { thread }) });
+      last = fake.pending().at(-1) ?? {};
+    },
+    replay: async () => void (await fake.redeliver(last)),
+    unconfirmed: () => fake.pending().length,
+    seen: ({ chat, thread }) => fake.messages(chat, thread ?? null).map((message) => message.text),
+    fault: (kind, skip) => fake.faults.add("chat.postMessage", FAULT[kind], { skip, retryAfter: 0 }),
+    maxLength: 10_000,
+    close: () => fake.close(),
+  };
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
+
+describe("Slack", () => {
+  channelContract("socket mode", () => makeRig("socket"));
+  channelContract("http mode", () => makeRig("http"));
+});

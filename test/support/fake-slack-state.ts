@@ -1,0 +1,131 @@
+// What the fake workspace knows: channels and their messages, sockets, events not yet acknowledged, faults to make.
+import type { ServerResponse } from "node:http";
+import type { Block, MessageArgs, SlackButton } from "./fake-slack-rules.ts";
+import type { ServerSocket } from "./websocket-server.ts";
+
+export interface SeenMessage {
+  ts: string;
+  channel: string;
+  /** The thread's root; null: it stands in the channel itself. */
+  thread: string | null;
+  /** What a person reads. */
+  text: string;
+  /** The plain text beside the blocks. */
+  fallback: string;
+  blocks: Block[];
+  buttons: SlackButton[];
+  metadata: MessageArgs["metadata"];
+  user: string;
+  fromBot: boolean;
+  edits: number;
+  reactions: string[];
+  /** It would have notified people by a mention. */
+  calls: boolean;
+}
+
+/** `…_after`: the call is executed, then the answer goes wrong. `slow`: executed late. */
+export type Fault =
+  | "429"
+  | "429_bare"
+  | "500"
+  | "500_after"
+  | "html"
+  | "html_200"
+  | "drop"
+  | "drop_after"
+  | "truncate_after"
+  | "cut_json_after"
+  | "hang"
+  | "hang_after"
+  | "slow"
+  | { error: string; [field: string]: unknown };
+
+export interface FaultOptions {
+  /** Calls of the method that pass before the fault strikes; default 0. */
+  skip?: number;
+  /** How many calls it strikes; default 1, Infinity until clear(). */
+  times?: number;
+  /** For 429: seconds. */
+  retryAfter?: number;
+  /** For slow: milliseconds. */
+  delayMs?: number;
+}
+
+export interface Call {
+  method: string;
+  args: Record<string, string>;
+  /** Whether the method did its work (also when the answer was then lost). */
+  executed: boolean;
+}
+
+export interface Channel {
+  id: string;
+  type: "channel" | "group" | "im" | "mpim";
+  trouble: "not_in_channel" | "is_archived" | "channel_not_found" | null;
+  messages: SeenMessage[];
+}
+
+/** Something the app must hear; events are repeated until acknowledged, commands and presses are not. */
+export interface Delivery {
+  type: "events_api" | "slash_commands" | "interactive";
+  payload: Record<string, unknown>;
+  attempt: number;
+  /** The envelope under way, and by which socket. */
+  envelope: string | null;
+  socket: ServerSocket | null;
+  timer: NodeJS.Timeout | null;
+  settled(acknowledged: boolean): void;
+}
+
+export interface State {
+  botToken: string;
+  appToken: string;
+  signingSecret: string;
+  appId: string;
+  teamId: string;
+  botUser: string;
+  botId: string;
+  ackTimeoutMs: number;
+  now(): number;
+  lastTs: number;
+  nextId: number;
+  wsUrl: string;
+  channels: Map<string, Channel>;
+  sockets: ServerSocket[];
+  /** Connections ever made. */
+  connections: number;
+  nextSocket: number;
+  pending: Set<Delivery>;
+  /** Http mode: where payloads are posted instead. */
+  requestUrl: string | null;
+  /** Envelopes acknowledged, in order. */
+  acks: string[];
+  statuses: { channel: string; thread: string; status: string; way: "agent" | "assistant" }[];
+  /** Methods this app doesn't have. */
+  missing: Set<string>;
+  calls: Call[];
+  faults: { method: string; fault: Fault; skip: number; times: number; options: FaultOptions }[];
+  open: Set<ServerResponse>;
+  wakers: Set<() => void>;
+  closed: boolean;
+}
+
+/** Message names grow, whatever the clock does. */
+export function nextTs(state: State): string {
+  state.lastTs = Math.max(state.lastTs + 1, Math.floor(state.now() * 1_000));
+  return `${Math.floor(state.lastTs / 1e6)}.${String(state.lastTs % 1e6).padStart(6, "0")}`;
+}
+
+export const nextId = (state: State, prefix: string): string => `${prefix}${String(state.nextId++).padStart(8, "0")}`;
+
+export function channelOf(state: State, id: string, type?: Channel["type"]): Channel {
+  const known = state.channels.get(id);
+  if (known !== undefined) return known;
+  const made: Channel = { id, type: type ?? (id.startsWith("D") ? "im" : "channel"), trouble: null, messages: [] };
+  state.channels.set(id, made);
+  return made;
+}
+
+export function wake(state: State): void {
+  for (const look of [...state.wakers]) look();
+}

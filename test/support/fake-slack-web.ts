@@ -1,0 +1,209 @@
+// The fake's Web API: form-encoded calls with a token, Slack's error codes, and faults before or after execution.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { buttonsOf, callsSomebody, checkMessage, shownText } from "./fake-slack-rules.ts";
+import { type Call, type Channel, type Fault, type FaultOptions, nextTs, type SeenMessage, type State, wake } from "./fake-slack-state.ts";
+
+type Answer = Record<string, unknown> & { ok: boolean };
+const refuse = (error: string, more: object = {}): Answer => ({ ok: false, error, ...more });
+
+export async function handleCall(state: State, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+  const method = (request.url ?? "").replace(/^\/api\//, "").split("?")[0] ?? "";
+  const args = Object.fromEntries(new URLSearchParams(Buffer.concat(chunks).toString("utf8")));
+  const call: Call = { method, args, executed: false };
+  state.calls.push(call);
+  wake(state);
+  const fault = takeFault(state, method);
+  if (fault !== null && !isAfter(fault.fault)) {
+    if (fault.fault !== "slow") return strike(response, fault);
+    await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
+  }
+  const answer = execute(state, method, args, (request.headers.authorization ?? "").replace(/^Bearer /, ""));
+  call.executed = answer.ok;
+  wake(state);
+  if (fault !== null && isAfter(fault.fault)) return strike(response, fault, answer);
+  respond(response, 200, answer);
+}
+
+const isAfter = (fault: Fault): boolean => typeof fault === "string" && fault.endsWith("_after");
+
+function takeFault(state: State, method: string) {
+  for (const fault of state.faults) {
+    if (fault.method !== method || fault.times <= 0) continue;
+    if (fault.skip > 0) fault.skip--;
+    else {
+      fault.times--;
+      return fault;
+    }
+  }
+  return null;
+}
+
+const PAGE = "<html><body><h1>503 Service Unavailable</h1></body></html>";
+
+function strike(
+  response: ServerResponse,
+  { fault, options }: { fault: Fault; options: FaultOptions },
+  answer: Answer = { ok: true },
+): void {
+  if (typeof fault === "object") return respond(response, 200, { ok: false, ...fault });
+  const text = JSON.stringify(answer);
+  switch (fault) {
+    case "429":
+      return respond(response, 429, refuse("ratelimited"), { "retry-after": String(options.retryAfter ?? 1) });
+    case "429_bare":
+      return respond(response, 429, refuse("ratelimited"));
+    case "500":
+    case "500_after":
+      return respond(response, 500, refuse("internal_error"));
+    case "html":
+    case "html_200":
+      response.writeHead(fault === "html" ? 503 : 200, { "content-type": "text/html" }).end(PAGE);
+      return;
+    case "cut_json_after":
+      response.writeHead(200, { "content-type": "application/json" }).end(text.slice(0, Math.floor(text.length / 2)));
+      return;
+    case "truncate_after":
+      response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) });
+      response.write(text.slice(0, Math.floor(text.length / 2)), () => response.destroy());
+      return;
+    case "drop":
+    case "drop_after":
+      response.destroy();
+      return;
+    default:
+      // hang: the connection stays open and silent until the client or close() ends it.
+      return;
+  }
+}
+
+function respond(response: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): void {
+  if (response.destroyed) return;
+  response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
+}
+
+function execute(state: State, method: string, args: Record<string, string>, token: string): Answer {
+  if (state.missing.has(method)) return refuse("unknown_method");
+  const expected = method === "apps.connections.open" ? state.appToken : state.botToken;
+  if (token === "") return refuse("not_authed");
+  if (token !== expected) return refuse("invalid_auth");
+  switch (method) {
+    case "auth.test":
+      return { ok: true, url: "https://example.slack.com/", team: "Example", user: "herald", ...identity(state) };
+    case "apps.connections.open":
+      return { ok: true, url: `${state.wsUrl}?ticket=${state.connections}` };
+    case "chat.postMessage":
+      return postMessage(state, args);
+    case "chat.update":
+      return updateMessage(state, args);
+    case "conversations.history":
+    case "conversations.replies":
+      return listMessages(state, args, method === "conversations.replies");
+    case "reactions.add":
+      return addReaction(state, args);
+    case "agents.sessions.setStatus":
+    case "assistant.threads.setStatus":
+      return setStatus(state, args, method.startsWith("agents") ? "agent" : "assistant");
+    default:
+      return refuse("unknown_method");
+  }
+}
+
+const identity = ({ teamId, botUser, botId }: State) => ({
+  team_id: teamId,
+  user_id: botUser,
+  bot_id: botId,
+  is_enterprise_install: false,
+});
+
+function findChannel(state: State, id: string | undefined): Channel | string {
+  const channel = state.channels.get(id ?? "");
+  if (channel === undefined) return "channel_not_found";
+  return channel.trouble ?? channel;
+}
+
+function postMessage(state: State, args: Record<string, string>): Answer {
+  const channel = findChannel(state, args.channel);
+  if (typeof channel === "string") return refuse(channel);
+  const checked = checkMessage(args);
+  if ("error" in checked) return refuse(checked.error);
+  const thread = args.thread_ts ?? null;
+  if (thread !== null && !channel.messages.some((message) => message.ts === thread && message.thread === null))
+    return refuse("thread_not_found");
+  const { text, blocks, metadata } = checked.message;
+  const message: SeenMessage = {
+    ts: nextTs(state),
+    channel: channel.id,
+    thread,
+    text: shownText(text, blocks),
+    fallback: text,
+    blocks,
+    buttons: buttonsOf(blocks),
+    metadata,
+    user: state.botUser,
+    fromBot: true,
+    edits: 0,
+    reactions: [],
+    calls: callsSomebody(text, blocks),
+  };
+  channel.messages.push(message);
+  return { ok: true, channel: channel.id, ts: message.ts, message: { type: "message", text, ts: message.ts, bot_id: state.botId } };
+}
+
+function updateMessage(state: State, args: Record<string, string>): Answer {
+  const channel = findChannel(state, args.channel);
+  if (typeof channel === "string") return refuse(channel);
+  const message = channel.messages.find((one) => one.ts === args.ts);
+  if (message === undefined) return refuse("message_not_found");
+  if (!message.fromBot) return refuse("cant_update_message");
+  const checked = checkMessage(args);
+  if ("error" in checked) return refuse(checked.error);
+  const { text, blocks, metadata } = checked.message;
+  Object.assign(message, { text: shownText(text, blocks), fallback: text, blocks, buttons: buttonsOf(blocks), edits: message.edits + 1 });
+  if (metadata !== null) message.metadata = metadata;
+  return { ok: true, channel: channel.id, ts: message.ts, text };
+}
+
+/** history: the channel's own messages, newest first. replies: a thread in order, its root always among them. */
+function listMessages(state: State, args: Record<string, string>, isThread: boolean): Answer {
+  const channel = findChannel(state, args.channel);
+  if (typeof channel === "string") return refuse(channel === "is_archived" ? "channel_not_found" : channel);
+  const oldest = Number(args.oldest ?? 0);
+  const limit = Math.min(Number(args.limit ?? 100), 999);
+  const at = Number(args.cursor ?? 0);
+  if (isThread && !channel.messages.some((message) => message.ts === args.ts)) return refuse("thread_not_found");
+  const wanted = isThread
+    ? channel.messages.filter((message) => message.ts === args.ts || (message.thread === args.ts && Number(message.ts) > oldest))
+    : channel.messages.filter((message) => message.thread === null && Number(message.ts) > oldest).reverse();
+  const messages = wanted.slice(at, at + limit).map((message) => ({
+    type: "message",
+    ts: message.ts,
+    text: message.fallback,
+    user: message.user,
+    ...(message.thread === null ? {} : { thread_ts: message.thread }),
+    ...(message.fromBot ? { bot_id: state.botId } : {}),
+    ...(message.metadata !== null && args.include_all_metadata === "true" ? { metadata: message.metadata } : {}),
+  }));
+  const more = at + limit < wanted.length;
+  return { ok: true, messages, has_more: more, response_metadata: { next_cursor: more ? String(at + limit) : "" } };
+}
+
+function addReaction(state: State, args: Record<string, string>): Answer {
+  const channel = findChannel(state, args.channel);
+  if (typeof channel === "string") return refuse(channel);
+  const message = channel.messages.find((one) => one.ts === args.timestamp);
+  if (message === undefined) return refuse("message_not_found");
+  if (message.reactions.includes(args.name ?? "")) return refuse("already_reacted");
+  message.reactions.push(args.name ?? "");
+  return { ok: true };
+}
+
+function setStatus(state: State, args: Record<string, string>, way: "agent" | "assistant"): Answer {
+  const channel = findChannel(state, args.channel_id);
+  if (typeof channel === "string") return refuse(channel);
+  if (args.thread_ts === undefined) return refuse("invalid_arguments");
+  if (way === "agent" && !["active", "processing", "suspended", "closed"].includes(args.status ?? "")) return refuse("invalid_status");
+  state.statuses.push({ channel: channel.id, thread: args.thread_ts, status: args.status ?? "", way });
+  return { ok: true };
+}
