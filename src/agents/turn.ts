@@ -7,6 +7,7 @@ import type { ModelError, ModelReply, Models, Thinking, ToolCall } from "../mode
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
 import { cleanText } from "./clean-text.ts";
+import { type Compaction, compact, historyBytes, isFull } from "./compact.ts";
 import { lastAssistantText, standingOf, toMessages } from "./context.ts";
 import { type CallingTurn, createToolCalls, type ToolCalls } from "./tool-calls.ts";
 
@@ -38,6 +39,8 @@ export interface TurnEnd {
 export interface Turns {
   /** Runs or takes up a turn whose input stands in the transcript. Throws only when the disk refuses. */
   run(turn: Turn): Promise<TurnEnd>;
+  /** Sums up the older part of a session that is at rest. False: there is nothing to sum up yet. */
+  compact(compaction: Compaction): Promise<boolean>;
 }
 
 export interface TurnDeps {
@@ -48,24 +51,42 @@ export interface TurnDeps {
 
 export function createTurns(deps: TurnDeps): Turns {
   const toolCalls = createToolCalls(deps);
-  return { run: (turn) => runTurn(deps, toolCalls, turn) };
+  return {
+    run: async (turn) => runTurn(createWork(deps, toolCalls, turn)),
+    async compact(compaction) {
+      const entries = deps.transcripts.window(compaction.ref, historyBytes(deps.models.contextWindow(compaction.model)));
+      return (await compact(deps, compaction, entries)) !== null;
+    },
+  };
 }
 
 const RESTARTED = "[The gateway restarted in the middle of this step. Go on from what stands above.]";
-/** Characters per token, on the safe side, and the share of the window that history may take. */
-const BYTES_PER_TOKEN = 3;
-const HISTORY_SHARE = 0.6;
 /** The same calls with the same results this often in a row lead nowhere. */
 const MAX_REPEATS = 5;
 
-async function runTurn(deps: TurnDeps, toolCalls: ToolCalls, turn: Turn): Promise<TurnEnd> {
-  const maxBytes = deps.models.contextWindow(turn.model) * BYTES_PER_TOKEN * HISTORY_SHARE;
-  const entries = deps.transcripts.window(turn.ref, maxBytes);
-  const append = (fresh: readonly NewEntry[]): void => {
-    if (fresh.length > 0) entries.push(...deps.transcripts.append(turn.ref, fresh));
-  };
+interface Work {
+  readonly deps: TurnDeps;
+  readonly toolCalls: ToolCalls;
+  readonly turn: Turn;
+  /** What the model is shown: the transcript from its last compaction on. */
+  entries: Entry[];
+  append(fresh: readonly NewEntry[]): void;
+}
 
-  const standing = standingOf(entries);
+function createWork(deps: TurnDeps, toolCalls: ToolCalls, turn: Turn): Work {
+  const entries = deps.transcripts.window(turn.ref, historyBytes(deps.models.contextWindow(turn.model)));
+  const work: Work = {
+    ...{ deps, toolCalls, turn, entries },
+    append(fresh) {
+      if (fresh.length > 0) work.entries.push(...deps.transcripts.append(turn.ref, fresh));
+    },
+  };
+  return work;
+}
+
+async function runTurn(work: Work): Promise<TurnEnd> {
+  const { deps, toolCalls, turn, append } = work;
+  const standing = standingOf(work.entries);
   if (standing.kind === "cut") append([{ type: "note", text: RESTARTED }]);
   if (standing.kind === "calls") await toolCalls.settle(turn, standing.calls, append);
   let answered = standing.kind === "answered";
@@ -74,29 +95,46 @@ async function runTurn(deps: TurnDeps, toolCalls: ToolCalls, turn: Turn): Promis
   let repeats = 0;
   let steps = 0;
   for (;;) {
-    if (turn.signal.aborted) return ended("aborted", entries);
-    if (takeMail(turn, entries, append)) answered = false;
+    if (turn.signal.aborted) return ended("aborted", work.entries);
+    if (takeMail(work)) answered = false;
     if (answered) {
       // There may be something to wait for (children); what they say arrives as mail.
       if ((await turn.more?.()) === true) continue;
-      return ended(turn.signal.aborted ? "aborted" : "done", entries);
+      return ended(turn.signal.aborted ? "aborted" : "done", work.entries);
     }
-    if (steps++ >= turn.maxIterations) return ended("capped", entries, `it reached its limit of ${turn.maxIterations} steps`);
+    if (steps++ >= turn.maxIterations) return ended("capped", work.entries, `it reached its limit of ${turn.maxIterations} steps`);
 
-    deps.failpoint("turn.before-model");
-    const reply = await callModel({ deps, toolCalls }, turn, entries);
-    if (reply.outcome !== "ok") return brokenOff(reply, entries, append);
-    const calls = withFreshIds(reply.toolCalls, entries);
+    const reply = await nextReply(work);
+    if (reply.outcome !== "ok") return brokenOff(reply, work);
+    const calls = withFreshIds(reply.toolCalls, work.entries);
     append(toEntries(reply, calls));
     deps.failpoint("turn.reply-appended");
     answered = calls.length === 0;
-    if (answered && reply.finish === "length") return ended("capped", entries, "the model's answer was cut off at its length limit");
+    if (answered && reply.finish === "length") return ended("capped", work.entries, "the model's answer was cut off at its length limit");
     if (answered) continue;
     const done = await toolCalls.run(turn, calls, append);
     repeats = done === lastDone ? repeats + 1 : 1;
     lastDone = done;
-    if (repeats >= MAX_REPEATS) return ended("capped", entries, "it repeated the same tool call without getting anywhere");
+    if (repeats >= MAX_REPEATS) return ended("capped", work.entries, "it repeated the same tool call without getting anywhere");
   }
+}
+
+/** Makes room first when the window is nearly full; a provider that finds it too long all the same gets it once more, shorter. */
+async function nextReply(work: Work): Promise<ModelReply> {
+  const { deps, turn } = work;
+  const system = await turn.system();
+  if (isFull(deps.models, turn.model, work.entries, system)) await makeRoom(work);
+  deps.failpoint("turn.before-model");
+  const reply = await callModel(work, system);
+  if (reply.error?.kind !== "context" || !(await makeRoom(work))) return reply;
+  return callModel(work, system);
+}
+
+async function makeRoom(work: Work): Promise<boolean> {
+  work.turn.onDoing("summing up the conversation so far");
+  const shorter = await compact(work.deps, work.turn, work.entries);
+  if (shorter !== null) work.entries = shorter;
+  return shorter !== null;
 }
 
 /** Some providers count their call ids from 1 in every answer; here an id names one call of the whole session. */
@@ -110,13 +148,8 @@ function withFreshIds(calls: readonly ToolCall[], entries: readonly Entry[]): To
   });
 }
 
-interface Running {
-  readonly deps: TurnDeps;
-  readonly toolCalls: ToolCalls;
-}
-
 /** True when something was read. An entry already in the transcript was appended before a crash and is only marked. */
-function takeMail(turn: Turn, entries: readonly Entry[], append: (fresh: readonly NewEntry[]) => void): boolean {
+function takeMail({ turn, entries, append }: Work): boolean {
   const mail = turn.mail();
   if (mail.entries.length === 0) return false;
   const known = new Set(entries.map((entry) => entry.id));
@@ -125,9 +158,8 @@ function takeMail(turn: Turn, entries: readonly Entry[], append: (fresh: readonl
   return true;
 }
 
-async function callModel({ deps, toolCalls }: Running, turn: Turn, entries: readonly Entry[]): Promise<ModelReply> {
+async function callModel({ deps, toolCalls, turn, entries }: Work, system: string): Promise<ModelReply> {
   turn.onDoing("thinking");
-  const system = await turn.system();
   // Nothing of a stopped turn may start any more (ST2), and building the prompt took a moment.
   if (turn.signal.aborted)
     return { outcome: "aborted", text: "", toolCalls: [], finish: "other", usage: null, costUsd: null, model: turn.model };
@@ -176,7 +208,7 @@ function toEntries(reply: ModelReply, calls: readonly ToolCall[]): NewEntry[] {
   ];
 }
 
-function brokenOff(reply: ModelReply, entries: readonly Entry[], append: (fresh: readonly NewEntry[]) => void): TurnEnd {
+function brokenOff(reply: ModelReply, { entries, append }: Work): TurnEnd {
   const text = cleanText(reply.text);
   if (text !== "") append([{ type: "message", role: "assistant", text, model: reply.model, usage: reply.usage, calls: 0, partial: true }]);
   if (reply.outcome === "aborted") return ended("aborted", entries);

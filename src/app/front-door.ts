@@ -8,6 +8,7 @@ import type { Config } from "../config/schema.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
+import { shortId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
 import { createAccess } from "../gateway/access.ts";
@@ -19,6 +20,7 @@ import { createSubagentsCommand } from "../gateway/subagent-commands.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { Models } from "../models/model.ts";
 import { renderMemoryBlock } from "../subagents/brief-params.ts";
+import { oneLine } from "../subagents/report.ts";
 import type { Requester } from "../subagents/spawn.ts";
 import { type Channels, rulesOf } from "./channels.ts";
 import type { Stores } from "./stores.ts";
@@ -56,10 +58,11 @@ export function createFrontDoor(wiring: FrontDoorWiring): FrontDoor {
   const conversations = createConversations({
     ...shared,
     tools: subagents.mainTools,
-    prompt: async (agent, tools) =>
+    prompt: (agent, sessionKey, tools) =>
       prompt(
         wiring,
         agent,
+        sessionKey,
         tools.some((tool) => tool.name === "sessions_spawn"),
       ),
   });
@@ -88,12 +91,15 @@ export function createFrontDoor(wiring: FrontDoorWiring): FrontDoor {
   return { gateway, conversations };
 }
 
-async function prompt(wiring: FrontDoorWiring, agent: Agent, canSpawn: boolean): Promise<string> {
+async function prompt(wiring: FrontDoorWiring, agent: Agent, sessionKey: string, canSpawn: boolean): Promise<string> {
   const files = await readBootstrap({ workspace: agent.workspace, forChild: false });
   const memory = wiring.config().memory.enabled
     ? formatMemory(await readMemory({ workspace: agent.workspace, forChild: false, crewPath: wiring.crewPath, now: wiring.clock.now() }))
     : "";
-  return mainPrompt({ agentName: agent.name, files, memory: memory === "" ? "" : renderMemoryBlock("", memory), canSpawn });
+  const live = wiring.stores.runs
+    .unfinishedBelow(sessionKey)
+    .map((run) => `- ${run.state}: ${oneLine(run.label)} (run ${shortId(run.id)})`);
+  return mainPrompt({ agentName: agent.name, files, memory: memory === "" ? "" : renderMemoryBlock("", memory), canSpawn, live });
 }
 
 /** The chat itself as a requester, for `/subagents spawn`. */

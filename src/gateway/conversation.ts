@@ -24,7 +24,8 @@ export interface Conversations {
   work(sessionKey: string, slot: Slot): Promise<void>;
   /** Ends the running turn of a session, if there is one. The caller has settled its rows. */
   abort(sessionKey: string): boolean;
-  isBusy(sessionKey: string): boolean;
+  /** Sums up the older part of a session that is at rest; messages that arrive meanwhile wait. */
+  compact(sessionKey: string): Promise<"busy" | "nothing" | "done">;
   /** Ends all turns without settling them: they are taken up at the next start. */
   suspend(): void;
 }
@@ -45,7 +46,7 @@ export interface ConversationDeps {
   readonly failpoint: HitFailpoint;
   channel(name: string, account: string): Channel | null;
   tools(agent: Agent): readonly Tool[];
-  prompt(agent: Agent, tools: readonly Tool[]): Promise<string>;
+  prompt(agent: Agent, sessionKey: string, tools: readonly Tool[]): Promise<string>;
 }
 
 interface Job {
@@ -67,6 +68,8 @@ export function createConversations(deps: ConversationDeps): Conversations {
   const active = new Map<string, AbortController>();
   return {
     async work(sessionKey, slot) {
+      // A compaction is under way; it rings again when it is over.
+      if (active.has(sessionKey)) return;
       const abort = new AbortController();
       active.set(sessionKey, abort);
       try {
@@ -84,11 +87,35 @@ export function createConversations(deps: ConversationDeps): Conversations {
       active.get(sessionKey)?.abort("stop");
       return active.has(sessionKey);
     },
-    isBusy: (sessionKey) => active.has(sessionKey),
+    async compact(sessionKey) {
+      const session = deps.sessions.find(sessionKey);
+      if (active.has(sessionKey)) return "busy";
+      if (session === null) return "nothing";
+      const abort = new AbortController();
+      active.set(sessionKey, abort);
+      try {
+        return (await compactSession(deps, session, abort.signal)) ? "done" : "nothing";
+      } finally {
+        active.delete(sessionKey);
+        if (deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
+      }
+    },
     suspend() {
       for (const abort of active.values()) abort.abort("suspend");
     },
   };
+}
+
+async function compactSession(deps: ConversationDeps, session: Session, signal: AbortSignal): Promise<boolean> {
+  const agent = deps.agents.find(session.agentId);
+  if (agent === null) return false;
+  return deps.turns.compact({
+    ref: transcriptOf(session),
+    model: session.model ?? agent.model,
+    fallbacks: agent.fallbacks,
+    signal,
+    onSpend: (spend, model) => deps.sessions.addSpend(session.id, model, spend),
+  });
 }
 
 async function answerNext(deps: ConversationDeps, sessionKey: string, slot: Slot, abort: AbortController): Promise<void> {
@@ -158,7 +185,7 @@ async function runTurn(deps: ConversationDeps, job: Job): Promise<TurnEnd> {
       maxIterations: agent.maxIterations,
       signal: abort.signal,
       log: deps.log.child({ sessionKey: session.key, turnId }),
-      system: () => deps.prompt(agent, tools()),
+      system: () => deps.prompt(agent, session.key, tools()),
       tools,
       mail: () => notesFor(deps, session.id),
       waitOutsideLane: (work) => job.slot.outside(work, abort.signal),

@@ -54,6 +54,12 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       run: (context) => ({ text: () => model(deps, context) }),
     },
     {
+      name: "compact",
+      usage: "/compact",
+      summary: "sum up the older part of this conversation to make room",
+      run: async (context) => ({ text: COMPACTED[await deps.conversations.compact(context.sessionKey)] }),
+    },
+    {
       name: "usage",
       usage: "/usage",
       summary: "tokens and cost of this chat, its sub-agents and today",
@@ -61,6 +67,12 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
     },
   ];
 }
+
+const COMPACTED = {
+  busy: "The agent is at work; it makes room by itself when its window fills. Try again when it is done.",
+  nothing: "There is nothing to sum up yet.",
+  done: "🗜️ The older part of this conversation is summed up; the transcript keeps every line.",
+};
 
 const plural = (n: number): string => `${n} sub-agent${n === 1 ? "" : "s"}`;
 

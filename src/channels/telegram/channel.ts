@@ -45,7 +45,6 @@ interface State extends Omit<Receiver, "inbox" | "signal"> {
 }
 
 const API_ROOT = "https://api.telegram.org";
-const RECEIPT = "👀";
 
 /** Throws AppError("config") when the token or the webhook's settings can't work; reaches for no network yet. */
 export function createTelegramChannel(options: TelegramOptions): Channel {
@@ -143,6 +142,6 @@ function showTyping(state: State, address: Address): void {
 }
 
 function react(state: State, address: Address, messageId: number): Promise<true> {
-  const reaction = [{ type: "emoji" as const, emoji: RECEIPT as "👀" }];
+  const reaction = [{ type: "emoji" as const, emoji: "👀" as const }];
   return state.api.setMessageReaction(Number(address.chat), messageId, reaction, {}, asGrammySignal(state.stopping.signal));
 }

@@ -1,10 +1,10 @@
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { Address } from "../../../src/core/address.ts";
-import { newId } from "../../../src/core/ids.ts";
-import { signInUrl } from "../../../src/web/token.ts";
-import { BROWSER_NOTE, hasBrowser, launchBrowser } from "../../support/browser.ts";
-import { startWeb, until, type WebFixture } from "../../support/web-server.ts";
+import type { Address } from "../../src/core/address.ts";
+import { newId } from "../../src/core/ids.ts";
+import { signInUrl } from "../../src/web/token.ts";
+import { BROWSER_NOTE, hasBrowser, launchBrowser } from "../support/browser.ts";
+import { startWeb, until, type WebFixture } from "../support/web-server.ts";
 
 const MAIN: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
 const ATTACK = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>";

@@ -1,0 +1,206 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { decodePayload } from "../../../src/channels/slack/decode.ts";
+import { externalIdOf } from "../../../src/channels/slack/payload.ts";
+
+const me = { userId: "U0BOT", botId: "B0BOT", teamId: "T1", appId: "A1" };
+const ACCOUNT = "A1";
+
+const event = (inner: object, outer: object = {}) => ({
+  type: "event_callback",
+  team_id: "T1",
+  api_app_id: "A1",
+  event_id: "Ev1",
+  event: { type: "message", channel: "C1", channel_type: "channel", user: "U1", ts: "100.000001", ...inner },
+  ...outer,
+});
+const slash = (more: object = {}) => ({
+  command: "/subagents",
+  text: "list",
+  user_id: "U1",
+  channel_id: "C1",
+  team_id: "T1",
+  api_app_id: "A1",
+  ...more,
+});
+const press = (more: object = {}) => ({
+  type: "block_actions",
+  user: { id: "U1", username: "ann", team_id: "T1" },
+  team: { id: "T1" },
+  api_app_id: "A1",
+  container: { channel_id: "C1", message_ts: "200.000001", thread_ts: "100.000001" },
+  actions: [{ action_id: "herald_0", value: "/subagents stop 1" }],
+  ...more,
+});
+const decode = (payload: unknown, more: object = {}) => decodePayload({ payload, me, ...more }, ACCOUNT);
+
+describe("decodePayload", () => {
+  it("[SE1] a message in a channel starts a thread, one in a thread keeps its root, a direct message stays where it is", () => {
+    expect(decode(event({ text: "hi" }))?.address).toEqual({
+      channel: "slack",
+      account: "A1",
+      chat: "C1",
+      kind: "channel",
+      thread: "100.000001",
+    });
+    expect(decode(event({ text: "hi", ts: "101.000001", thread_ts: "100.000001" }))?.address.thread).toBe("100.000001");
+    const dm = { channel: "D1", channel_type: "im", text: "hi" };
+    expect(decode(event(dm))?.address).toEqual({ channel: "slack", account: "A1", chat: "D1", kind: "dm" });
+    expect(decode(event({ ...dm, thread_ts: "90.000001" }))?.address.thread).toBe("90.000001");
+  });
+
+  it("[SE1] a group of people is a group, also when only an earlier event said so", () => {
+    expect(decode(event({ text: "hi", channel_type: "mpim" }))?.address.kind).toBe("group");
+    const mention = event({ type: "app_mention", channel_type: undefined, text: "<@U0BOT> hi" });
+    expect(decode(mention, { channelType: "mpim" })?.address.kind).toBe("group");
+    expect(decode(mention)?.address.kind).toBe("channel");
+    expect(decode(slash({ channel_name: "mpdm-ann--bob-1" }))?.address.kind).toBe("group");
+  });
+
+  it("[RC3] both events of one mention, and a retry, have one name and one meaning", () => {
+    const text = "<@U0BOT> count the lines";
+    const message = event({ text });
+    const mention = event({ type: "app_mention", channel_type: undefined, text }, { event_id: "Ev2" });
+    expect(externalIdOf(message, "x")).toBe("msg:C1:100.000001");
+    expect(externalIdOf(mention, "x")).toBe("msg:C1:100.000001");
+    expect(decode(mention)).toEqual(decode(message));
+    expect(decode(message)).toMatchObject({
+      kind: "message",
+      text: "count the lines",
+      mentioned: true,
+      ref: "100.000001",
+      sender: { id: "U1" },
+    });
+    expect(externalIdOf(event({ subtype: "message_changed" }), "x")).toBe("Ev1");
+    expect(externalIdOf({ ...slash(), trigger_id: "7.8" }, "x")).toBe("7.8");
+    expect(externalIdOf(null, "envelope:1")).toBe("envelope:1");
+  });
+
+  it.each([
+    ["<@U0BOT> /subagents list", "/subagents list"],
+    ["<@U0BOT|herald>: /subagents stop 2", "/subagents stop 2"],
+    ["!subagents log 1 tools", "!subagents log 1 tools"],
+    [" /stop", "/stop"],
+    ["!stop", "!stop"],
+  ])("[CM1] in a thread %j is a command", (text, line) => {
+    const inbound = decode(event({ text, thread_ts: "90.000001" }));
+    expect(inbound).toMatchObject({ text: line, mentioned: true, kind: "command", address: { thread: "90.000001" } });
+  });
+
+  it("[CM1] what only looks like a command stays text", () => {
+    for (const text of ["!nice work", "!stopwatch", "see /stop", "/etc/passwd"]) {
+      expect(decode(event({ text }))).toMatchObject({ kind: "message", mentioned: false, text });
+    }
+  });
+
+  it("[CM1] a slash command answers in the channel, a press in its message's thread, the native Stop in its thread", () => {
+    expect(decode(slash())).toEqual({
+      kind: "command",
+      address: { channel: "slack", account: "A1", chat: "C1", kind: "channel" },
+      sender: { id: "U1" },
+      text: "/subagents list",
+      mentioned: true,
+    });
+    expect(decode(slash({ channel_id: "D1", command: "/stop", text: "" }))).toMatchObject({
+      text: "/stop",
+      address: { kind: "dm", chat: "D1" },
+    });
+    expect(decode(press())).toMatchObject({
+      kind: "button",
+      text: "/subagents stop 1",
+      sender: { id: "U1", name: "ann" },
+      address: { chat: "C1", thread: "100.000001" },
+    });
+    expect(decode(press({ actions: [{ action_id: "x", value: "rm -rf" }] }))).toBeNull();
+    const stopped = event({ type: "agent_session_stopped", thread_ts: "100.000001", streaming_message_ts: [] });
+    expect(decode(stopped)).toMatchObject({
+      kind: "button",
+      text: "/stop",
+      sender: { id: "U1" },
+      address: { chat: "C1", thread: "100.000001" },
+    });
+  });
+
+  it("[SC5] SL-010: only file_share and thread_broadcast carry a turn; the message inside an edit is nobody's", () => {
+    const nested = { message: { type: "message", user: "U1", text: "/stop", ts: "100.000001" } };
+    for (const subtype of ["message_changed", "message_deleted", "channel_join", "ekm_access_denied", "bot_message", "brand_new"]) {
+      expect(decode(event({ subtype, text: "/stop", ...nested }))).toBeNull();
+      expect(decode(event({ subtype, user: undefined, ...nested }))).toBeNull();
+    }
+    expect(decode(event({ subtype: "thread_broadcast", text: "hi", thread_ts: "90.000001" }))).toMatchObject({ text: "hi" });
+    const files = [{ name: "re]port\n.pdf", mimetype: "application/pdf", size: 12_000 }, { name: "a.png" }, "nonsense"];
+    const shared = decode(event({ subtype: "file_share", text: "look", files }));
+    expect(shared?.text).toBe("[file re port .pdf application/pdf 12 KB]\n[file a.png]\nlook");
+  });
+
+  it("[SC5] SL-009: bots, ourselves and edited mentions are ignored", () => {
+    const ignored = [
+      { bot_id: "B2" },
+      { bot_profile: {} },
+      { user: "U0BOT" },
+      { user: "USLACKBOT" },
+      { hidden: true },
+      { edited: { user: "U1" } },
+    ];
+    for (const mark of ignored) expect(decode(event({ text: "<@U0BOT> hi", ...mark }))).toBeNull();
+  });
+
+  it("[SC5] SL-007: another workspace's or app's payload is dropped, whatever it is", () => {
+    expect(decode(event({ text: "hi" }, { team_id: "T2" }))).toBeNull();
+    expect(decode(event({ text: "hi" }, { api_app_id: "A2" }))).toBeNull();
+    expect(decode(slash({ team_id: "T2" }))).toBeNull();
+    expect(decode(slash({ api_app_id: "A2" }))).toBeNull();
+    expect(decode(press({ team: { id: "T2" }, user: { id: "U1", team_id: "T2" } }))).toBeNull();
+    expect(decode(press({ api_app_id: "A2" }))).toBeNull();
+    // A shared channel: told for our workspace about a message of another one.
+    expect(decode(event({ text: "hi" }, { team_id: "T2", authorizations: [{ team_id: "T1" }] }))).not.toBeNull();
+  });
+
+  it("[SC1] only Slack's immutable ids become a sender, a chat or a thread", () => {
+    for (const user of ["ann", "u1", "", "U1 ", "U1\n", 7, null]) expect(decode(event({ text: "hi", user }))).toBeNull();
+    for (const channel of ["general", "C1/../x", "c1", ""]) expect(decode(event({ text: "hi", channel }))).toBeNull();
+    for (const ts of ["now", "1", "1.2.3", "-1.0"]) expect(decode(event({ text: "hi", ts }))).toBeNull();
+  });
+
+  it("[AG4] text is readable: links in words, escapes undone once, the bot's own name gone at both ends", () => {
+    const text =
+      "ask <@U2|ann> and <@U3> in <#C2|dev> &amp; &lt;@U4&gt; <!here> <https://x.test/a|docs> <https://x.test> <mailto:a@x.test|a@x.test> <@U0BOT>";
+    expect(decode(event({ text }))?.text).toBe("ask @ann and @U3 in #dev & <@U4> @here docs (https://x.test/a) https://x.test a@x.test");
+    expect(decode(event({ text: "&amp;lt;" }))?.text).toBe("&lt;");
+    expect(decode(event({ text: "<@U0BOT>" }))).toMatchObject({ text: "@U0BOT", mentioned: true });
+    expect(decode(event({ text: "  " }))).toBeNull();
+    expect(decode(event({ text: "thanks", thread_ts: "90.000001", parent_user_id: "U0BOT" }))?.mentioned).toBe(true);
+  });
+
+  it("[SC5] SL-012: a text beyond Slack's own limit is cut, and says so", () => {
+    const inbound = decode(event({ text: `${"x".repeat(39_999)}😀${"y".repeat(10)}` }));
+    expect(inbound?.text).toMatch(/\[the rest of this message was cut\]$/);
+    expect(inbound?.text.length).toBeLessThan(40_100);
+    expect(inbound?.text.isWellFormed()).toBe(true);
+  });
+
+  it("[SC5] no payload throws, however it is shaped", () => {
+    const value = fc.oneof(
+      fc.string(),
+      fc.constantFrom("C1", "U1", "1.1", "/stop", "message", "app_mention", "block_actions"),
+      fc.anything(),
+    );
+    const inner = fc.dictionary(fc.constantFrom("type", "channel", "user", "ts", "text", "thread_ts", "subtype", "files", "bot_id"), value);
+    const payload = fc.record({
+      type: fc.constantFrom("event_callback", "block_actions", "x"),
+      event: inner,
+      actions: value,
+      user: value,
+      team_id: value,
+    });
+    fc.assert(
+      fc.property(fc.oneof(payload, inner, fc.anything()), fc.anything(), (body, other) => {
+        const inbound = decode(body);
+        if (inbound !== null) expect(inbound.address.chat).toMatch(/^[CDG][A-Z0-9]+$/);
+        expect(decodePayload({ payload: body, me: other }, ACCOUNT)).toBeNull();
+        expect(typeof externalIdOf(body, "fallback")).toBe("string");
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
