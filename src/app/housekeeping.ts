@@ -6,8 +6,8 @@ import type { Logger } from "../core/logger.ts";
 import type { Stores } from "./stores.ts";
 
 const EVERY_MS = 3_600_000;
-/** Telegram keeps an update for a day and Slack retries for an hour; a week is beyond all of them. */
-const KEEP_MS = 7 * 24 * 3_600_000;
+/** Telegram keeps an update for a day and Slack retries for an hour; after a week of silence Telegram counts from a random id. */
+const KEEP_MS = 6 * 24 * 3_600_000;
 
 /** Runs until the signal aborts. */
 export async function keepHouse(stores: Stores, clock: Clock, log: Logger, signal: AbortSignal): Promise<void> {

@@ -111,7 +111,8 @@ async function attempt(state: State, row: OutboxRow): Promise<void> {
   const key = `${row.delivery}#${row.n}`;
   let repeated = false;
   if (row.state === "unknown") {
-    if (channel.reconcile === undefined) repeated = true;
+    // A reserved place is edited, and editing twice shows it once.
+    if (channel.reconcile === undefined) repeated = row.ref === null;
     else {
       const found = await channel.reconcile({ address: row.address, key, since: row.sendingAt ?? 0 });
       if (found.status === "found") return settle(state, row, { status: "sent", ref: found.ref });
@@ -123,7 +124,7 @@ async function attempt(state: State, row: OutboxRow): Promise<void> {
     if (row.runId !== null && row.n === 0) state.onRun(row.runId, "sending");
   });
   state.failpoint("delivery.marked");
-  const result = await channel.send({ address: row.address, part: row.part, key, repeated });
+  const result = await channel.send({ address: row.address, part: row.part, key, repeated, ...(row.ref === null ? {} : { ref: row.ref }) });
   state.failpoint("delivery.sent");
   settle(state, row, result);
   state.failpoint("delivery.settled");
@@ -144,6 +145,9 @@ function settle(state: State, row: OutboxRow, result: SendResult): void {
     case "rerender":
       state.log.warn({ delivery: row.delivery, reason: result.reason }, "the platform refused the formatting; sending it plain");
       return state.outbox.setPart(row.id, result.part);
+    case "reserved":
+      // Durable before the edit: from here on a repeat edits the same message and can't double it.
+      return state.outbox.reserve(row.id, result.ref);
     case "failed":
       return block(state, row, result.reason);
   }

@@ -47,7 +47,8 @@ interface LaneState {
   now: number;
   seq: number;
   handler: ((id: string, slot: Slot) => Promise<void>) | null;
-  draining: boolean;
+  /** Resolved when nothing runs any more; set once drain() was called. */
+  drained: PromiseWithResolvers<void> | null;
   onError(id: string, error: unknown): void;
 }
 
@@ -63,7 +64,7 @@ export function createLane(options: { name: string; concurrency: number; onError
     now: 0,
     seq: 0,
     handler: null,
-    draining: false,
+    drained: null,
     onError: options.onError,
   };
   return {
@@ -78,17 +79,18 @@ export function createLane(options: { name: string; concurrency: number; onError
     setConcurrency(count) {
       state.queue.concurrency = count;
     },
-    async drain() {
-      state.draining = true;
-      state.queue.clear();
+    drain() {
+      state.drained ??= Promise.withResolvers<void>();
+      // Their jobs find nothing and end; clearing the queue would also strand who waits to come back from outside.
       state.waiting.clear();
-      await state.queue.onIdle();
+      if (state.running.size === 0) state.drained.resolve();
+      return state.drained.promise;
     },
   };
 }
 
 function ring(state: LaneState, id: string, group: string): void {
-  if (state.draining || state.waiting.has(id)) return;
+  if (state.drained !== null || state.waiting.has(id)) return;
   if (state.running.has(id)) {
     state.again.set(id, group);
     return;
@@ -112,29 +114,52 @@ function work(state: LaneState, id: string): Promise<void> {
   const group = state.groups.get(entry.group);
   if (group !== undefined && --group.waiting === 0) state.groups.delete(entry.group);
   return new Promise((freeSlot) => {
-    let free = freeSlot;
-    const slot: Slot = {
-      async outside(wait, signal) {
-        state.outside.add(id);
-        free();
-        try {
-          return await wait();
-        } finally {
-          free = signal.aborted ? () => {} : await takeSlot(state, signal);
-          state.outside.delete(id);
-        }
-      },
-    };
+    const slot = createSlot(state, id, freeSlot);
     handler(id, slot)
       .catch((error: unknown) => state.onError(id, error))
       .finally(() => {
         state.running.delete(id);
-        free();
+        state.outside.delete(id);
+        slot.free();
+        if (state.running.size === 0) state.drained?.resolve();
         const again = state.again.get(id);
         state.again.delete(id);
         if (again !== undefined) ring(state, id, again);
       });
   });
+}
+
+/** Several waits at once have one slot between them: the first to go gives it back, the last to return takes it again. */
+function createSlot(state: LaneState, id: string, freeSlot: () => void): Slot & { free(): void } {
+  let free = freeSlot;
+  let isHeld = true;
+  let waits = 0;
+  return {
+    free: () => free(),
+    async outside(wait, signal) {
+      waits++;
+      if (isHeld) {
+        isHeld = false;
+        state.outside.add(id);
+        free();
+      }
+      try {
+        return await wait();
+      } finally {
+        waits--;
+        if (waits === 0 && !signal.aborted) {
+          const taken = await takeSlot(state, signal);
+          // Another wait began, or ended first, while this one stood in the queue.
+          if (isHeld || waits > 0) taken();
+          else {
+            free = taken;
+            isHeld = true;
+            state.outside.delete(id);
+          }
+        }
+      }
+    },
+  };
 }
 
 /** Resolves with the function that frees the slot again. Goes before everything that waits: it holds work half done. */

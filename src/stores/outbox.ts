@@ -40,6 +40,8 @@ export interface Outbox {
   /** Not yet: `as` keeps an unknown part unknown until somebody could tell. */
   retryAt(id: number, notBefore: number, reason: string, as?: "queued" | "unknown"): void;
   setPart(id: number, part: Part): void;
+  /** A place is reserved on the platform under `ref`; the part is filled in there by the next send. */
+  reserve(id: number, ref: string): void;
   /** The platform renamed a chat: everything still open for it goes to the new address. */
   retarget(from: Address, to: Address): void;
   /** Blocked parts of a run are queued again; returns how many. */
@@ -90,7 +92,7 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
   };
 }
 
-type Transitions = Pick<Outbox, "markSending" | "markSent" | "markBlocked" | "retryAt" | "setPart" | "retarget">;
+type Transitions = Pick<Outbox, "markSending" | "markSent" | "markBlocked" | "retryAt" | "setPart" | "reserve" | "retarget">;
 
 function transitions(db: Database, clock: Clock): Transitions {
   return {
@@ -116,6 +118,9 @@ function transitions(db: Database, clock: Clock): Transitions {
     },
     retryAt(id, notBefore, reason, as = "queued") {
       db.run("UPDATE outbox SET state = ?, not_before = ?, reason = ? WHERE id = ?", as, notBefore, reason, id);
+    },
+    reserve(id, ref) {
+      db.run("UPDATE outbox SET state = 'queued', ref = ? WHERE id = ?", ref, id);
     },
     setPart(id, part) {
       db.run("UPDATE outbox SET part = ?, state = 'queued' WHERE id = ?", JSON.stringify(part), id);

@@ -20,15 +20,15 @@ export function logText(transcripts: Transcripts, run: Run, options: { limit: nu
   const limit = Math.min(Math.max(Math.trunc(options.limit), 1), MAX_LOG);
   const entries = transcripts.tail(transcriptOfRun(run), options.tools ? limit : limit * LOOK_BACK);
   const lines = entries
-    .filter((entry) => options.tools || isMessage(entry))
+    // The announce step is the runtime talking to the child; its prompt is nobody's business (AN5).
+    .filter((entry) => entry.phase !== "announce" && (options.tools || isMessage(entry)))
     .slice(-limit)
     .map(line);
   return lines.length === 0 ? "(nothing on record yet)" : lines.join("\n\n");
 }
 
 const isMessage = (entry: Entry): boolean =>
-  entry.phase !== "announce" &&
-  (entry.type === "note" || entry.type === "compaction" || (entry.type === "message" && entry.text.trim() !== ""));
+  entry.type === "note" || entry.type === "compaction" || (entry.type === "message" && entry.text.trim() !== "");
 
 function line(entry: Entry): string {
   const time = entry.at.slice(11, 19);

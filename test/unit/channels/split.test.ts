@@ -73,6 +73,17 @@ describe("splitMarkdown", () => {
     expect(splitMarkdown("🙂".repeat(100), { maxLength: 33 }).some((part) => halfPair.test(part))).toBe(false);
   });
 
+  it("[DL2] cuts one endless cluster between code points", () => {
+    const chain = "👩\u200d".repeat(500);
+    for (const maxLength of [40, 41, 43]) {
+      const parts = splitMarkdown(chain, { maxLength });
+      expect(parts.join("")).toBe(chain);
+      expect(parts.some((part) => halfPair.test(part) || part.length > maxLength)).toBe(false);
+    }
+    const marks = `🙂${"\ufe0f".repeat(300)}${"🙂".repeat(3)}`;
+    expect(splitMarkdown(marks, { maxLength: 64 }).some((part) => halfPair.test(part))).toBe(false);
+  });
+
   it("[DL2] keeps within the number of structural elements", () => {
     const text = Array.from({ length: 100 }, (_, n) => `## Head ${n}\n\ntext ${n}\n`).join("\n");
     const parts = splitMarkdown(text, { maxLength: 10_000, maxBlocks: 40 });

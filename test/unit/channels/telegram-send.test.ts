@@ -51,6 +51,17 @@ describe("sending", () => {
     expect(fake.messages(GROUP, null)).toEqual([]);
   });
 
+  it("[DL2] of several parts the first carries the reply mark and the last the buttons", () => {
+    const markdown = ["a", "b", "c"].map((letter) => letter.repeat(3_000)).join("\n\n");
+    const parts = channelWith().render({ markdown, replyTo: "5", buttons: [{ label: "Log", command: "/subagents log 1" }] }, topic);
+    expect(parts.map((part) => Object.keys(part).sort())).toEqual([
+      ["reply_parameters", "text", "topic"],
+      ["text", "topic"],
+      ["reply_markup", "text", "topic"],
+    ]);
+    expect(JSON.parse(JSON.stringify(parts))).toEqual(parts);
+  });
+
   it("[DL3] an answer to a deleted question still arrives", async () => {
     expect(await send({ markdown: "x", replyTo: "999999" }, dm)).toMatchObject({ status: "sent" });
   });

@@ -1,0 +1,42 @@
+// `npm run bench [-- --only <topic>] [-- --out <file>]`: what Herald costs, as ratios within one run, so that a slow or
+// busy machine cancels out. Prints one Markdown table with the facts of the machine; --out writes the same into a file.
+import { writeFileSync } from "node:fs";
+import { cpus, release } from "node:os";
+import { parseArgs } from "node:util";
+import type { Row, Topic } from "./measure.ts";
+import { processTopic } from "./process.ts";
+import { transcripts } from "./transcripts.ts";
+import { transitions } from "./transitions.ts";
+import { turn } from "./turn.ts";
+
+const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic];
+
+function machineFacts(): string {
+  const cores = cpus();
+  return `${cores.length} cores (${cores[0]?.model.trim() ?? "unknown"}) · Node ${process.versions.node} · Linux ${release()} · ${new Date().toISOString().slice(0, 10)}`;
+}
+
+function toMarkdown(rows: readonly Row[]): string {
+  const lines = rows.map(({ measure, value, goal, met, detail }) => {
+    const verdict = met === null ? "" : met ? "met" : "**missed**";
+    return `| ${measure} | ${value} | ${goal} | ${verdict} | ${detail} |`;
+  });
+  return [`Measured on ${machineFacts()}.`, "", "| measure | value | goal | | detail |", "|---|---|---|---|---|", ...lines, ""].join("\n");
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({ options: { only: { type: "string" }, out: { type: "string" } } });
+  const topics = TOPICS.filter((topic) => values.only === undefined || topic.name === values.only);
+  if (topics.length === 0) throw new Error(`There is no topic "${values.only}". Topics: ${TOPICS.map((topic) => topic.name).join(", ")}.`);
+  const rows: Row[] = [];
+  for (const topic of topics) {
+    const startedAt = performance.now();
+    rows.push(...(await topic.run()));
+    process.stderr.write(`${topic.name}: ${((performance.now() - startedAt) / 1000).toFixed(1)} s\n`);
+  }
+  const table = toMarkdown(rows);
+  process.stdout.write(table);
+  if (values.out !== undefined) writeFileSync(values.out, table);
+}
+
+await main();

@@ -1,0 +1,88 @@
+// The yardstick: how many durable writes a piece of work makes, counted from outside (commits in the database's WAL,
+// syncs of files), and the same number of them done bare: one small row per transaction, one line per sync, nothing else.
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+
+export interface WriteCount {
+  readonly commits: number;
+  readonly syncs: number;
+}
+
+/** Divided by `times`, as one piece of work of many. */
+export const each = (count: WriteCount, times: number): WriteCount => ({
+  commits: Math.round(count.commits / times),
+  syncs: Math.round(count.syncs / times),
+});
+
+/** What `work` wrote durably. Keep it short: a checkpoint in the middle would restart the WAL. */
+export async function countWrites(databasePath: string, work: () => Promise<void>): Promise<WriteCount> {
+  const { fdatasyncSync, fsyncSync } = fs;
+  let syncs = 0;
+  fs.fdatasyncSync = (fd) => {
+    syncs++;
+    fdatasyncSync(fd);
+  };
+  fs.fsyncSync = (fd) => {
+    syncs++;
+    fsyncSync(fd);
+  };
+  syncBuiltinESMExports();
+  const before = walCommits(databasePath);
+  try {
+    await work();
+  } finally {
+    Object.assign(fs, { fdatasyncSync, fsyncSync });
+    syncBuiltinESMExports();
+  }
+  const after = walCommits(databasePath);
+  if (after.salt !== before.salt) throw new Error("the WAL was restarted while its commits were counted");
+  return { commits: after.commits - before.commits, syncs };
+}
+
+const WAL_HEADER = 32;
+const FRAME_HEADER = 24;
+
+/** A frame whose header names a database size ends a transaction; frames with another salt are left over from before. */
+function walCommits(databasePath: string): { commits: number; salt: string } {
+  const wal = fs.readFileSync(`${databasePath}-wal`);
+  const pageSize = wal.readUInt32BE(8);
+  const salt = wal.toString("hex", 16, 24);
+  let commits = 0;
+  for (let at = WAL_HEADER; at + FRAME_HEADER + pageSize <= wal.length; at += FRAME_HEADER + pageSize) {
+    if (wal.toString("hex", at + 8, at + 16) !== salt) break;
+    if (wal.readUInt32BE(at + 4) !== 0) commits++;
+  }
+  return { commits, salt };
+}
+
+export interface BareDisk {
+  /** The same number of durable writes, as fast as a plain loop makes them. */
+  write(count: WriteCount): void;
+  close(): void;
+}
+
+const LINE = `${JSON.stringify({ type: "message", id: "0".repeat(36), text: "x".repeat(120) })}\n`;
+
+/** On the same disk, with the pragmas of stores/database.ts. */
+export function createBareDisk(folder: string): BareDisk {
+  const db = new DatabaseSync(join(folder, "bare.db"));
+  db.exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=1000;");
+  db.exec("CREATE TABLE bare (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT");
+  const insert = db.prepare("INSERT INTO bare (text) VALUES (?)");
+  const fd = fs.openSync(join(folder, "bare.jsonl"), "a");
+  return {
+    write({ commits, syncs }) {
+      for (let i = 0; i < commits; i++) insert.run(LINE);
+      for (let i = 0; i < syncs; i++) {
+        fs.writeSync(fd, LINE);
+        fs.fdatasyncSync(fd);
+      }
+    },
+    close() {
+      db.close();
+      fs.closeSync(fd);
+    },
+  };
+}

@@ -1,0 +1,22 @@
+import { expect, it } from "vitest";
+import { createSlackChannel } from "../../../src/channels/slack/channel.ts";
+import { systemClock } from "../../../src/core/clock.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import { createMemoryInbox } from "../../contract/channel.contract.ts";
+import { createFakeSlack } from "../../support/fake-slack.ts";
+it("silent peer", async () => {
+  const fake = await createFakeSlack();
+  const channel = createSlackChannel({ botToken: fake.botToken, appToken: fake.appToken, apiUrl: fake.apiUrl, mode: "socket", clock: systemClock, log: silentLogger });
+  const inbox = createMemoryInbox();
+  await channel.start(inbox);
+  await fake.until(() => fake.sockets.open() === 2);
+  await new Promise((r) => setTimeout(r, 6000));
+  fake.sockets.mute();
+  const t = Date.now();
+  fake.say({ channel: "D1", text: "x" });
+  await fake.until(() => fake.pending().length === 0, "reconnect", 60_000);
+  console.log("healed after", Date.now() - t);
+  expect(inbox.rows.size).toBe(1);
+  await channel.stop();
+  await fake.close();
+}, 90_000);
