@@ -67,8 +67,8 @@ export async function createApp(options: AppOptions): Promise<App> {
     ]);
     const agents = createAgents({ config: base.config, stateDir: loaded.stateDir, defaultModel: () => resolved.model });
     for (const agent of agents.list()) mkdirSync(agent.workspace, { recursive: true, mode: 0o700 });
-    const lanes = createLanes(loaded, log);
-    const channels = createChannels({ ...base, config: loaded.config, stores });
+    const lanes = createLanes(loaded, log, bus);
+    const channels = await createChannels({ ...base, config: loaded.config, stores });
     const tools = createTools({ ...base, ...stores, loaded, sandbox, agents });
     const turns = createTurns({ models, transcripts: stores.transcripts, failpoint });
     const parts = { ...base, stores, agents, models, turns, channels };
@@ -80,7 +80,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     });
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => statusText(facts()) });
     const delivery = createDelivery({ ...base, ...stores, channel: channels.find, onRun: (...run) => onRunDelivery(stores, ...run) });
-    const page = loaded.config.web.enabled ? createPage({ ...parts, loaded, lane: lanes.subagent, status: facts }) : null;
+    const page = loaded.config.web.enabled ? createPage({ ...parts, loaded, lanes, status: facts }) : null;
     const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, facts });
     return {
       bus,
@@ -98,13 +98,16 @@ export async function createApp(options: AppOptions): Promise<App> {
   }
 }
 
-function createLanes({ config }: LoadedConfig, log: Logger) {
+function createLanes({ config }: LoadedConfig, log: Logger, bus: Bus) {
   const { maxConcurrent, subagents } = config.agents.defaults;
-  const onError = (lane: string) => (id: string, error: unknown) => log.error({ err: error, lane, id }, "a job of a lane failed");
-  return {
-    main: createLane({ name: "main", concurrency: maxConcurrent, onError: onError("main") }),
-    subagent: createLane({ name: "subagent", concurrency: subagents.maxConcurrent, onError: onError("subagent") }),
-  };
+  const lane = (name: string, concurrency: number) =>
+    createLane({
+      name,
+      concurrency,
+      onError: (id, error) => log.error({ err: error, lane: name, id }, "a job of a lane failed"),
+      onStart: (waitedMs) => bus.emit({ type: "lane.started", lane: name, waitedMs }),
+    });
+  return { main: lane("main", maxConcurrent), subagent: lane("subagent", subagents.maxConcurrent) };
 }
 
 /** The run's delivery state moves in the transaction that moves its outbox row; settled, the archive time counts. */

@@ -2,7 +2,6 @@
 // text reaches a platform with a secret's value in it (SC4).
 
 import { splitMarkdown } from "../channels/split.ts";
-import { createTelegramChannel } from "../channels/telegram/channel.ts";
 import { createWebChannel, type WebChannel } from "../channels/web/channel.ts";
 import type { Config } from "../config/schema.ts";
 import type { Clock } from "../core/clock.ts";
@@ -28,7 +27,7 @@ export interface ChannelDeps {
   readonly secrets: Secrets;
 }
 
-export function createChannels(deps: ChannelDeps): Channels {
+export async function createChannels(deps: ChannelDeps): Promise<Channels> {
   const { config, stores, clock, bus, log, secrets } = deps;
   const redacted = <C extends Channel>(channel: C): C => ({
     ...channel,
@@ -39,7 +38,11 @@ export function createChannels(deps: ChannelDeps): Channels {
     createWebChannel({ messages: stores.webMessages, transaction: (work) => stores.db.transaction(work), bus, split: splitMarkdown }),
   );
   const channels: Channel[] = [web];
-  if (telegram.enabled) channels.push(redacted(createTelegramChannel({ ...telegram, clock, log: log.child({ channel: "telegram" }) })));
+  // A platform's library is loaded only when it is used: it costs start-up time and memory.
+  if (telegram.enabled) {
+    const { createTelegramChannel } = await import("../channels/telegram/channel.ts");
+    channels.push(redacted(createTelegramChannel({ ...telegram, clock, log: log.child({ channel: "telegram" }) })));
+  }
   return {
     web,
     find: (name, account) => channels.find((channel) => channel.name === name && channel.account === account) ?? null,

@@ -9,6 +9,7 @@ import type { Secrets } from "../core/secrets.ts";
 import { totalTokens } from "../core/usage.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { RunView } from "../web/board.ts";
+import { createMetrics } from "../web/metrics.ts";
 import { createWebServer, type WebServer } from "../web/server.ts";
 import { loadToken } from "../web/token.ts";
 import type { Channels } from "./channels.ts";
@@ -23,7 +24,7 @@ export interface PageWiring {
   readonly loaded: LoadedConfig;
   readonly stores: Stores;
   readonly channels: Channels;
-  readonly lane: Lane;
+  readonly lanes: { readonly main: Lane; readonly subagent: Lane };
   readonly clock: Clock;
   readonly bus: Bus;
   readonly log: Logger;
@@ -35,6 +36,12 @@ export function createPage(wiring: PageWiring): Page {
   const { loaded, stores, channels, clock, bus, log, secrets } = wiring;
   const token = loaded.config.web.token ?? loadToken(loaded.stateDir);
   secrets.add("web token", token);
+  const metrics = createMetrics({
+    bus,
+    lanes: Object.values(wiring.lanes),
+    countRuns: stores.runs.countByState,
+    countOpenMessages: stores.outbox.countAllOpen,
+  });
   const server = createWebServer({
     host: loaded.config.web.host,
     port: loaded.config.web.port,
@@ -47,15 +54,20 @@ export function createPage(wiring: PageWiring): Page {
     board: { listRuns: ({ limit }) => listRuns(wiring, limit) },
     redact: (text) => secrets.redact(text),
     status: wiring.status,
+    routes: [metrics.route],
   });
-  return { server, token };
+  const close = (): Promise<void> => {
+    metrics.close();
+    return server.close();
+  };
+  return { server: { ...server, close }, token };
 }
 
 /** All unfinished runs and the newest others. */
-function listRuns({ stores, lane }: PageWiring, limit: number): RunView[] {
-  const unfinished = stores.runs.listUnfinished().slice(0, limit);
+function listRuns({ stores, lanes }: PageWiring, limit: number): RunView[] {
+  const unfinished = stores.runs.listUnfinished(limit);
   const rest = stores.runs.listRecent(limit).filter((run) => !isUnfinished(run.state));
-  return [...unfinished, ...rest].slice(0, limit).map((run) => toView(run, lane.position(run.id)));
+  return [...unfinished, ...rest].slice(0, limit).map((run) => toView(run, lanes.subagent.position(run.id)));
 }
 
 function toView(run: Run, position: number | null): RunView {

@@ -15,6 +15,7 @@ export type AppEvent =
   | { type: "run.ended"; runId: string; state: string }
   | { type: "run.mail"; runId: string }
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }
+  | { type: "lane.started"; lane: string; waitedMs: number }
   | { type: "web.posted"; chat: string; seq: number }
   | { type: "channel.state"; channel: string; state: string };
 

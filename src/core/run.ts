@@ -16,7 +16,18 @@ export interface SpawnParams {
   readonly briefing?: string;
   readonly systemPrompt?: string;
   readonly allowedTools?: readonly string[];
-  readonly brief?: unknown;
+}
+
+export const SECTION_NAMES = ["summary", "changes", "evidence", "risks", "blockers"] as const;
+export type SectionName = (typeof SECTION_NAMES)[number];
+/** What the child's last text said under each heading of the output contract; null: it left that one out (RO3). */
+export type RunSections = Readonly<Record<SectionName, string | null>>;
+
+export const STEP_STATUSES = ["pending", "doing", "done"] as const;
+/** One step of the child's own plan (NV4). */
+export interface PlanStep {
+  readonly title: string;
+  readonly status: (typeof STEP_STATUSES)[number];
 }
 
 export interface Run {
@@ -68,11 +79,23 @@ export interface Run {
   readonly incomplete: boolean;
   /** What it does now: the current tool or step. */
   readonly doing: string | null;
+  /** The child's plan as it noted it last; null without one. */
+  readonly plan: readonly PlanStep[] | null;
+  /** Set at the end, each cut to a few lines; the whole stands in the transcript. */
+  readonly sections: RunSections | null;
   /** Ended and its announcement delivered, skipped or blocked for good: from here the archive time counts. */
   readonly settledAt: number | null;
   readonly archivedAt: number | null;
   /** File name of the archived transcript, fixed before the rename so that a retry makes the same one. */
   readonly archiveName: string | null;
+}
+
+/** The step a run is at, as people read it: `2/5 Read the sources`. Null without a plan. */
+export function stepOf(plan: readonly PlanStep[] | null): string | null {
+  if (plan === null || plan.length === 0) return null;
+  const doing = plan.findIndex((step) => step.status === "doing");
+  const at = doing >= 0 ? doing : plan.findIndex((step) => step.status === "pending");
+  return at < 0 ? `${plan.length}/${plan.length} all steps done` : `${at + 1}/${plan.length} ${plan[at]?.title}`;
 }
 
 export const isUnfinished = (state: RunState): boolean => state === "queued" || state === "running";

@@ -30,6 +30,7 @@ interface Waiting {
   /** Virtual start time: lower goes first. */
   readonly tag: number;
   readonly seq: number;
+  readonly rungAt: number;
 }
 
 interface LaneState {
@@ -50,9 +51,18 @@ interface LaneState {
   /** Resolved when nothing runs any more; set once drain() was called. */
   drained: PromiseWithResolvers<void> | null;
   onError(id: string, error: unknown): void;
+  onStart?: ((waitedMs: number) => void) | undefined;
 }
 
-export function createLane(options: { name: string; concurrency: number; onError(id: string, error: unknown): void }): Lane {
+export interface LaneOptions {
+  readonly name: string;
+  readonly concurrency: number;
+  onError(id: string, error: unknown): void;
+  /** Told at each start how long it had waited. */
+  onStart?(waitedMs: number): void;
+}
+
+export function createLane(options: LaneOptions): Lane {
   const state: LaneState = {
     name: options.name,
     queue: new PQueue({ concurrency: options.concurrency, autoStart: false }),
@@ -66,6 +76,7 @@ export function createLane(options: { name: string; concurrency: number; onError
     handler: null,
     drained: null,
     onError: options.onError,
+    onStart: options.onStart,
   };
   return {
     name: options.name,
@@ -98,7 +109,7 @@ function ring(state: LaneState, id: string, group: string): void {
   const known = state.groups.get(group);
   const tag = known === undefined ? state.now : Math.max(known.lastTag + 1, state.now);
   state.groups.set(group, { waiting: (known?.waiting ?? 0) + 1, lastTag: tag });
-  state.waiting.set(id, { group, tag, seq: state.seq++ });
+  state.waiting.set(id, { group, tag, seq: state.seq++, rungAt: performance.now() });
   // p-queue starts the highest priority first and keeps the order of equals.
   void state.queue.add(() => work(state, id), { priority: -tag }).catch((error: unknown) => state.onError(id, error));
 }
@@ -111,6 +122,7 @@ function work(state: LaneState, id: string): Promise<void> {
   state.waiting.delete(id);
   state.running.add(id);
   state.now = entry.tag;
+  state.onStart?.(performance.now() - entry.rungAt);
   const group = state.groups.get(entry.group);
   if (group !== undefined && --group.waiting === 0) state.groups.delete(entry.group);
   return new Promise((freeSlot) => {

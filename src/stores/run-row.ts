@@ -1,13 +1,13 @@
 // The runs table ↔ the Run record of core/run.ts: names and JSON columns, nothing else.
 import type { Address } from "../core/address.ts";
-import type { DeliveryState, Run, RunState, SpawnParams } from "../core/run.ts";
+import type { DeliveryState, PlanStep, Run, RunSections, RunState, SpawnParams } from "../core/run.ts";
 
 /** What a spawn decides; the rest starts at its default. */
 // biome-ignore format: a list of names reads better in rows
 export type NewRun = Omit<
   Run,
   | "state" | "delivery" | "deliveryReason" | "generation" | "resumes" | "crashes" | "createdAt" | "queuedAt" | "startedAt" | "endedAt"
-  | "spend" | "reason" | "incomplete" | "doing" | "settledAt" | "archivedAt" | "archiveName"
+  | "spend" | "reason" | "incomplete" | "doing" | "plan" | "sections" | "settledAt" | "archivedAt" | "archiveName"
 >;
 
 export type RunRow = Record<string, string | number | null>;
@@ -88,6 +88,8 @@ export function fromRunRow(row: RunRow): Run {
     reason: maybe("reason"),
     incomplete: row.incomplete === 1,
     doing: maybe("doing"),
+    plan: JSON.parse(maybe("plan") ?? "null") as PlanStep[] | null,
+    sections: JSON.parse(maybe("sections") ?? "null") as RunSections | null,
     settledAt: time("settled_at"),
     archivedAt: time("archived_at"),
     archiveName: maybe("archive_name"),

@@ -2,7 +2,16 @@
 // has one winner; every query that a busy gateway asks has an index of its own (test/unit/stores asserts the plans).
 import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
-import { advance, type DeliveryState, type EndState, type Run, type RunEvent, sourcesOf } from "../core/run.ts";
+import {
+  advance,
+  type DeliveryState,
+  type EndState,
+  type PlanStep,
+  type Run,
+  type RunEvent,
+  type RunSections,
+  sourcesOf,
+} from "../core/run.ts";
 import type { Spend } from "../core/usage.ts";
 import type { Database } from "./database.ts";
 import { fromRunRow, type NewRun, type RunRow, runColumns } from "./run-row.ts";
@@ -12,6 +21,7 @@ export interface RunEnd {
   readonly reason: string | null;
   readonly incomplete: boolean;
   readonly delivery: DeliveryState;
+  readonly sections?: RunSections | null;
 }
 
 export interface Runs {
@@ -29,13 +39,20 @@ export interface Runs {
   /** Taken up again at boot; the row stays running. */
   countResume(id: string, afterCrash: boolean): void;
   setDoing(id: string, doing: string | null): void;
+  /** The plan of a running child; replaces the one before. */
+  setPlan(id: string, plan: readonly PlanStep[]): void;
   addSpend(id: string, spend: Spend): void;
   setDelivery(id: string, state: DeliveryState, reason?: string): void;
   /** Its announcement needs nothing more: from now on the archive time counts. */
   settle(id: string): void;
   setArchiveName(id: string, name: string): void;
   setArchived(id: string): void;
-  listUnfinished(): Run[];
+  /** The documents of these runs are written, up to the generation given. */
+  setDocumented(runs: readonly { readonly id: string; readonly generation: number }[]): void;
+  /** Ended runs whose last generation is not documented yet, oldest end first. */
+  listUndocumented(limit: number): Run[];
+  /** In order of arrival; all of them without a limit. */
+  listUnfinished(limit?: number): Run[];
   countUnfinished(requesterKey: string): number;
   /** Newest first. */
   listOf(requesterKey: string, limit: number): Run[];
@@ -47,6 +64,7 @@ export interface Runs {
   childrenOf(runId: string): Run[];
   /** Settled before `settledBefore` (null: none by time), and everything settled that was to be deleted. */
   listArchiveDue(settledBefore: number | null, limit: number): Run[];
+  /** Unfinished ones: a look that costs the same however many have ended. */
   countByState(): Record<string, number>;
 }
 
@@ -95,8 +113,9 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
   return {
     start: (id) => move(id, { type: "start" }, "started_at = coalesce(started_at, ?)", clock.now()),
     end(id, end) {
-      const set = "ended_at = ?, reason = ?, incomplete = ?, delivery = ?, delivery_reason = NULL, doing = NULL";
-      const moved = move(id, { type: "end", as: end.as }, set, clock.now(), end.reason, end.incomplete ? 1 : 0, end.delivery);
+      const set = "ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL";
+      const sections = end.sections == null ? null : JSON.stringify(end.sections);
+      const moved = move(id, { type: "end", as: end.as }, set, clock.now(), end.reason, end.incomplete ? 1 : 0, end.delivery, sections);
       if (moved) db.afterCommit(() => bus.emit({ type: "run.ended", runId: id, state: end.as }));
       return moved;
     },
@@ -105,7 +124,7 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
         id,
         { type: "again" },
         `generation = generation + 1, resumes = 0, crashes = 0, queued_at = ?, started_at = NULL, ended_at = NULL, reason = NULL, incomplete = 0,
-         delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`,
+         plan = NULL, sections = NULL, delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`,
         clock.now(),
       ),
     countResume(id, afterCrash) {
@@ -114,12 +133,24 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
   };
 }
 
-type Fields = Pick<Runs, "setDoing" | "addSpend" | "setDelivery" | "settle" | "setArchiveName" | "setArchived">;
+type Fields = Pick<
+  Runs,
+  "setDoing" | "setPlan" | "setDocumented" | "addSpend" | "setDelivery" | "settle" | "setArchiveName" | "setArchived"
+>;
 
 function fields({ db, clock }: RunDeps, changed: Changed): Fields {
   return {
     setDoing(id, doing) {
       if (db.run("UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS NOT ?", doing, id, doing) === 1) changed(id);
+    },
+    setPlan(id, plan) {
+      const text = JSON.stringify(plan);
+      if (db.run("UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS NOT ?", text, id, text) === 1) changed(id);
+    },
+    setDocumented(runs) {
+      db.transaction(() => {
+        for (const { id, generation } of runs) db.run("UPDATE runs SET documented = ? WHERE id = ?", generation, id);
+      });
     },
     addSpend(id, { usage, costUsd }) {
       if (usage === null) return;
@@ -165,7 +196,9 @@ type Listings = Omit<
 function listings(db: Database): Listings {
   const many = (sql: string, ...params: (string | number)[]): Run[] => db.all<RunRow>(sql, ...params).map(fromRunRow);
   return {
-    listUnfinished: () => many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, id`),
+    listUndocumented: (limit) =>
+      many("SELECT * FROM runs WHERE ended_at IS NOT NULL AND documented < generation ORDER BY ended_at LIMIT ?", limit),
+    listUnfinished: (limit = -1) => many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, id LIMIT ?`, limit),
     countUnfinished: (key) =>
       db.get<{ n: number }>(`SELECT count(*) AS n FROM runs WHERE requester_key = ? AND ${UNFINISHED}`, key)?.n ?? 0,
     listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY created_at DESC, id DESC LIMIT ?", key, limit),
@@ -189,7 +222,9 @@ function listings(db: Database): Listings {
       ),
     countByState: () =>
       Object.fromEntries(
-        db.all<{ state: string; n: number }>("SELECT state, count(*) AS n FROM runs GROUP BY state").map((row) => [row.state, row.n]),
+        db
+          .all<{ state: string; n: number }>(`SELECT state, count(*) AS n FROM runs WHERE ${UNFINISHED} GROUP BY state`)
+          .map((row) => [row.state, row.n]),
       ),
   };
 }

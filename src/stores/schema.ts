@@ -179,4 +179,17 @@ export const MIGRATIONS: readonly string[] = [
   ) STRICT;
   CREATE INDEX web_messages_chat ON web_messages (chat, seq);
   `,
+  `
+  -- Delegation: the child's plan, what its last text said under each heading, and up to which generation the run's
+  -- documents are written. Briefs by child session and by who gave them.
+  ALTER TABLE runs ADD COLUMN plan TEXT;
+  ALTER TABLE runs ADD COLUMN sections TEXT;
+  ALTER TABLE runs ADD COLUMN documented INTEGER NOT NULL DEFAULT 0;
+  UPDATE runs SET documented = generation WHERE ended_at IS NOT NULL;
+  CREATE INDEX runs_undocumented ON runs (ended_at) WHERE ended_at IS NOT NULL AND documented < generation;
+  CREATE TABLE briefs (
+    session_id TEXT NOT NULL, requester_key TEXT NOT NULL, brief TEXT NOT NULL, applied_at INTEGER NOT NULL,
+    PRIMARY KEY (session_id, requester_key)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];

@@ -66,7 +66,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
     main: createLane({ name: "main", concurrency: maxConcurrent, onError: (_, error) => fail(error) }),
     subagent: createLane({ name: "subagent", concurrency: children.maxConcurrent, onError: (_, error) => fail(error) }),
   };
-  const channels = createChannels({ ...base, config: loaded.config, stores });
+  const channels = await createChannels({ ...base, config: loaded.config, stores });
   const tools = createTools({ ...base, ...stores, loaded, sandbox: await detectSandbox({ log: silentLogger }), agents });
   const turns = createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints });
   const parts = { ...base, stores, agents, models, turns, channels };

@@ -17,7 +17,7 @@ import {
 } from "./fake-slack-state.ts";
 import { handleCall } from "./fake-slack-web.ts";
 
-export type { Fault, FaultOptions, SeenMessage } from "./fake-slack-state.ts";
+export type { Fault } from "./fake-slack-state.ts";
 
 export interface FakeSlackOptions {
   /** Default: any free one. */
@@ -28,7 +28,7 @@ export interface FakeSlackOptions {
   now?(): number;
 }
 
-export interface SayOptions {
+interface SayOptions {
   channel: string;
   text?: string;
   /** Default U0PERSON. */

@@ -29,9 +29,9 @@ export interface SlackOptions {
   readonly mode: "socket" | "http";
   readonly clock: Clock;
   readonly log: Logger;
-  /** When a call is given up; default 10 000. */
+  /** When a call is given up; default 8 000. */
   readonly timeoutMs?: number;
-  /** When a message that isn't there counts as not posted, after its sending began; default: the timeout and 5 s more. */
+  /** When a message that isn't there counts as not posted, after its sending began; default: the timeout and 4 s more. */
   readonly settleMs?: number;
   /** Connections at a time in socket mode; default 2. */
   readonly sockets?: number;
@@ -96,7 +96,7 @@ function readSettings(options: SlackOptions) {
   if (mode === "http" && !signingSecret) throw refuse("signingSecret is needed in http mode");
   if (mode === "http" && httpPort === undefined) throw refuse("port is needed in http mode");
   const appId = /^xapp-\d+-(A[A-Z0-9]+)-/.exec(appToken ?? "")?.[1] ?? "";
-  const timeoutMs = options.timeoutMs ?? 10_000;
+  const timeoutMs = options.timeoutMs ?? 8_000;
   return {
     ...options,
     apiUrl: options.apiUrl ?? API_URL,
@@ -117,7 +117,7 @@ function createSender(settings: Settings, state: State): Sender {
   return {
     client: createClient(settings.botToken, settings),
     clock: settings.clock,
-    settleMs: settings.settleMs ?? settings.timeoutMs + 5_000,
+    settleMs: settings.settleMs ?? settings.timeoutMs + 4_000,
     authTrouble(reason) {
       state.refused = reason;
     },

@@ -49,12 +49,9 @@ export async function listen(receiver: Receiver, options: HttpOptions): Promise<
   await open(server, options);
   server.on("error", (error) => receiver.log.error({ err: error }, "the Slack listener failed"));
   const closed = new Promise<void>((resolve) => server.once("close", () => resolve()));
-  receiver.signal.addEventListener("abort", () => {
-    server.close();
-    server.closeIdleConnections();
-    // What is being answered gets its chance; nothing is waited for longer than stop() may take.
-    setTimeout(() => server.closeAllConnections(), 1_000).unref();
-  });
+  const shut = (): void => shutDown(server);
+  if (receiver.signal.aborted) shut();
+  else receiver.signal.addEventListener("abort", shut, { once: true });
   const learnt = learnMe(receiver).then((me) => {
     listener.me = me;
     if (me !== null) receiver.show("on");
@@ -69,6 +66,13 @@ function open(server: Server, { port, host }: HttpOptions): Promise<void> {
     );
     server.listen(port, host, () => resolve());
   });
+}
+
+/** What is being answered gets its chance; nothing is waited for longer than stop() may take. */
+function shutDown(server: Server): void {
+  server.close();
+  server.closeIdleConnections();
+  setTimeout(() => server.closeAllConnections(), 1_000).unref();
 }
 
 async function answer(listener: Listener, request: IncomingMessage): Promise<Answer> {

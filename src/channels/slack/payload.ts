@@ -10,7 +10,7 @@ const text = z.string().max(1_000_000);
 const team = id.nullish();
 
 /** Who the bot is, stored with each payload, so that a mention is understood after a restart without the network. "" = unknown. */
-export const meSchema = z.object({ userId: user, botId: id, teamId: id, appId: id });
+const meSchema = z.object({ userId: user, botId: id, teamId: id, appId: id });
 export type Me = z.output<typeof meSchema>;
 
 export const storedSchema = z.object({

@@ -5,7 +5,7 @@ import { type Address, addressKey } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { explainFailure } from "./api.ts";
 
-export type Work = "working" | "idle";
+type Work = "working" | "idle";
 
 export interface StatusLine {
   /** Best effort: rejects when Slack refuses, which matters to nobody. */

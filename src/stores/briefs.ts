@@ -1,0 +1,52 @@
+// Briefs of child sessions, one per child and requester (BF3). Rows hold the brief as JSON; what it means and how it is
+// shown is subagents/briefing.ts. The file BRIEF.md is made from these rows.
+import type { Clock } from "../core/clock.ts";
+import type { Database } from "./database.ts";
+
+export interface BriefRow {
+  readonly requesterKey: string;
+  readonly appliedAt: number;
+  /** As it was given; the reader checks it again. */
+  readonly brief: unknown;
+}
+
+export interface Briefs {
+  /** Replaces the whole brief this requester gave before. */
+  put(sessionId: string, requesterKey: string, brief: unknown): void;
+  /** Oldest first. */
+  list(sessionId: string): BriefRow[];
+  /** One requester's, or all of the session's with null. Returns how many there were. */
+  remove(sessionId: string, requesterKey: string | null): number;
+}
+
+interface Stored {
+  requester_key: string;
+  applied_at: number;
+  brief: string;
+}
+
+export function createBriefs({ db, clock }: { db: Database; clock: Clock }): Briefs {
+  return {
+    put(sessionId, requesterKey, brief) {
+      db.run(
+        `INSERT INTO briefs (session_id, requester_key, brief, applied_at) VALUES (?, ?, ?, ?)
+         ON CONFLICT (session_id, requester_key) DO UPDATE SET brief = excluded.brief, applied_at = excluded.applied_at`,
+        sessionId,
+        requesterKey,
+        JSON.stringify(brief),
+        clock.now(),
+      );
+    },
+    list: (sessionId) =>
+      db
+        .all<Stored>(
+          "SELECT requester_key, applied_at, brief FROM briefs WHERE session_id = ? ORDER BY applied_at, requester_key",
+          sessionId,
+        )
+        .map((row) => ({ requesterKey: row.requester_key, appliedAt: row.applied_at, brief: JSON.parse(row.brief) as unknown })),
+    remove: (sessionId, requesterKey) =>
+      requesterKey === null
+        ? db.run("DELETE FROM briefs WHERE session_id = ?", sessionId)
+        : db.run("DELETE FROM briefs WHERE session_id = ? AND requester_key = ?", sessionId, requesterKey),
+  };
+}

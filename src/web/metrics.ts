@@ -1,0 +1,156 @@
+// GET /metrics in Prometheus format (OB1): runs by state, lane depth and wait, deliveries, model calls, tokens, cost,
+// event-loop delay. Counts what the bus tells; gauges are read when somebody looks.
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { AppEvent, Bus } from "../core/events.ts";
+import type { Route } from "./http.ts";
+
+export interface MetricsOptions {
+  readonly bus: Bus;
+  readonly lanes: readonly { readonly name: string; depth(): { waiting: number; running: number } }[];
+  /** Unfinished runs by state. */
+  countRuns(): Readonly<Record<string, number>>;
+  countOpenMessages(): number;
+}
+
+export interface Metrics {
+  readonly route: Route;
+  close(): void;
+}
+
+const NANO = 1e9;
+
+export function createMetrics(options: MetricsOptions): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  const count = createCounters(registers);
+  addGauges(options, registers);
+  const delay = addEventLoopDelay(registers);
+  const off = options.bus.on(count);
+  return {
+    route: {
+      method: "GET",
+      path: "/metrics",
+      access: "token",
+      handle: async () => ({ status: 200, body: await registry.metrics(), headers: { "content-type": registry.contentType } }),
+    },
+    close() {
+      off();
+      delay.disable();
+    },
+  };
+}
+
+function createCounters(registers: Registry[]): (event: AppEvent) => void {
+  const wait = new Histogram({
+    name: "herald_lane_wait_seconds",
+    help: "Time in a lane before the start.",
+    labelNames: ["lane"],
+    buckets: [0.01, 0.1, 1, 10, 60, 600],
+    registers,
+  });
+  const deliveries = new Counter({
+    name: "herald_deliveries_total",
+    help: "Messages settled.",
+    labelNames: ["channel", "outcome"],
+    registers,
+  });
+  const turns = new Counter({ name: "herald_turns_total", help: "Turns of main sessions.", labelNames: ["outcome"], registers });
+  const ended = new Counter({ name: "herald_runs_ended_total", help: "Runs that ended.", labelNames: ["state"], registers });
+  const calls = new Counter({
+    name: "herald_model_calls_total",
+    help: "HTTP calls to models.",
+    labelNames: ["model", "outcome"],
+    registers,
+  });
+  const seconds = new Histogram({
+    name: "herald_model_call_seconds",
+    help: "Duration of model calls.",
+    labelNames: ["model"],
+    buckets: [0.1, 0.5, 2, 10, 60, 300],
+    registers,
+  });
+  const tokens = new Counter({
+    name: "herald_tokens_total",
+    help: "Tokens as providers reported them.",
+    labelNames: ["model", "kind"],
+    registers,
+  });
+  const cost = new Counter({
+    name: "herald_cost_usd_total",
+    help: "Estimated cost where a price is known.",
+    labelNames: ["model"],
+    registers,
+  });
+  return (event) => {
+    if (event.type === "outbox.settled") deliveries.inc({ channel: event.channel, outcome: event.outcome });
+    else if (event.type === "lane.started") wait.observe({ lane: event.lane }, event.waitedMs / 1000);
+    else if (event.type === "turn.ended") turns.inc({ outcome: event.outcome });
+    else if (event.type === "run.ended") ended.inc({ state: event.state });
+    else if (event.type === "model.called") {
+      const { model, outcome, usage, costUsd, ms } = event;
+      calls.inc({ model, outcome });
+      seconds.observe({ model }, ms / 1000);
+      for (const [kind, amount] of Object.entries(usage ?? {})) tokens.inc({ model, kind }, amount);
+      if (costUsd !== null) cost.inc({ model }, costUsd);
+    }
+  };
+}
+
+function addGauges(options: MetricsOptions, registers: Registry[]): void {
+  new Gauge({
+    name: "herald_runs",
+    help: "Unfinished runs; those that ended are counted by herald_runs_ended_total.",
+    labelNames: ["state"],
+    registers,
+    collect() {
+      const counts = options.countRuns();
+      for (const state of ["queued", "running"]) this.set({ state }, counts[state] ?? 0);
+    },
+  });
+  new Gauge({
+    name: "herald_lane_depth",
+    help: "What waits and runs in a lane.",
+    labelNames: ["lane", "kind"],
+    registers,
+    collect() {
+      for (const lane of options.lanes) {
+        const { waiting, running } = lane.depth();
+        this.set({ lane: lane.name, kind: "waiting" }, waiting);
+        this.set({ lane: lane.name, kind: "running" }, running);
+      }
+    },
+  });
+  new Gauge({
+    name: "herald_outbox_open",
+    help: "Messages not settled yet.",
+    registers,
+    collect() {
+      this.set(options.countOpenMessages());
+    },
+  });
+  new Gauge({
+    name: "herald_resident_memory_bytes",
+    help: "Resident memory.",
+    registers,
+    collect() {
+      this.set(process.memoryUsage.rss());
+    },
+  });
+}
+
+function addEventLoopDelay(registers: Registry[]): { disable(): void } {
+  const delay = monitorEventLoopDelay({ resolution: 20 });
+  delay.enable();
+  new Gauge({
+    name: "herald_event_loop_delay_seconds",
+    help: "Event-loop delay since the last look.",
+    labelNames: ["quantile"],
+    registers,
+    collect() {
+      for (const quantile of [50, 99, 100]) this.set({ quantile: String(quantile / 100) }, delay.percentile(quantile) / NANO);
+      delay.reset();
+    },
+  });
+  return delay;
+}

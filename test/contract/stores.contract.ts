@@ -1,0 +1,535 @@
+// What every store must do, whatever database stands behind it: compare-and-set with one winner, all or nothing,
+// idempotent by key, and the same answers after a restart. stores.test.ts runs it over SQLite.
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Stores } from "../../src/app/stores.ts";
+import type { Address } from "../../src/core/address.ts";
+import type { AppEvent } from "../../src/core/events.ts";
+import { RUN_STATES } from "../../src/core/run.ts";
+import type { NewRun } from "../../src/stores/run-row.ts";
+import type { ManualClock } from "../support/manual-clock.ts";
+
+export interface StoreRig extends Disposable {
+  readonly clock: ManualClock;
+  readonly events: AppEvent[];
+  readonly stores: Stores;
+  /** Closes and opens again on the same data. */
+  reopen(): Stores;
+}
+
+export const ADDRESS: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
+const OTHER: Address = { ...ADDRESS, chat: "other" };
+const KEY = "agent:main:web:dm:main";
+
+export const newRun = (id: string, more: Partial<NewRun> = {}): NewRun => ({
+  id,
+  spawnKey: `spawn-${id}`,
+  childKey: `child-${id}`,
+  sessionId: `session-${id}`,
+  agentId: "main",
+  requesterKey: KEY,
+  requesterSessionId: "requester-session",
+  requesterRunId: null,
+  depth: 1,
+  address: ADDRESS,
+  label: id,
+  task: "do it",
+  model: "offline/rules",
+  thinking: "off",
+  timeoutMs: 0,
+  maxIterations: 20,
+  cleanup: "keep",
+  announce: "post",
+  params: {},
+  toolCeiling: ["read"],
+  bootId: "boot",
+  ...more,
+});
+
+export function storeContract(name: string, makeRig: () => Promise<StoreRig>): void {
+  describe(`stores (${name})`, () => {
+    let rig: StoreRig;
+    beforeEach(async () => {
+      rig = await makeRig();
+    });
+    afterEach(() => rig[Symbol.dispose]());
+    inboxContract(() => rig);
+    outboxContract(() => rig);
+    sessionContract(() => rig);
+    runContract(() => rig);
+    transactionContract(() => rig);
+    smallStoreContract(() => rig);
+  });
+}
+
+function inboxContract(rig: () => StoreRig): void {
+  const put = (...ids: string[]): void =>
+    rig()
+      .stores.inbox.sink("web", "local")
+      .put(ids.map((externalId) => ({ externalId, raw: { text: externalId } })));
+
+  it("[RC3] a replayed id is dropped, also after it was answered and after a restart", () => {
+    put("a", "b");
+    put("b", "c", "a");
+    const rows = rig().stores.inbox.listNew(0, 10);
+    expect(rows.map((row) => row.raw)).toEqual([{ text: "a" }, { text: "b" }, { text: "c" }]);
+    for (const row of rows) expect(rig().stores.inbox.finish(row.id)).toBe(true);
+    const { inbox } = rig().reopen();
+    inbox.sink("web", "local").put([{ externalId: "a", raw: { text: "again" } }]);
+    expect(inbox.listNew(0, 10)).toEqual([]);
+  });
+
+  it("[RC3] the same id of another channel or account is another message", () => {
+    const { inbox } = rig().stores;
+    for (const [channel, account] of [
+      ["web", "local"],
+      ["telegram", "bot1"],
+      ["telegram", "bot2"],
+    ] as const)
+      inbox.sink(channel, account).put([{ externalId: "1", raw: channel }]);
+    expect(inbox.listNew(0, 10)).toHaveLength(3);
+  });
+
+  it("[RC3] updates and cursor are stored together and the bell rings once they are", () => {
+    const sink = rig().stores.inbox.sink("telegram", "bot");
+    expect(sink.cursor()).toBeNull();
+    sink.put([{ externalId: "7", raw: {} }], "8");
+    expect(sink.cursor()?.value).toBe("8");
+    expect(rig().reopen().inbox.sink("telegram", "bot").cursor()?.value).toBe("8");
+    expect(rig().events).toContainEqual({ type: "inbox.added", channel: "telegram" });
+  });
+
+  it("[RC3] one update that can't be stored stores none of its batch, nor the cursor", () => {
+    const sink = rig().stores.inbox.sink("telegram", "bot");
+    const circular: Record<string, unknown> = {};
+    circular.self = circular;
+    expect(() =>
+      sink.put(
+        [
+          { externalId: "1", raw: {} },
+          { externalId: "2", raw: circular },
+        ],
+        "3",
+      ),
+    ).toThrow();
+    expect(rig().stores.inbox.listNew(0, 10)).toEqual([]);
+    expect(sink.cursor()).toBeNull();
+    expect(rig().events).toEqual([]);
+  });
+
+  it("[AG1] a session's messages are claimed oldest first; attempts count, releases don't", () => {
+    put("a", "b", "c");
+    const { inbox } = rig().stores;
+    const [a, b, c] = inbox.listNew(0, 10).map((row) => row.id);
+    for (const id of [a, b]) expect(inbox.route(id!, KEY)).toBe(true);
+    expect(inbox.route(c!, "another")).toBe(true);
+    expect(inbox.route(a!, KEY)).toBe(false);
+    expect(inbox.claim(KEY)).toMatchObject({ id: a, attempts: 1, sessionKey: KEY });
+    expect(inbox.claim(KEY)).toMatchObject({ id: a, attempts: 2 });
+    inbox.release(a!);
+    expect(inbox.claim(KEY)).toMatchObject({ id: a, attempts: 2 });
+    inbox.finish(a!);
+    expect(inbox.claim(KEY)).toMatchObject({ id: b, attempts: 1 });
+    expect(inbox.countWaiting(KEY)).toBe(1);
+    expect(inbox.waitingSessions().sort()).toEqual([KEY, "another"].sort());
+  });
+
+  it("[ST1] finish has one winner, and drop settles all that wait in a session", () => {
+    put("a", "b", "c");
+    const { inbox } = rig().stores;
+    const ids = inbox.listNew(0, 10).map((row) => row.id);
+    for (const id of ids) inbox.route(id, KEY);
+    expect(inbox.finish(ids[0]!)).toBe(true);
+    expect(inbox.finish(ids[0]!)).toBe(false);
+    expect(inbox.drop(KEY)).toBe(2);
+    expect(inbox.finish(ids[1]!)).toBe(false);
+    expect(inbox.claim(KEY)).toBeNull();
+  });
+
+  it("[RC3] purge forgets only what was settled before", async () => {
+    put("old", "new", "open");
+    const { inbox } = rig().stores;
+    const [old, fresh] = inbox.listNew(0, 10).map((row) => row.id);
+    inbox.finish(old!);
+    await rig().clock.advance(1_000);
+    inbox.finish(fresh!);
+    expect(inbox.purge(rig().clock.now())).toBe(1);
+    expect(inbox.listNew(0, 10).map((row) => row.raw)).toEqual([{ text: "open" }]);
+  });
+}
+
+function outboxContract(rig: () => StoreRig): void {
+  const add = (delivery: string, parts: string[], more: { address?: Address; runId?: string } = {}): boolean =>
+    rig().stores.outbox.add({ delivery, address: ADDRESS, parts: parts.map((text) => ({ text })), ...more });
+  const key = "web/local/main/-";
+
+  it("[DL1] a delivery is added once: the first text wins, whatever is added later", () => {
+    expect(add("reply:1", ["one", "two"])).toBe(true);
+    expect(add("reply:1", ["another"])).toBe(false);
+    expect(rig().stores.outbox.countOpen("reply:1")).toBe(2);
+    expect(rig().stores.outbox.head(key)).toMatchObject({ delivery: "reply:1", n: 0, parts: 2, part: { text: "one" }, state: "queued" });
+    expect(rig().events.filter((event) => event.type === "outbox.added")).toHaveLength(1);
+  });
+
+  it("[DL5] the head is the oldest unsettled part of its address", () => {
+    add("reply:1", ["one", "two"]);
+    add("reply:2", ["three"]);
+    add("reply:3", ["elsewhere"], { address: OTHER });
+    const { outbox } = rig().stores;
+    const texts: unknown[] = [];
+    for (let row = outbox.head(key); row !== null; row = outbox.head(key)) {
+      texts.push(row.part.text);
+      outbox.markSending(row.id);
+      expect(outbox.head(key)?.id).toBe(row.id);
+      outbox.markSent(row.id, `ref-${row.n}`);
+    }
+    expect(texts).toEqual(["one", "two", "three"]);
+    expect(outbox.openAddresses()).toEqual(["web/local/other/-"]);
+  });
+
+  it("[DL4] what was being sent when the process died is unknown after the restart, the rest is as it was", () => {
+    add("reply:1", ["one", "two", "three"]);
+    const first = rig().stores.outbox.head(key)!;
+    rig().stores.outbox.markSending(first.id);
+    rig().stores.outbox.markSent(first.id, "ref");
+    rig().stores.outbox.markSending(rig().stores.outbox.head(key)!.id);
+    const { outbox } = rig().reopen();
+    expect(outbox.recover()).toBe(1);
+    expect(outbox.head(key)).toMatchObject({ n: 1, state: "unknown", sendingAt: rig().clock.now() });
+    expect(outbox.countOpen("reply:1")).toBe(2);
+  });
+
+  it("[DL3] blocking gives up the delivery's unsent parts only; requeue brings a run's back", () => {
+    add("announce:1", ["one", "two", "three"], { runId: "run" });
+    add("reply:2", ["later"]);
+    const { outbox } = rig().stores;
+    outbox.markSent(outbox.head(key)!.id, "ref");
+    outbox.markBlocked("announce:1", "kicked");
+    expect(outbox.head(key)).toMatchObject({ delivery: "reply:2" });
+    expect(outbox.requeue("run")).toBe(2);
+    expect(outbox.head(key)).toMatchObject({ delivery: "announce:1", n: 1, state: "queued", attempts: 0, firstAt: null, reason: null });
+    expect(outbox.requeue("nobody")).toBe(0);
+  });
+
+  it("[DL3] each try that failed counts, sent or not, and the first one's time stays", async () => {
+    add("reply:1", ["one"]);
+    const { outbox } = rig().stores;
+    const { id } = outbox.head(key)!;
+    const firstAt = rig().clock.now();
+    for (let tries = 1; tries <= 3; tries++) {
+      outbox.retryAt(id, rig().clock.now() + 1_000, "the channel is off");
+      await rig().clock.advance(1_000);
+      expect(outbox.head(key)).toMatchObject({ attempts: tries, firstAt, state: "queued", reason: "the channel is off" });
+    }
+    outbox.markSending(id);
+    outbox.retryAt(id, 0, "lost", "unknown");
+    expect(outbox.head(key)).toMatchObject({ attempts: 4, firstAt, state: "unknown" });
+  });
+
+  it("[DL3] a chat that moved takes everything open along, and a part can be replaced", () => {
+    add("reply:1", ["one", "two"]);
+    add("reply:2", ["three"]);
+    const { outbox } = rig().stores;
+    outbox.markSending(outbox.head(key)!.id);
+    outbox.retarget(ADDRESS, OTHER);
+    expect(outbox.head(key)).toBeNull();
+    const moved = outbox.head("web/local/other/-")!;
+    expect(moved).toMatchObject({ state: "queued", address: OTHER, part: { text: "one" } });
+    outbox.setPart(moved.id, { text: "plain" });
+    expect(outbox.get(moved.id)?.part).toEqual({ text: "plain" });
+    expect(outbox.countAllOpen()).toBe(3);
+  });
+
+  it("[DL3] purge keeps what is open and what /subagents retry may still want", async () => {
+    add("reply:1", ["sent"]);
+    add("reply:2", ["open"], { address: OTHER });
+    add("announce:3", ["blocked"], { runId: "run" });
+    const { outbox } = rig().stores;
+    outbox.markSent(outbox.head(key)!.id, "ref");
+    outbox.markBlocked("announce:3", "kicked");
+    await rig().clock.advance(10);
+    expect(outbox.purge(rig().clock.now())).toBe(1);
+    expect(outbox.requeue("run")).toBe(1);
+    expect(outbox.countAllOpen()).toBe(2);
+  });
+}
+
+function sessionContract(rig: () => StoreRig): void {
+  const open = (key = KEY): string => {
+    const id = rig().stores.sessions.newSessionId();
+    rig().stores.sessions.insert({ id, key, agentId: "main", address: ADDRESS, parentKey: null });
+    return id;
+  };
+
+  it("[SE5] a key has one open session; ended ones stay readable, newest first", async () => {
+    const old = open();
+    expect(() => open()).toThrow();
+    rig().stores.sessions.setModel(old, "x/y");
+    rig().stores.sessions.end(old);
+    expect(rig().stores.sessions.find(KEY)).toBeNull();
+    await rig().clock.advance(5);
+    const fresh = open();
+    const { sessions } = rig().reopen();
+    expect(sessions.find(KEY)).toMatchObject({ id: fresh, model: null, address: ADDRESS });
+    expect(sessions.get(old)).toMatchObject({ model: "x/y", endedAt: rig().clock.now() - 5 });
+    expect(sessions.history(KEY, 10).map((one) => one.id)).toEqual([fresh, old]);
+  });
+
+  it("[MO3] spend is summed per session and day; one call without a price leaves the cost out", async () => {
+    const usage = { input: 10, output: 2, cacheRead: 1, cacheWrite: 0 };
+    const [a, b] = [open("agent:main:web:dm:a"), open("agent:main:web:dm:b")];
+    const { sessions } = rig().stores;
+    const today = rig().clock.now();
+    expect(sessions.spendOf([a])).toEqual({ usage: null, costUsd: null });
+    sessions.addSpend(a, "p/m", { usage, costUsd: 0.5 });
+    sessions.addSpend(a, "p/m", { usage, costUsd: 0.25 });
+    sessions.addSpend(a, "p/m", { usage: null, costUsd: null });
+    await rig().clock.advance(24 * 3_600_000);
+    sessions.addSpend(b, "p/free", { usage, costUsd: null });
+    expect(sessions.spendOf([a])).toEqual({ usage: { input: 20, output: 4, cacheRead: 2, cacheWrite: 0 }, costUsd: 0.75 });
+    expect(sessions.spendOf([a, b]).costUsd).toBeNull();
+    expect(sessions.spendOf([a, b]).usage?.input).toBe(30);
+    expect(sessions.spendOfDay(today).costUsd).toBe(0.75);
+    expect(sessions.spendOfDay(rig().clock.now())).toEqual({ usage, costUsd: null });
+  });
+}
+
+function runContract(rig: () => StoreRig): void {
+  const END = { reason: null, incomplete: false, delivery: "pending" } as const;
+
+  it("[RU1] a run survives a restart as it was", () => {
+    const { runs } = rig().stores;
+    runs.insert(newRun("r1", { params: { role: "explore", allowedTools: ["read"] }, address: { ...ADDRESS, thread: "42" } }));
+    runs.start("r1");
+    runs.setDoing("r1", "reading");
+    runs.addSpend("r1", { usage: { input: 5, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: 0.1 });
+    const before = runs.get("r1");
+    expect(rig().reopen().runs.get("r1")).toEqual(before);
+    expect(before).toMatchObject({ state: "running", doing: "reading", address: { thread: "42" }, spend: { costUsd: 0.1 } });
+  });
+
+  it("[SP2] the requester's turn and call name one run", () => {
+    const { runs } = rig().stores;
+    runs.insert(newRun("r1"));
+    expect(() => runs.insert(newRun("r2", { spawnKey: "spawn-r1" }))).toThrow();
+    expect(runs.findBySpawnKey("spawn-r1")?.id).toBe("r1");
+    expect(runs.findByChildKey("child-r1")?.id).toBe("r1");
+    expect([runs.findBySpawnKey("x"), runs.findByChildKey("x"), runs.get("x")]).toEqual([null, null, null]);
+  });
+
+  it("[RU2] a run starts once and ends once, whatever comes second", () => {
+    const { runs } = rig().stores;
+    runs.insert(newRun("r1"));
+    expect(runs.end("r1", { ...END, as: "done" })).toBe(false);
+    expect([runs.start("r1"), runs.start("r1")]).toEqual([true, false]);
+    expect(runs.end("r1", { ...END, as: "stopped", delivery: "none" })).toBe(true);
+    for (const as of RUN_STATES.filter((state) => state !== "queued" && state !== "running")) {
+      expect(runs.end("r1", { ...END, as, reason: "too late" })).toBe(false);
+    }
+    expect(runs.get("r1")).toMatchObject({ state: "stopped", reason: null, delivery: "none" });
+    expect(rig().events.filter((event) => event.type === "run.ended")).toEqual([{ type: "run.ended", runId: "r1", state: "stopped" }]);
+  });
+
+  it("[CM7] a finished run goes on as the next generation, an unfinished one doesn't", () => {
+    const { runs } = rig().stores;
+    runs.insert(newRun("r1"));
+    expect(runs.again("r1")).toBe(false);
+    runs.start("r1");
+    expect(runs.again("r1")).toBe(false);
+    runs.countResume("r1", true);
+    expect(runs.get("r1")).toMatchObject({ resumes: 1, crashes: 1 });
+    runs.end("r1", { ...END, as: "error", reason: "broke" });
+    runs.settle("r1");
+    expect(runs.again("r1")).toBe(true);
+    const fresh = { state: "queued", generation: 2, resumes: 0, crashes: 0, endedAt: null, reason: null, settledAt: null, delivery: "none" };
+    expect(runs.get("r1")).toMatchObject(fresh);
+  });
+
+  it("[SP6] unfinished runs are counted per requester, and finished ones no more", () => {
+    const { runs } = rig().stores;
+    for (const id of ["a", "b", "c"]) runs.insert(newRun(id));
+    runs.insert(newRun("d", { requesterKey: "another" }));
+    runs.start("a");
+    runs.end("a", { ...END, as: "done" });
+    expect(runs.countUnfinished(KEY)).toBe(2);
+    expect(
+      runs
+        .listUnfinished()
+        .map((run) => run.id)
+        .sort(),
+    ).toEqual(["b", "c", "d"]);
+    expect(runs.countByState()).toEqual({ done: 1, queued: 3 });
+  });
+
+  it("[TL4] below means below, at any depth, and never sideways or up", async () => {
+    const { runs } = rig().stores;
+    runs.insert(newRun("child"));
+    runs.insert(newRun("grandchild", { requesterKey: "child-child", requesterRunId: "child" }));
+    runs.insert(newRun("stranger", { requesterKey: "another" }));
+    expect(runs.isBelow("child-grandchild", KEY)).toBe(true);
+    expect(runs.isBelow("child-stranger", KEY)).toBe(false);
+    expect(runs.isBelow("child-child", "child-grandchild")).toBe(false);
+    expect(
+      runs
+        .unfinishedBelow(KEY)
+        .map((run) => run.id)
+        .sort(),
+    ).toEqual(["child", "grandchild"]);
+    expect(runs.childrenOf("child").map((run) => run.id)).toEqual(["grandchild"]);
+  });
+
+  it("[AR1] due for archiving: settled long enough ago, or to be deleted; once archived no more", async () => {
+    const { runs } = rig().stores;
+    for (const [id, cleanup] of [
+      ["keep", "keep"],
+      ["delete", "delete"],
+      ["running", "delete"],
+    ] as const) {
+      runs.insert(newRun(id, { cleanup }));
+      runs.start(id);
+    }
+    for (const id of ["keep", "delete"]) runs.end(id, { ...END, as: "done" });
+    for (const id of ["keep", "delete", "running"]) runs.settle(id);
+    const settledAt = rig().clock.now();
+    const due = (before: number | null): string[] =>
+      runs
+        .listArchiveDue(before, 10)
+        .map((run) => run.id)
+        .sort();
+    expect(due(null)).toEqual(["delete"]);
+    expect(due(settledAt - 1)).toEqual(["delete"]);
+    expect(due(settledAt)).toEqual(["delete", "keep"]);
+    runs.setArchiveName("delete", "x.deleted");
+    runs.setArchived("delete");
+    expect(due(settledAt)).toEqual(["keep"]);
+  });
+
+  it("[CM2] a requester's runs are listed newest first", async () => {
+    const { runs } = rig().stores;
+    for (const id of ["a", "b", "c"]) {
+      runs.insert(newRun(id));
+      await rig().clock.advance(1);
+    }
+    expect(runs.listOf(KEY, 2).map((run) => run.id)).toEqual(["c", "b"]);
+    expect(runs.listRecent(1).map((run) => run.id)).toEqual(["c"]);
+  });
+
+  it("[MO3] a run's cost is left out as soon as one call had no price", () => {
+    const { runs } = rig().stores;
+    const usage = { input: 5, output: 1, cacheRead: 0, cacheWrite: 0 };
+    runs.insert(newRun("r1"));
+    runs.addSpend("r1", { usage, costUsd: 0.5 });
+    runs.addSpend("r1", { usage: null, costUsd: null });
+    expect(runs.get("r1")?.spend).toEqual({ usage, costUsd: 0.5 });
+    runs.addSpend("r1", { usage, costUsd: null });
+    runs.addSpend("r1", { usage, costUsd: 0.5 });
+    expect(runs.get("r1")?.spend).toMatchObject({ usage: { input: 15 }, costUsd: null });
+  });
+}
+
+function transactionContract(rig: () => StoreRig): void {
+  it("[AN4] a transaction over several stores is all or nothing, and silent when it rolls back", () => {
+    const { db, runs, outbox } = rig().stores;
+    runs.insert(newRun("r1"));
+    runs.start("r1");
+    rig().events.length = 0;
+    expect(() =>
+      db.transaction(() => {
+        runs.end("r1", { as: "done", reason: null, incomplete: false, delivery: "pending" });
+        outbox.add({ delivery: "announce:1", address: ADDRESS, parts: [{ text: "x" }] });
+        throw new Error("the power went");
+      }),
+    ).toThrow("the power went");
+    expect(runs.get("r1")?.state).toBe("running");
+    expect(outbox.countAllOpen()).toBe(0);
+    expect(rig().events).toEqual([]);
+    // And the next one works.
+    db.transaction(() => runs.end("r1", { as: "done", reason: null, incomplete: false, delivery: "pending" }));
+    expect(rig().events.map((event) => event.type)).toContain("run.ended");
+  });
+
+  it("[AN4] bells ring after the commit, so whoever hears one finds the row; nested transactions join", () => {
+    const { db, outbox } = rig().stores;
+    const seen: unknown[] = [];
+    db.transaction(() => {
+      db.transaction(() => outbox.add({ delivery: "reply:1", address: ADDRESS, parts: [{ text: "x" }] }));
+      db.afterCommit(() => seen.push(outbox.countAllOpen()));
+      expect(rig().events).toEqual([]);
+    });
+    expect(seen).toEqual([1]);
+    expect(rig().events).toEqual([{ type: "outbox.added", addressKey: "web/local/main/-" }]);
+  });
+}
+
+function smallStoreContract(rig: () => StoreRig): void {
+  const person = (senderId: string) => ({ channel: "telegram", account: "bot", senderId, senderName: "Ann", address: ADDRESS });
+
+  it("[SC1] a pairing code is 8 characters, given once per person, at most 3 at a time, for an hour", async () => {
+    const { pairing } = rig().stores;
+    const code = pairing.request(person("1"));
+    expect(code).toMatch(/^[A-Z2-9]{8}$/);
+    expect(pairing.request(person("1"))).toBeNull();
+    for (const id of ["2", "3"]) expect(pairing.request(person(id))).not.toBeNull();
+    expect(pairing.request(person("4"))).toBeNull();
+    expect(pairing.listPending().map((one) => one.senderId)).toEqual(["1", "2", "3"]);
+    await rig().clock.advance(3_600_000);
+    expect(pairing.listPending()).toEqual([]);
+    expect(pairing.approve(code ?? "")).toBeNull();
+    expect(pairing.request(person("4"))).not.toBeNull();
+  });
+
+  it("[SC1] an approved code lets exactly that person in, on that account, for good, and works once", () => {
+    const { pairing } = rig().stores;
+    const code = pairing.request(person("1")) ?? "";
+    expect(pairing.approve("ABCDEFGH")).toBeNull();
+    expect(pairing.approve(` ${code.toLowerCase()} `)).toMatchObject({ senderId: "1" });
+    expect(pairing.approve(code)).toBeNull();
+    const again = rig().reopen().pairing;
+    expect(again.isPaired("telegram", "bot", "1")).toBe(true);
+    expect(again.isPaired("telegram", "other-bot", "1")).toBe(false);
+    expect(again.isPaired("slack", "bot", "1")).toBe(false);
+    expect(again.isPaired("telegram", "bot", "11")).toBe(false);
+  });
+
+  it("[CM7] mail is read in order, stays until it is taken and keeps its entry id over a restart", () => {
+    rig().stores.mail.sendToRun("run", "Ann", "first");
+    rig().stores.mail.sendToRun("run", "Ann", "second");
+    rig().stores.mail.sendToRun("another", "Ann", "not yours");
+    const before = rig().stores.mail.listForRun("run");
+    const { mail } = rig().reopen();
+    expect(mail.listForRun("run")).toEqual(before);
+    expect(before.map((one) => [one.text, one.from])).toEqual([
+      ["first", "Ann"],
+      ["second", "Ann"],
+    ]);
+    mail.takeForRun([before[0]!.id]);
+    expect(mail.listForRun("run").map((one) => one.text)).toEqual(["second"]);
+    expect(mail.listForRun("another")).toHaveLength(1);
+  });
+
+  it("[AN5] a note about one fact is told once, also when it is added again", () => {
+    const { mail } = rig().stores;
+    mail.addNote("session", "run:1", "done");
+    mail.addNote("session", "run:1", "done again");
+    const [note] = mail.listNotes("session");
+    expect(note).toMatchObject({ text: "done", from: "run:1" });
+    mail.takeNotes([note!.id]);
+    mail.addNote("session", "run:1", "done once more");
+    expect(mail.listNotes("session")).toEqual([]);
+  });
+
+  it("[CM2] numbers mean the same runs until the next list, also after a restart", () => {
+    rig().stores.listings.save(KEY, ["c", "b", "a"]);
+    expect(rig().reopen().listings.find(KEY)).toEqual(["c", "b", "a"]);
+    rig().stores.listings.save(KEY, ["d"]);
+    expect(rig().stores.listings.find(KEY)).toEqual(["d"]);
+    expect(rig().stores.listings.find("another")).toEqual([]);
+  });
+
+  it("[NV2] a scratchpad is durable and per session", () => {
+    rig().stores.scratchpad.write(KEY, "plan", "one");
+    rig().stores.scratchpad.append(KEY, "plan", "two");
+    const { scratchpad } = rig().reopen();
+    expect(scratchpad.read(KEY, "plan")).toBe("one\ntwo");
+    expect(scratchpad.read("another", "plan")).toBeNull();
+  });
+}

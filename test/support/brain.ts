@@ -1,0 +1,63 @@
+// A model that does what it is told: a message or a task may carry a plan (JSON scripts, one per model step), and the
+// brain answers step by step from the transcript alone, so a restarted gateway finds it where it left it.
+// plan([...]) → the person's message or a task → brain → the scripted steps → the collected tool results as the reply.
+import type { FakeMessage, FakeRequest, Respond, Script } from "./fake-model-server.ts";
+
+/** Who is asking: a main session, a sub-agent at work, or its announce step. */
+export type Who = "main" | "child" | "announce";
+
+interface Plan {
+  readonly steps: readonly Script[];
+  /** The announce step's answer; without it the last words, as Result. */
+  readonly announce?: Script;
+}
+
+const MARK = "!plan ";
+
+/** Text that makes the brain go through these steps; when they are over it answers with the results of their calls. */
+export const plan = (steps: readonly Script[], announce?: Script): string =>
+  `${MARK}${JSON.stringify({ steps, ...(announce === undefined ? {} : { announce }) })}`;
+
+/** A step that makes these calls at once. */
+export const calls = (...toolCalls: readonly [name: string, args: unknown][]): Script => ({
+  text: "",
+  toolCalls: toolCalls.map(([name, args], n) => ({ name, args, id: `c${n}` })),
+});
+
+/** The arguments of sessions_spawn for a child that says `answer`, or goes through its own steps. */
+export const child = (label: string, work: string | readonly Script[], more: Record<string, unknown> = {}): Record<string, unknown> => ({
+  task: plan(typeof work === "string" ? [{ text: work }] : work),
+  label,
+  ...more,
+});
+
+export const spawns = (...children: readonly Record<string, unknown>[]): Script =>
+  calls(...children.map((args): [string, unknown] => ["sessions_spawn", args]));
+
+export function whoAsks(request: FakeRequest): Who {
+  if (request.system.startsWith("You have finished a task as a sub-agent")) return "announce";
+  return request.system.startsWith("You are a sub-agent of") ? "child" : "main";
+}
+
+export const brain: Respond = (request) => {
+  const at = request.messages.findLastIndex((message) => message.role === "user" && message.text.includes(MARK) && !isNote(message));
+  const found = request.messages[at];
+  if (whoAsks(request) === "announce") return planOf(found).announce ?? { text: `Result:\n${lastWords(request)}\n\nNotes:\n- (none)` };
+  const after = request.messages.slice(at + 1);
+  const done = after.filter((message) => message.role === "assistant").length;
+  return planOf(found).steps[done] ?? { text: `results: ${JSON.stringify(resultsOf(after))}` };
+};
+
+/** What a requester is told about a child quotes the child. */
+const isNote = (message: FakeMessage): boolean => message.text.startsWith("[Sub-agent");
+
+function planOf(message: FakeMessage | undefined): Plan {
+  if (message === undefined) return { steps: [{ text: "no plan" }] };
+  return JSON.parse(message.text.slice(message.text.indexOf(MARK) + MARK.length)) as Plan;
+}
+
+const lastWords = (request: FakeRequest): string =>
+  request.messages.findLast((message) => message.role === "assistant" && message.text !== "")?.text ?? "";
+
+const resultsOf = (messages: readonly FakeMessage[]): string[] =>
+  messages.filter((message) => message.role === "tool").map((message) => message.text);

@@ -1,0 +1,123 @@
+// A gateway as a real process with the obedient brain behind it, for flow tests of sub-agents: many tests share one
+// process and keep apart by chatting in chats of their own.
+import { randomUUID } from "node:crypto";
+import { brain, plan } from "./brain.ts";
+import type { FakeModelServer, Respond, Script } from "./fake-model-server.ts";
+import { createFakeOpenAi } from "./fake-openai.ts";
+import { createHarness, type Harness, type HarnessOptions, type PageMessage } from "./harness.ts";
+import { scriptedConfig } from "./scripted-model.ts";
+import { waitFor } from "./wait.ts";
+
+export interface RunRow {
+  readonly id: string;
+  readonly label: string;
+  readonly state: string;
+  readonly delivery: string;
+  readonly child_key: string;
+  readonly session_id: string;
+  readonly requester_key: string;
+  readonly model: string;
+  readonly generation: number;
+  readonly resumes: number;
+  readonly boot_id: string;
+  readonly reason: string | null;
+  readonly started_at: number | null;
+  readonly ended_at: number | null;
+  readonly settled_at: number | null;
+  readonly archived_at: number | null;
+  readonly archive_name: string | null;
+}
+
+export interface Chat {
+  readonly id: string;
+  readonly key: string;
+  /** Says something and resolves with the agent's next words that answer it: a reply or a command's answer. */
+  ask(text: string, timeoutMs?: number): Promise<string>;
+  /** Makes the agent go through these steps; resolves with what their calls gave, in order. */
+  act(steps: readonly Script[], timeoutMs?: number): Promise<string[]>;
+  say(text: string): Promise<string>;
+  announcements(): Promise<PageMessage[]>;
+  /** The announcement of the run with this label, once it is there. */
+  announced(label: string, timeoutMs?: number): Promise<string>;
+  runs(): RunRow[];
+  run(label: string): RunRow;
+  /** Resolves when the run with this label is in one of these states. */
+  reached(label: string, ...states: string[]): Promise<RunRow>;
+}
+
+export interface Scene extends AsyncDisposable {
+  readonly herald: Harness;
+  readonly model: FakeModelServer;
+  chat(id?: string): Chat;
+}
+
+export interface SceneOptions extends Omit<HarnessOptions, "config"> {
+  /** agents.defaults.subagents */
+  readonly subagents?: Record<string, unknown>;
+  /** The rest of the settings. */
+  readonly config?: Record<string, unknown>;
+  readonly respond?: Respond;
+}
+
+export async function createScene(options: SceneOptions = {}): Promise<Scene> {
+  const model = await createFakeOpenAi({ respond: options.respond ?? brain });
+  // Tests leave runs hanging on purpose; a graceful stop must not wait for them.
+  const config = { gateway: { drainSeconds: 0 }, ...options.config };
+  const herald = await createHarness({ ...options, config: scriptedConfig(model.url, { subagents: options.subagents ?? {} }, config) });
+  return {
+    herald,
+    model,
+    chat: (id = randomUUID()) => createChat(herald, id),
+    async [Symbol.asyncDispose]() {
+      try {
+        await herald[Symbol.asyncDispose]();
+      } finally {
+        await model.close();
+      }
+    },
+  };
+}
+
+function createChat(herald: Harness, id: string): Chat {
+  const key = `agent:main:web:dm:${id}`;
+  const runs = (): RunRow[] => herald.rows<RunRow>("SELECT * FROM runs WHERE requester_key = ? ORDER BY created_at", key);
+  const answers = async (): Promise<PageMessage[]> => (await herald.replies(id)).filter((message) => message.kind !== "announcement");
+  const ask = async (text: string, timeoutMs?: number): Promise<string> => {
+    const before = (await answers()).length;
+    await herald.say(text, { chat: id });
+    return (await waitFor(`an answer to "${text.slice(0, 60)}"`, async () => (await answers())[before], timeoutMs)).text;
+  };
+  const run = (label: string): RunRow => {
+    const found = runs().find((one) => one.label === label);
+    if (found === undefined) throw new Error(`there is no run "${label}" in this chat`);
+    return found;
+  };
+  const announcements = (): Promise<PageMessage[]> => herald.announcements(id);
+  return {
+    id,
+    key,
+    ask,
+    async act(steps, timeoutMs) {
+      const reply = await ask(plan(steps), timeoutMs);
+      if (!reply.startsWith("results: ")) throw new Error(`the agent did not come to its results: ${reply}`);
+      return JSON.parse(reply.slice("results: ".length)) as string[];
+    },
+    say: (text) => herald.say(text, { chat: id }),
+    announcements,
+    announced: async (label, timeoutMs) =>
+      (
+        await waitFor(
+          `the announcement of "${label}"`,
+          async () => (await announcements()).find((message) => message.text.startsWith(`**Sub-agent: ${label}**`)),
+          timeoutMs,
+        )
+      ).text,
+    runs,
+    run,
+    reached: (label, ...states) =>
+      waitFor(`run "${label}" to be ${states.join(" or ")}`, () => {
+        const found = run(label);
+        return states.includes(found.state) ? found : null;
+      }),
+  };
+}
