@@ -4,7 +4,7 @@ if (major > 24 || (major === 24 && minor >= 15)) {
   // Compiled code is kept beside the packages: the next start is quicker and needs 25 MB less, because nothing has to be
   // translated. Where that folder can't be written there is no cache, and nothing else changes.
   const { enableCompileCache } = await import("node:module");
-  enableCompileCache(new URL("../node_modules/.cache/herald", import.meta.url).pathname);
+  enableCompileCache(`${import.meta.dirname}/../node_modules/.cache/herald`);
   await import("./main.ts");
 } else {
   process.stderr.write(

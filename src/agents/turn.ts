@@ -96,12 +96,11 @@ async function runTurn(work: Work): Promise<TurnEnd> {
   let steps = 0;
   for (;;) {
     if (turn.signal.aborted) return ended("aborted", work.entries);
+    // There may be something to wait for (children); what they say arrives as mail. A complete answer is not given a
+    // second time for mail alone: the person would only get the second one.
+    if (answered && (await turn.more?.()) !== true) return ended(turn.signal.aborted ? "aborted" : "done", work.entries);
     if (takeMail(work)) answered = false;
-    if (answered) {
-      // There may be something to wait for (children); what they say arrives as mail.
-      if ((await turn.more?.()) === true) continue;
-      return ended(turn.signal.aborted ? "aborted" : "done", work.entries);
-    }
+    if (answered) continue;
     if (steps++ >= turn.maxIterations) return ended("capped", work.entries, `it reached its limit of ${turn.maxIterations} steps`);
 
     const reply = await nextReply(work);

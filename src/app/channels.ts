@@ -1,5 +1,5 @@
 // Settings → the channels that are on, behind one look-up. Rendering goes through the redactor here, in one place: no
-// text reaches a platform with a secret's value in it (SC4).
+// text reaches a platform with a secret's value in it (SC4). A platform's library is loaded only when its channel is on.
 
 import { splitMarkdown } from "../channels/split.ts";
 import { createWebChannel, type WebChannel } from "../channels/web/channel.ts";
@@ -27,27 +27,37 @@ export interface ChannelDeps {
   readonly secrets: Secrets;
 }
 
+/** Throws AppError("config") when a channel's settings can't work. */
 export async function createChannels(deps: ChannelDeps): Promise<Channels> {
-  const { config, stores, clock, bus, log, secrets } = deps;
+  const { stores, bus, secrets } = deps;
   const redacted = <C extends Channel>(channel: C): C => ({
     ...channel,
     render: (message, address) => channel.render({ ...message, markdown: secrets.redact(message.markdown) }, address),
   });
-  const { telegram } = config.channels;
   const web = redacted(
     createWebChannel({ messages: stores.webMessages, transaction: (work) => stores.db.transaction(work), bus, split: splitMarkdown }),
   );
-  const channels: Channel[] = [web];
-  // A platform's library is loaded only when it is used: it costs start-up time and memory.
-  if (telegram.enabled) {
-    const { createTelegramChannel } = await import("../channels/telegram/channel.ts");
-    channels.push(redacted(createTelegramChannel({ ...telegram, clock, log: log.child({ channel: "telegram" }) })));
-  }
+  const platforms = await Promise.all([createTelegram(deps), createSlack(deps)]);
+  const channels: Channel[] = [web, ...platforms.filter((channel) => channel !== null).map(redacted)];
   return {
     web,
     find: (name, account) => channels.find((channel) => channel.name === name && channel.account === account) ?? null,
     list: () => channels,
   };
+}
+
+async function createTelegram({ config, clock, log }: ChannelDeps): Promise<Channel | null> {
+  const { telegram } = config.channels;
+  if (!telegram.enabled) return null;
+  const { createTelegramChannel } = await import("../channels/telegram/channel.ts");
+  return createTelegramChannel({ ...telegram, clock, log: log.child({ channel: "telegram" }) });
+}
+
+async function createSlack({ config, clock, log }: ChannelDeps): Promise<Channel | null> {
+  const { slack } = config.channels;
+  if (!slack.enabled) return null;
+  const { createSlackChannel } = await import("../channels/slack/channel.ts");
+  return createSlackChannel({ ...slack, httpPort: slack.port, clock, log });
 }
 
 /** Who may speak where, as the gate wants it. The page has checked its token before. */

@@ -16,6 +16,7 @@ export interface OutboxRow {
   readonly part: Part;
   readonly state: "queued" | "sending" | "unknown" | "sent" | "blocked";
   readonly notBefore: number;
+  /** Tries that failed: the backoff grows by them. */
   readonly attempts: number;
   readonly firstAt: number | null;
   readonly sendingAt: number | null;
@@ -37,7 +38,7 @@ export interface Outbox {
   markSent(id: number, ref: string): void;
   /** Gives a whole delivery up: this part and those behind it. */
   markBlocked(delivery: string, reason: string): void;
-  /** Not yet: `as` keeps an unknown part unknown until somebody could tell. */
+  /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off): `as` keeps an unknown part unknown until somebody could tell. */
   retryAt(id: number, notBefore: number, reason: string, as?: "queued" | "unknown"): void;
   setPart(id: number, part: Part): void;
   /** A place is reserved on the platform under `ref`; the part is filled in there by the next send. */
@@ -84,7 +85,9 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
       for (const row of rows) wake(row.address_key);
       return rows.length;
     },
-    recover: () => db.run("UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending'"),
+    // The second condition says nothing new; it is what lets SQLite use the index of the open rows.
+    recover: () =>
+      db.run(`UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending' AND ${OPEN}`),
     countOpen: (delivery) => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE delivery = ? AND ${OPEN}`, delivery)?.n ?? 0,
     countAllOpen: () => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE ${OPEN}`)?.n ?? 0,
     purge: (before) =>
@@ -99,7 +102,7 @@ function transitions(db: Database, clock: Clock): Transitions {
     markSending(id) {
       const now = clock.now();
       db.run(
-        "UPDATE outbox SET state = 'sending', attempts = attempts + 1, first_at = coalesce(first_at, ?), sending_at = ? WHERE id = ?",
+        "UPDATE outbox SET state = 'sending', first_at = coalesce(first_at, ?), sending_at = ? WHERE id = ?",
         now,
         now,
         id,
@@ -117,7 +120,14 @@ function transitions(db: Database, clock: Clock): Transitions {
       );
     },
     retryAt(id, notBefore, reason, as = "queued") {
-      db.run("UPDATE outbox SET state = ?, not_before = ?, reason = ? WHERE id = ?", as, notBefore, reason, id);
+      db.run(
+        "UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = coalesce(first_at, ?) WHERE id = ?",
+        as,
+        notBefore,
+        reason,
+        clock.now(),
+        id,
+      );
     },
     reserve(id, ref) {
       db.run("UPDATE outbox SET state = 'queued', ref = ? WHERE id = ?", ref, id);

@@ -204,7 +204,7 @@ describe("what a child may ask for", () => {
     await chat.act([spawns(child("curious", [wants]))]);
     const text = await chat.announced("curious");
     for (const name of ["web_fetch", "sessions_spawn", "sessions_history", "sessions_send", "subagents", "agents_list", "sessions_list"]) {
-      expect(text).toContain(`There is no tool \\"${name}\\" here. Available: `);
+      expect(text).toContain(`There is no tool \\"${name}\\"`);
     }
     expect(text).not.toContain("secret of the other chat");
     expect(scene.herald.rows<{ n: number }>("SELECT count(*) AS n FROM runs")[0]?.n).toBe(before + 1);
@@ -216,11 +216,11 @@ describe("what a child may ask for", () => {
   it("[TL2] a child is never stronger than its requester or its own agent", async () => {
     const chat = scene.chat();
     await chat.act([spawns({ ...child("as scout", [calls(["write", { path: "x.txt", content: "x" }])]), agentId: "scout" })]);
-    expect(await chat.announced("as scout")).toContain('There is no tool \\"write\\" here.');
+    expect(await chat.announced("as scout")).toContain('There is no tool \\"write\\"');
     const [wider] = await chat.act([spawns({ ...child("wider", "x"), allowedTools: ["read", "EXEC", "*"] })]);
     expect(wider).toContain("allowedTools names what you don't have: EXEC, *.");
     await chat.act([spawns(child("narrow", [calls(["list", { path: "." }])], { allowedTools: ["read"] }))]);
-    expect(await chat.announced("narrow")).toContain('There is no tool \\"list\\" here. Available: read.');
+    expect(await chat.announced("narrow")).toMatch(/There is no tool \\"list\\".*: read\./);
   });
 
   it("[TL4] the session tools see the caller's own tree only; not allowed and not there get the same answer", async () => {

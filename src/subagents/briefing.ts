@@ -1,0 +1,132 @@
+// Briefs of children: who may know what (BF). sessions_spawn.brief and the tool `subagents` → check → apply → rows, one
+// per requester → BRIEF.md in the child's session folder, and the first part of its [AGENT MEMORY] block. The rows are
+// the truth and are read at every step of the child, so that a new brief or a revoke counts from the next one on.
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import type { Agents } from "../agents/agent.ts";
+import { formatMemory, type MemorySection, readMemoryReference } from "../agents/memory.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Run } from "../core/run.ts";
+import type { Briefs } from "../stores/briefs.ts";
+import type { Database } from "../stores/database.ts";
+import type { Runs } from "../stores/runs.ts";
+import type { Transcripts } from "../stores/transcripts.ts";
+import { type BriefParams, listReferences, parseBriefParams, type RequesterBrief, renderBrief } from "./brief-params.ts";
+import { readEnd, replaceText, sessionFolder } from "./session-folder.ts";
+
+/** The child a brief is for. */
+export type BriefedChild = Pick<Run, "agentId" | "sessionId" | "requesterKey">;
+
+export interface Briefing {
+  /** Null, or why this requester can't share what the brief names. Writes nothing. */
+  check(requesterKey: string, brief: BriefParams): string | null;
+  /** Replaces all this requester said before. Call inside a transaction; BRIEF.md follows its commit. */
+  apply(child: BriefedChild, requesterKey: string, brief: BriefParams): void;
+  /** Takes one requester's brief back, or all with null; returns how many there were. Call inside a transaction. */
+  revoke(child: BriefedChild, requesterKey: string | null): number;
+  /** Oldest first. */
+  list(child: BriefedChild): RequesterBrief[];
+  /** What the child's memory block shows of its briefs; both empty without one. Never throws on a missing memory file. */
+  read(child: BriefedChild): Promise<{ readonly section: string; readonly memory: string }>;
+  /** Makes BRIEF.md say what the rows say. Never throws. */
+  write(child: BriefedChild): void;
+}
+
+export interface BriefingDeps {
+  readonly db: Database;
+  readonly briefs: Briefs;
+  readonly runs: Pick<Runs, "findByChildKey">;
+  readonly transcripts: Pick<Transcripts, "folder">;
+  readonly agents: Agents;
+  readonly log: Logger;
+  readonly crewPath: string;
+  memoryEnabled(): boolean;
+  redact(text: string): string;
+}
+
+export const BRIEF_FILE = "BRIEF.md";
+const MAX_BRIEF_BYTES = 256 * 1024;
+
+export function createBriefing(deps: BriefingDeps): Briefing {
+  const list = (child: BriefedChild): RequesterBrief[] => listBriefs(deps, child);
+  const write = (child: BriefedChild): void => writeFile(deps, child, list(child));
+  return {
+    check: (requesterKey, brief) => checkReach(deps, requesterKey, brief),
+    apply(child, requesterKey, brief) {
+      deps.briefs.put(child.sessionId, requesterKey, brief);
+      deps.db.afterCommit(() => write(child));
+    },
+    revoke(child, requesterKey) {
+      const removed = deps.briefs.remove(child.sessionId, requesterKey);
+      deps.db.afterCommit(() => write(child));
+      return removed;
+    },
+    list,
+    write,
+    async read(child) {
+      const briefs = list(child);
+      const memory = deps.memoryEnabled() ? await readReferences(deps, child, briefs) : [];
+      return { section: renderBrief(briefs).section, memory: memory.length === 0 ? "" : `# Shared memory\n\n${formatMemory(memory)}` };
+    },
+  };
+}
+
+/** A row this version can't read is left out, not guessed at. */
+function listBriefs({ briefs, log }: BriefingDeps, child: BriefedChild): RequesterBrief[] {
+  return briefs.list(child.sessionId).flatMap(({ requesterKey, appliedAt, brief }) => {
+    const parsed = parseBriefParams(brief);
+    if (parsed.ok) return [{ requesterKey, appliedAt, brief: parsed.brief }];
+    log.error({ sessionId: child.sessionId, requesterKey, reason: parsed.error }, "a stored brief can't be read");
+    return [];
+  });
+}
+
+const nameOf = ({ tier, key }: { tier: string; key?: string | undefined }): string => (key === undefined ? tier : `${tier}/${key}`);
+
+/**
+ * A sub-agent can share what it can read itself: AGENT, which it inherits, and what its own briefs name. Otherwise it
+ * could have a child of its own read the rest to it (BF4).
+ */
+function checkReach(deps: BriefingDeps, requesterKey: string, brief: BriefParams): string | null {
+  const run = deps.runs.findByChildKey(requesterKey);
+  if (run === null) return null;
+  const own = listReferences(listBriefs(deps, run));
+  const covers = (given: (typeof own)[number], wanted: (typeof own)[number]): boolean =>
+    given.tier === wanted.tier && (given.key === undefined || given.key === wanted.key);
+  const beyond = brief.sharedMemory.filter((wanted) => wanted.tier !== "AGENT" && !own.some((given) => covers(given, wanted)));
+  if (beyond.length === 0) return null;
+  return `Brief refused: brief.sharedMemory: ${beyond.map(nameOf).join(", ")} was not shared with you, so you can't pass it on.`;
+}
+
+const workspaceOf = ({ agents }: BriefingDeps, sessionKey: string): string | null =>
+  agents.find(sessionKey.split(":")[1] ?? "")?.workspace ?? null;
+
+/** The text behind each reference, once, from the memory of whoever gave it. */
+async function readReferences(deps: BriefingDeps, child: BriefedChild, briefs: readonly RequesterBrief[]): Promise<MemorySection[]> {
+  const inherited = workspaceOf(deps, child.requesterKey);
+  const sections = new Map<string, MemorySection>();
+  for (const brief of briefs) {
+    const workspace = workspaceOf(deps, brief.requesterKey);
+    if (workspace === null) continue;
+    for (const { tier, key } of listReferences([brief])) {
+      // It stands in the block anyway, as the memory every child inherits.
+      if (tier === "AGENT" && workspace === inherited) continue;
+      const found = await readMemoryReference({ tier, ...(key === undefined ? {} : { key }), workspace, crewPath: deps.crewPath });
+      const name = nameOf({ tier, key });
+      for (const section of found.ok ? found.sections : [{ name, text: `(${found.error})`, cut: false }])
+        sections.set(tier === "CREW" ? "CREW" : JSON.stringify([workspace, section.name]), section);
+    }
+  }
+  return [...sections.values()];
+}
+
+function writeFile(deps: BriefingDeps, child: BriefedChild, briefs: readonly RequesterBrief[]): void {
+  const folder = sessionFolder(deps.transcripts, child);
+  try {
+    if (briefs.length === 0) return rmSync(join(folder, BRIEF_FILE), { force: true });
+    const text = deps.redact(renderBrief(briefs).markdown);
+    if (readEnd(folder, BRIEF_FILE, MAX_BRIEF_BYTES) !== text) replaceText(folder, BRIEF_FILE, text);
+  } catch (error) {
+    deps.log.error({ err: error, sessionId: child.sessionId }, "BRIEF.md could not be written; the child reads the brief all the same");
+  }
+}

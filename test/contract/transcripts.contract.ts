@@ -1,0 +1,127 @@
+// What every transcript store must do: append-only, in order, chained by parentId, readable from the end, and archived
+// without losing a line. transcripts.test.ts runs it over JSONL files.
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { newId } from "../../src/core/ids.ts";
+import type { NewEntry, TranscriptRef, Transcripts } from "../../src/stores/transcripts.ts";
+
+export interface TranscriptRig extends Disposable {
+  readonly transcripts: Transcripts;
+  /** Another opening of the same data, as after a restart. */
+  reopen(): Transcripts;
+}
+
+export const user = (text: string, id?: string): NewEntry => ({
+  type: "message",
+  role: "user",
+  text,
+  from: "Ann",
+  ...(id === undefined ? {} : { id }),
+});
+
+export function transcriptContract(name: string, makeRig: () => Promise<TranscriptRig>): void {
+  describe(`transcripts (${name})`, () => {
+    let rig: TranscriptRig;
+    let ref: TranscriptRef;
+    beforeEach(async () => {
+      rig = await makeRig();
+      ref = { agentId: "main", sessionId: newId() };
+      rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null });
+    });
+    afterEach(() => rig[Symbol.dispose]());
+    const texts = (transcripts: Transcripts, count = 1_000): unknown[] =>
+      transcripts.tail(ref, count).map((entry) => (entry.type === "message" ? entry.text : entry.type));
+
+    it("[SE2] entries come back in order, each with id, parentId and time, also after a restart", () => {
+      const first = rig.transcripts.append(ref, [user("one", "in:1"), user("two")]);
+      const second = rig.transcripts.append(ref, [user("three")]);
+      const all = rig.reopen().tail(ref, 10);
+      expect(all).toEqual([...first, ...second]);
+      expect(all.map((entry) => entry.parentId)).toEqual([null, "in:1", all[1]?.id]);
+      expect(all.every((entry) => !Number.isNaN(Date.parse(entry.at)))).toBe(true);
+      const [next] = rig.transcripts.append(ref, [user("four")]);
+      expect(next?.parentId).toBe(all[2]?.id);
+    });
+
+    it("[SE2] every kind of entry comes back as it was", () => {
+      const entries: NewEntry[] = [
+        user("hi\n\u2028 \"quoted\" 👋🏽 \\u0000"),
+        { type: "message", role: "assistant", text: "", model: "a/b", calls: 1, usage: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 } },
+        { type: "tool_call", callId: "c1", name: "read", args: { path: "x", deep: [{ a: null }] } },
+        { type: "tool_result", callId: "c1", name: "read", text: "line\nline", isError: false },
+        { type: "note", text: "a child ended", about: "run:1" },
+        { type: "compaction", summary: "earlier", keptFrom: null },
+        { type: "message", role: "assistant", text: "cut", model: "a/b", calls: 0, partial: true, phase: "announce" },
+      ];
+      rig.transcripts.append(ref, entries);
+      expect(rig.reopen().tail(ref, 10)).toMatchObject(entries);
+    });
+
+    it("[SE4] tail gives the last N, oldest first; more than there are gives all", () => {
+      for (let n = 0; n < 20; n++) rig.transcripts.append(ref, [user(String(n))]);
+      expect(texts(rig.transcripts, 3)).toEqual(["17", "18", "19"]);
+      expect(texts(rig.transcripts)).toHaveLength(20);
+      expect(texts(rig.transcripts, 0)).toEqual([]);
+    });
+
+    it("[SE6] window gives the newest that fit, at least one, and stops at what the last compaction kept", () => {
+      const kept = rig.transcripts.append(ref, ["old", "older", "kept 1", "kept 2"].map((text) => user(text)))[2];
+      const window = (bytes: number): unknown[] =>
+        rig.transcripts.window(ref, bytes).map((entry) => (entry.type === "message" ? entry.text : entry.type));
+      expect(window(1)).toEqual(["kept 2"]);
+      expect(window(1_000_000)).toEqual(["old", "older", "kept 1", "kept 2"]);
+      rig.transcripts.append(ref, [{ type: "compaction", summary: "s", keptFrom: kept?.id ?? null }, user("new")]);
+      expect(window(1_000_000)).toEqual(["kept 1", "kept 2", "compaction", "new"]);
+      rig.transcripts.append(ref, [{ type: "compaction", summary: "s", keptFrom: null }, user("newer")]);
+      expect(window(1_000_000)).toEqual(["compaction", "newer"]);
+    });
+
+    it("[SE2] making the same transcript twice is refused and changes nothing", () => {
+      rig.transcripts.append(ref, [user("one")]);
+      expect(() => rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null })).toThrow();
+      expect(texts(rig.reopen())).toEqual(["one"]);
+    });
+
+    it("[RC4] appending to one that is not there fails and makes nothing", () => {
+      const missing = { agentId: "main", sessionId: newId() };
+      expect(() => rig.transcripts.append(missing, [user("x")])).toThrow();
+      expect(() => rig.transcripts.tail(missing, 1)).toThrow();
+    });
+
+    it("[SE1] ids that are no ids are refused, never used as a path", () => {
+      for (const bad of [
+        { agentId: "../main", sessionId: ref.sessionId },
+        { agentId: "Main", sessionId: ref.sessionId },
+        { agentId: "main", sessionId: "../../etc/passwd" },
+        { agentId: "main", sessionId: "" },
+      ]) {
+        expect(() => rig.transcripts.create(bad, { key: "k", parent: null })).toThrow(/not an? (agent|session) id/);
+        expect(() => rig.transcripts.tail(bad, 1)).toThrow(/not an? (agent|session) id/);
+      }
+    });
+
+    it("[AR2] archiving renames, twice is harmless, reading goes on under the new name, restoring brings it back", () => {
+      rig.transcripts.append(ref, [user("one")]);
+      const archiveName = `${ref.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
+      expect([rig.transcripts.archive(ref, archiveName), rig.transcripts.archive(ref, archiveName)]).toEqual([true, true]);
+      const archived = { ...ref, archiveName };
+      expect(rig.transcripts.path(archived).endsWith(archiveName)).toBe(true);
+      expect(rig.transcripts.tail(archived, 5)).toHaveLength(1);
+      expect(() => rig.transcripts.append(ref, [user("x")])).toThrow();
+      rig.transcripts.restore(archived);
+      rig.transcripts.append(ref, [user("two")]);
+      expect(texts(rig.transcripts)).toEqual(["one", "two"]);
+      expect(rig.transcripts.archive({ agentId: "main", sessionId: newId() }, "x.deleted")).toBe(false);
+    });
+
+    it("[SE2] many transcripts at once keep their entries apart", () => {
+      const refs = Array.from({ length: 100 }, () => ({ agentId: "main", sessionId: newId() }));
+      for (const one of refs) rig.transcripts.create(one, { key: "agent:main:web:dm:main", parent: null });
+      for (let round = 0; round < 2; round++) for (const one of refs) rig.transcripts.append(one, [user(`${one.sessionId} ${round}`)]);
+      for (const one of refs) {
+        const found = rig.transcripts.tail(one, 5);
+        expect(found.map((entry) => entry.type === "message" && entry.text)).toEqual([`${one.sessionId} 0`, `${one.sessionId} 1`]);
+        expect(found[1]?.parentId).toBe(found[0]?.id);
+      }
+    });
+  });
+}
