@@ -7,6 +7,7 @@ import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Secrets } from "../core/secrets.ts";
+import { createBriefs } from "../stores/briefs.ts";
 import { openDatabase } from "../stores/database.ts";
 import { createInbox } from "../stores/inbox.ts";
 import { createListings } from "../stores/listings.ts";
@@ -46,8 +47,9 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
       sessions: createSessions({ db, clock }),
       runs: createRuns({ db, clock, bus }),
       mail: createMail({ db, clock }),
+      briefs: createBriefs({ db, clock }),
       listings: createListings({ db, clock }),
-      pairing: createPairing({ db, clock }),
+      pairing: createPairing({ db, clock, bus }),
       scratchpad: createScratchpad(db, clock),
       webMessages: createWebMessages(db, clock),
       close() {

@@ -10,14 +10,18 @@ import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Run } from "../core/run.ts";
+import type { Secrets } from "../core/secrets.ts";
 import type { Tool, ToolContext } from "../core/tool.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { ModelRouter } from "../models/router.ts";
 import { type Archiver, createArchiver } from "../subagents/archive.ts";
 import { renderMemoryBlock } from "../subagents/brief-params.ts";
+import { type Briefing, createBriefing } from "../subagents/briefing.ts";
 import { childTools } from "../subagents/child.ts";
 import { createControlTools } from "../subagents/control-tools.ts";
 import type { SubagentDeps } from "../subagents/deps.ts";
+import { createDocuments, type Documents } from "../subagents/documents.ts";
+import { createPlanTool, PLAN_TOOL } from "../subagents/plan-tool.ts";
 import { recoverRuns } from "../subagents/recover.ts";
 import { createRunner, type Runner } from "../subagents/runner.ts";
 import { createSpawn, type Spawn } from "../subagents/spawn.ts";
@@ -31,6 +35,9 @@ export interface SubagentParts {
   readonly steering: Steering;
   readonly runner: Runner;
   readonly archiver: Archiver;
+  readonly briefing: Briefing;
+  /** Stop it before the stores are closed. */
+  readonly documents: Documents;
   recover(): ReturnType<typeof recoverRuns>;
   /** The tools a main session of this agent has, sub-agent tools included. */
   mainTools(agent: Agent): readonly Tool[];
@@ -47,6 +54,7 @@ export interface SubagentWiring {
   readonly clock: Clock;
   readonly bus: Bus;
   readonly log: Logger;
+  readonly secrets: Secrets;
   readonly failpoint: HitFailpoint;
   readonly bootId: string;
   readonly crewPath: string;
@@ -58,12 +66,15 @@ export function createSubagentParts(wiring: SubagentWiring): SubagentParts {
   const { stores, agents, models, channels } = wiring;
   const own: Tool[] = [];
   const allTools = (): readonly Tool[] => [...wiring.tools(), ...own];
+  const redact = (text: string): string => wiring.secrets.redact(text);
+  const briefing = createBriefing({ ...wiring, ...stores, redact, memoryEnabled: () => wiring.config().memory.enabled });
+  const documents = createDocuments({ ...wiring, ...stores, briefing, redact });
   const deps: SubagentDeps = {
     ...wiring,
     ...stores,
     channel: channels.find,
     tools: allTools,
-    childMaterial: (agent, run) => childMaterial(wiring, agent, run),
+    childMaterial: (agent, run) => childMaterial(wiring, briefing, agent, run),
     settings() {
       const { agents: section, archive } = wiring.config();
       const { archiveAfterMinutes, onRestart } = section.defaults.subagents;
@@ -72,27 +83,35 @@ export function createSubagentParts(wiring: SubagentWiring): SubagentParts {
   };
   const spawn = createSpawn({
     ...deps,
+    briefing,
     contextTransfer: (sessionKey) => stores.scratchpad.read(sessionKey, "context_transfer") ?? "",
     checkModelName: models.checkName,
   });
   const runner = createRunner(deps);
   const steering = createSteering({ ...deps, runner });
-  const mainTools = (agent: Agent): readonly Tool[] => effectiveTools(allTools(), agent.policies, null);
+  const mainTools = (agent: Agent): readonly Tool[] =>
+    effectiveTools(allTools(), agent.policies, null).filter((tool) => tool.name !== PLAN_TOOL);
   const toolNames = (context: ToolContext): readonly string[] => {
     const agent = agents.find(context.agentId);
     const run = context.runId === null ? null : stores.runs.get(context.runId);
     if (agent === null) return [];
     return (run === null ? mainTools(agent) : childTools(allTools(), agent, run)).map((tool) => tool.name);
   };
-  own.push(createSpawnTool({ spawn, toolNames }), ...createControlTools({ ...deps, steering }));
-  return { spawn, steering, runner, archiver: createArchiver(deps), recover: () => recoverRuns(deps), mainTools };
+  own.push(createSpawnTool({ spawn, toolNames }), ...createControlTools({ ...deps, steering, briefing }), createPlanTool(stores));
+  const recover = (): ReturnType<typeof recoverRuns> => {
+    documents.start();
+    return recoverRuns(deps);
+  };
+  return { spawn, steering, runner, archiver: createArchiver(deps), briefing, documents, recover, mainTools };
 }
 
 /** Workspace files and the memory a child inherits: its requester's, whatever agent it runs under (AG5, ME1). */
-async function childMaterial(wiring: SubagentWiring, agent: Agent, run: Run): Promise<string> {
+async function childMaterial(wiring: SubagentWiring, briefing: Briefing, agent: Agent, run: Run): Promise<string> {
   const files = promptFiles(await readBootstrap({ workspace: agent.workspace, forChild: true }));
-  if (!wiring.config().memory.enabled) return files.join("\n\n");
+  const brief = await briefing.read(run);
+  if (!wiring.config().memory.enabled) return [...files, renderMemoryBlock(brief.section, "")].join("\n\n");
   const requester = wiring.agents.find(run.requesterKey.split(":")[1] ?? "") ?? agent;
   const memory = await readMemory({ workspace: requester.workspace, forChild: true, crewPath: wiring.crewPath, now: wiring.clock.now() });
-  return [...files, renderMemoryBlock("", formatMemory(memory))].join("\n\n");
+  const other = [brief.memory, formatMemory(memory)].filter((part) => part !== "").join("\n\n");
+  return [...files, renderMemoryBlock(brief.section, other)].join("\n\n");
 }

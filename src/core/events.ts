@@ -17,6 +17,8 @@ export type AppEvent =
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }
   | { type: "lane.started"; lane: string; waitedMs: number }
   | { type: "web.posted"; chat: string; seq: number }
+  /** Somebody waits to be let in, or was. */
+  | { type: "pairing.changed" }
   | { type: "channel.state"; channel: string; state: string };
 
 export interface Bus {

@@ -1,10 +1,13 @@
-// /subagents list|all|stop|log|info|send|spawn|retry, for the sub-agents of the chat it is typed in. Everything it
+// /subagents list|all|stop|log|info|send|spawn|trace|brief|retry, for the sub-agents of the chat it is typed in. Everything it
 // changes is in the same transaction as its answer; what it shows comes from subagents/report.ts.
 import { shortId } from "../core/ids.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
 import type { Archiver } from "../subagents/archive.ts";
+import { renderBrief } from "../subagents/brief-params.ts";
+import type { Briefing } from "../subagents/briefing.ts";
 import { type SubagentDeps, transcriptOfRun } from "../subagents/deps.ts";
-import { infoText, listText } from "../subagents/report.ts";
+import type { Documents } from "../subagents/documents.ts";
+import { infoText, listText, quotable } from "../subagents/report.ts";
 import type { Requester, Spawn } from "../subagents/spawn.ts";
 import type { Steering } from "../subagents/steering.ts";
 import { currentRuns, findTarget, runsOf } from "../subagents/targets.ts";
@@ -16,6 +19,8 @@ export interface SubagentCommandDeps
   readonly steering: Steering;
   readonly spawn: Spawn;
   readonly archiver: Archiver;
+  readonly briefing: Briefing;
+  readonly documents: Pick<Documents, "trace">;
   /** The chat as a requester, with the tools its agent has. */
   requester(context: CommandContext): Requester;
 }
@@ -30,13 +35,15 @@ const ACTIONS: Record<string, { usage: string; summary: string; run: Action }> =
   info: { usage: "info <id|#>", summary: "everything on record", run: info },
   send: { usage: "send <id|#> <message>", summary: "tell it something; a finished one goes on", run: send },
   spawn: { usage: "spawn <task>", summary: "send one out yourself", run: spawn },
+  trace: { usage: "trace <id|#>", summary: "who did what when, sub-agents below it included", run: trace },
+  brief: { usage: "brief <id|#> [clear]", summary: "what it was briefed with and by whom; clear takes it back", run: brief },
   retry: { usage: "retry <id|#>", summary: "send a blocked announcement again", run: retry },
 };
 
 export function createSubagentsCommand(deps: SubagentCommandDeps): Command {
   return {
     name: "subagents",
-    usage: "/subagents [list|all|stop|log|info|send|spawn|retry]",
+    usage: "/subagents [list|all|stop|log|info|send|spawn|trace|brief|retry]",
     summary: "watch and steer the sub-agents of this chat",
     run(context) {
       const [, word, rest] = /^(\S*)\s*([\s\S]*)$/.exec(context.args) as unknown as [string, string, string];
@@ -153,6 +160,31 @@ function spawn(deps: SubagentCommandDeps, context: CommandContext, task: string)
       return `🧭 Sent out "${answer.label}" (${shortId(answer.runId)}). Its result will be announced here.`;
     },
   };
+}
+
+const MAX_TRACE = 50;
+
+function trace(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+  return withTarget(deps, context, rest, (run) => {
+    const entries = deps.documents.trace(run, MAX_TRACE);
+    const lines = entries.map(({ timestamp, agent, action }) => `- \`${timestamp}\` \`${agent}\` ${quotable(action)}`);
+    return { text: [`🧭 Trace of ${name(run)}`, "", ...(lines.length === 0 ? ["(nothing on record yet)"] : lines)].join("\n") };
+  });
+}
+
+function brief(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+  const [target, word] = splitFirst(rest);
+  if (word !== "" && word.toLowerCase() !== "clear")
+    return { text: "`/subagents brief <id|#>` shows it, with `clear` behind it takes it back." };
+  return withTarget(deps, context, target, (run) => ({
+    text: () => {
+      const briefs = deps.briefing.list(run);
+      if (briefs.length === 0) return `${name(run)} has no brief.`;
+      if (word === "") return `🧭 Brief of ${name(run)}\n\n${renderBrief(briefs).markdown}`;
+      deps.briefing.revoke(run, null);
+      return `🧭 ${name(run)} has no brief any more; from its next step on it sees nothing of it.`;
+    },
+  }));
 }
 
 function retry(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {

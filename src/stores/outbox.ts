@@ -101,12 +101,7 @@ function transitions(db: Database, clock: Clock): Transitions {
   return {
     markSending(id) {
       const now = clock.now();
-      db.run(
-        "UPDATE outbox SET state = 'sending', first_at = coalesce(first_at, ?), sending_at = ? WHERE id = ?",
-        now,
-        now,
-        id,
-      );
+      db.run("UPDATE outbox SET state = 'sending', first_at = coalesce(first_at, ?), sending_at = ? WHERE id = ?", now, now, id);
     },
     markSent(id, ref) {
       db.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);

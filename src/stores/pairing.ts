@@ -3,6 +3,7 @@
 import { randomInt } from "node:crypto";
 import type { Address } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
 import type { Database } from "./database.ts";
 
 export interface PairingRequest {
@@ -13,12 +14,13 @@ export interface PairingRequest {
   readonly senderName: string;
   readonly address: Address;
   readonly createdAt: number;
+  readonly expiresAt: number;
 }
 
 export interface Pairing {
   isPaired(channel: string, account: string, senderId: string): boolean;
   /** A new code, or null when this person was given one already or three are waiting. */
-  request(from: Omit<PairingRequest, "code" | "createdAt">): string | null;
+  request(from: Omit<PairingRequest, "code" | "createdAt" | "expiresAt">): string | null;
   listPending(): PairingRequest[];
   /** The person it let in, or null for an unknown or expired code. */
   approve(code: string): PairingRequest | null;
@@ -37,9 +39,12 @@ interface Stored {
   sender_name: string;
   address: string;
   created_at: number;
+  expires_at: number;
 }
 
-export function createPairing({ db, clock }: { db: Database; clock: Clock }): Pairing {
+/** `bus` is left out where nobody listens (`npm run pair`). */
+export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; bus?: Pick<Bus, "emit"> }): Pairing {
+  const changed = (): void => db.afterCommit(() => bus?.emit({ type: "pairing.changed" }));
   const forget = (): void => void db.run("DELETE FROM pairing_codes WHERE expires_at <= ?", clock.now());
   const pending = (): PairingRequest[] =>
     db.all<Stored>("SELECT * FROM pairing_codes WHERE expires_at > ? ORDER BY created_at", clock.now()).map(fromRow);
@@ -64,6 +69,7 @@ export function createPairing({ db, clock }: { db: Database; clock: Clock }): Pa
           now,
           now + LIFETIME_MS,
         );
+        changed();
         return code;
       }),
     listPending: pending,
@@ -79,6 +85,7 @@ export function createPairing({ db, clock }: { db: Database; clock: Clock }): Pa
           clock.now(),
         );
         db.run("DELETE FROM pairing_codes WHERE code = ?", found.code);
+        changed();
         return found;
       }),
   };
@@ -97,4 +104,5 @@ const fromRow = (row: Stored): PairingRequest => ({
   senderName: row.sender_name,
   address: JSON.parse(row.address) as Address,
   createdAt: row.created_at,
+  expiresAt: row.expires_at,
 });

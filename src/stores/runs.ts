@@ -57,6 +57,8 @@ export interface Runs {
   /** Newest first. */
   listOf(requesterKey: string, limit: number): Run[];
   listRecent(limit: number): Run[];
+  /** Whose announcement could not be delivered, newest first. */
+  listBlocked(limit: number): Run[];
   /** All unfinished runs below a session, at any depth. */
   unfinishedBelow(requesterKey: string): Run[];
   /** Is this child session below that session, at any depth? */
@@ -199,10 +201,13 @@ function listings(db: Database): Listings {
     listUndocumented: (limit) =>
       many("SELECT * FROM runs WHERE ended_at IS NOT NULL AND documented < generation ORDER BY ended_at LIMIT ?", limit),
     listUnfinished: (limit = -1) => many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, id LIMIT ?`, limit),
+    // Left to itself SQLite takes runs_requester and walks every run the requester ever had.
     countUnfinished: (key) =>
-      db.get<{ n: number }>(`SELECT count(*) AS n FROM runs WHERE requester_key = ? AND ${UNFINISHED}`, key)?.n ?? 0,
+      db.get<{ n: number }>(`SELECT count(*) AS n FROM runs INDEXED BY runs_unfinished_of WHERE requester_key = ? AND ${UNFINISHED}`, key)
+        ?.n ?? 0,
     listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY created_at DESC, id DESC LIMIT ?", key, limit),
     listRecent: (limit) => many("SELECT * FROM runs ORDER BY created_at DESC LIMIT ?", limit),
+    listBlocked: (limit) => many("SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY created_at DESC LIMIT ?", limit),
     unfinishedBelow: (key) =>
       many(`${BELOW} SELECT runs.* FROM runs JOIN below ON runs.requester_key = below.key WHERE ${UNFINISHED}`, key),
     isBelow: (childKey, ancestorKey) =>

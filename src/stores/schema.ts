@@ -192,4 +192,8 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (session_id, requester_key)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- Blocked announcements wait for a person, however old they are.
+  CREATE INDEX runs_blocked ON runs (created_at) WHERE delivery = 'blocked';
+  `,
 ];

@@ -9,6 +9,7 @@ import type { Thinking } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { announcementText, noteText, outcomeSentence, type RunResult } from "./report.ts";
+import { recordSections } from "./roles.ts";
 
 export const ANNOUNCE_SKIP = "ANNOUNCE_SKIP";
 
@@ -116,7 +117,9 @@ function remarksOf(run: Run, ending: Ending): string[] {
 export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | null): boolean {
   const ref = transcriptOfRun(run);
   const skip = reply?.trim() === ANNOUNCE_SKIP;
-  const answer = reply === null || skip ? { result: lastAssistantText(historyOf(deps, run)), notes: "" } : parseAnnounceReply(reply);
+  const words = lastAssistantText(historyOf(deps, run));
+  const sections = recordSections(words);
+  const answer = reply === null || skip ? { result: words, notes: "" } : parseAnnounceReply(reply);
   const posted = ending.as !== "stopped" && run.announce === "post" && run.requesterRunId === null && !skip;
   syncQuietly(deps, run);
   deps.failpoint("run.before-end");
@@ -125,7 +128,7 @@ export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | nul
     const fresh = deps.runs.get(run.id) ?? run;
     if (fresh.generation !== run.generation) return false;
     const delivery = posted ? "pending" : ending.as === "stopped" ? "none" : "skipped";
-    if (!deps.runs.end(run.id, { ...ending, delivery })) return false;
+    if (!deps.runs.end(run.id, { ...ending, delivery, sections })) return false;
     if (posted)
       post(
         deps,
@@ -141,7 +144,8 @@ export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | nul
       );
     else deps.runs.settle(run.id);
     const sentence = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
-    deps.mail.addNote(run.requesterSessionId, `${run.id}:${run.generation}`, noteText({ run, as: ending.as, answer, sentence, posted }));
+    const note = noteText({ run, as: ending.as, answer, sentence, posted, sections });
+    deps.mail.addNote(run.requesterSessionId, `${run.id}:${run.generation}`, note);
     return true;
   });
   if (ended) deps.failpoint("run.ended");

@@ -2,8 +2,10 @@
 // All of them see the caller's own tree only; "not allowed" and "not there" get the same answer (TL4, TL8).
 import { z } from "zod";
 import type { Run } from "../core/run.ts";
-import { isUnfinished } from "../core/run.ts";
+import { isUnfinished, stepOf } from "../core/run.ts";
 import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolJson } from "../core/tool.ts";
+import { briefParamsSchema } from "./brief-params.ts";
+import type { Briefing } from "./briefing.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { allowedAgents } from "./limits.ts";
 import { outcomeSentence } from "./report.ts";
@@ -12,10 +14,10 @@ import type { Steering } from "./steering.ts";
 import { findTarget, runsOf } from "./targets.ts";
 import { DEFAULT_LOG, logText, MAX_LOG, resultOf } from "./transcript-view.ts";
 
-export type ControlDeps = SubagentDeps & { readonly steering: Steering };
+export type ControlDeps = SubagentDeps & { readonly steering: Steering; readonly briefing: Briefing };
 
 const MAX_WAIT_SECONDS = 600;
-const ACTIONS = ["list", "wait", "result", "stop", "send", "resume", "assign", "log"] as const;
+const ACTIONS = ["list", "wait", "result", "stop", "send", "resume", "assign", "log", "brief", "revoke"] as const;
 
 const subagentsSchema = z.strictObject({
   action: z.enum(ACTIONS),
@@ -37,6 +39,7 @@ const subagentsSchema = z.strictObject({
     .optional()
     .describe("send: the message. assign: the new task. resume: what to mind."),
   limit: z.number().int().min(1).max(MAX_LOG).optional().describe("log: how many messages."),
+  brief: briefParamsSchema.optional().describe("brief: the whole new brief; what you gave before is replaced."),
 });
 
 type Args = z.output<typeof subagentsSchema>;
@@ -50,7 +53,8 @@ function subagentsTool(deps: ControlDeps): Tool {
     name: "subagents",
     description:
       "Controls the sub-agents you sent out: list them, wait for one or more (all or any, with a deadline), read a result, stop, send a message to one at work, " +
-      "resume an interrupted or failed one from where it stopped, assign a finished one a new task in the same session, or read a log.",
+      "resume an interrupted or failed one from where it stopped, assign a finished one a new task in the same session, read a log, brief one (what it " +
+      "may know: hints it sees from its next step on, granting nothing) or revoke the brief you gave.",
     schema: subagentsSchema,
     capability: "session",
     async run(args, context) {
@@ -98,6 +102,12 @@ async function act(deps: ControlDeps, args: Args, context: ToolContext, runs: re
       if (isUnfinished(run.state) || run.state === "done")
         return toolError(`Run ${run.id} is ${run.state}: only an interrupted, failed, timed-out or stopped one can be resumed.`);
       return send(deps, run, context, args.text ?? "You were interrupted. Go on from where you stopped and finish the task.");
+    case "brief":
+      return brief(deps, runs, context, args.brief);
+    case "revoke": {
+      const revoked = deps.db.transaction(() => runs.filter((one) => deps.briefing.revoke(one, context.sessionKey) > 0));
+      return toolJson({ revoked: revoked.map((one) => one.id), note: "From its next step on it sees nothing of your brief." });
+    }
     case "list":
       return toolJson([]);
   }
@@ -113,6 +123,16 @@ function send(deps: ControlDeps, run: Run, context: ToolContext, text: string | 
     continued: "It goes on in the same session and will announce again.",
   };
   return toolJson({ status: "sent", runId: run.id, note: how[answer] });
+}
+
+function brief(deps: ControlDeps, runs: readonly Run[], context: ToolContext, params: Args["brief"]): ToolResult {
+  if (params === undefined) return toolError("brief is required for this action.");
+  const refused = deps.briefing.check(context.sessionKey, params);
+  if (refused !== null) return toolError(refused);
+  deps.db.transaction(() => {
+    for (const run of runs) deps.briefing.apply(run, context.sessionKey, params);
+  });
+  return toolJson({ briefed: runs.map((run) => run.id), note: "It sees this brief from its next step on. It grants nothing." });
 }
 
 /** Fan-in: waits without holding the caller's lane slot, or the children could never start. */
@@ -138,6 +158,7 @@ const view = (deps: ControlDeps, run: Run) => ({
   state: run.state,
   childSessionKey: run.childKey,
   doing: run.doing,
+  step: stepOf(run.plan),
   place: deps.lane.position(run.id),
 });
 
@@ -148,6 +169,7 @@ const withResult = (deps: ControlDeps, run: Run) => ({
     ? null
     : outcomeSentence(run, run.state as Exclude<Run["state"], "queued" | "running">, run.reason, run.incomplete),
   untrustedResult: resultOf(deps.transcripts, run),
+  untrustedSections: run.sections,
 });
 
 function sessionTools(deps: ControlDeps): Tool[] {

@@ -29,7 +29,12 @@ const schema = z.strictObject({
 
 /** One line of at most MAX_TITLE characters: it stands in lists. */
 function oneLine(text: string): string {
-  const line = [...text.toWellFormed().replace(/[\s\p{Cc}]+/gu, " ").trim()];
+  const line = [
+    ...text
+      .toWellFormed()
+      .replace(/[\s\p{Cc}]+/gu, " ")
+      .trim(),
+  ];
   return line.length <= MAX_TITLE ? line.join("") : `${line.slice(0, MAX_TITLE - 1).join("")}…`;
 }
 

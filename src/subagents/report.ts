@@ -2,8 +2,9 @@
 // What a model wrote is only ever quoted; status, stats and headings come from the record (AN2).
 import { randomBytes } from "node:crypto";
 import { shortId } from "../core/ids.ts";
-import { type EndState, isUnfinished, type Run, STATUS_WORD } from "../core/run.ts";
+import { type EndState, isUnfinished, type Run, type RunSections, SECTION_NAMES, STATUS_WORD, stepOf } from "../core/run.ts";
 import { type Spend, totalTokens } from "../core/usage.ts";
+import { closed, codeLines } from "./markdown-blocks.ts";
 
 /** What a run hands back, in the child's words. */
 export interface RunResult {
@@ -12,6 +13,7 @@ export interface RunResult {
 }
 
 export const MAX_RESULT = 40_000;
+const MAX_NOTES = 8_000;
 const MAX_NOTE_RESULT = 8_000;
 
 /** 5s · 5m12s · 2h03m */
@@ -57,17 +59,15 @@ function statsLine(run: Run, now: number, transcript: string): string {
 
 /** Control tokens and chat-template marks never reach a chat; lines that look like our own headings are quoted. */
 export function quotable(text: string): string {
-  let fenced = false;
-  return text
+  const clean = text
     .replaceAll("ANNOUNCE_SKIP", "")
     .replace(/<\|[a-z_]{1,40}\|>/gi, "")
-    .split("\n")
-    .map((line) => {
-      if (/^\s*(```|~~~)/.test(line)) fenced = !fenced;
-      return !fenced && /^\s*(status|result|notes|stats)\s*:/i.test(line) ? `> ${line}` : line;
-    })
-    .join("\n")
     .trim();
+  const code = codeLines(clean);
+  return clean
+    .split("\n")
+    .map((line, n) => (!code.has(n) && /^[\s*_#]*(status|result|notes|stats)[\s*_]*:/i.test(line) ? `> ${line.trimStart()}` : line))
+    .join("\n");
 }
 
 export interface AnnouncementOptions {
@@ -83,7 +83,8 @@ export interface AnnouncementOptions {
 /** The exact form of AN2. `run` is the record before it ended. */
 export function announcementText({ run, as, answer, remarks, now, transcript }: AnnouncementOptions): string {
   const result = capped(quotable(answer.result), MAX_RESULT, transcript);
-  const notes = [...remarks, quotable(answer.notes)].filter((note) => note !== "" && !/^-?\s*\(?none\)?\.?$/i.test(note));
+  const words = capped(quotable(answer.notes), MAX_NOTES, transcript);
+  const notes = [...remarks, words].filter((note) => note !== "" && !/^-?\s*\(?none\)?\.?$/i.test(note));
   return [
     `**Sub-agent: ${oneLine(run.label)}**`,
     "",
@@ -99,12 +100,11 @@ export function announcementText({ run, as, answer, remarks, now, transcript }: 
   ].join("\n");
 }
 
-/** Cuts at a line border and leaves no fence open, or the stats line would be swallowed by it. */
+/** Cuts at a line border and leaves nothing open, or the stats line would be swallowed by it. */
 function capped(text: string, max: number, transcript: string): string {
-  const cut = text.length > max ? text.slice(0, Math.max(text.lastIndexOf("\n", max), max - 200)).replace(/[\ud800-\udbff]$/, "") : text;
-  const open = (cut.match(/^\s*```/gm)?.length ?? 0) % 2 === 1;
-  const closed = open ? `${cut}\n\`\`\`` : cut;
-  return cut === text ? closed : `${closed}\n\n… (cut: ${text.length} characters in all, the whole text is in ${transcript})`;
+  if (text.length <= max) return closed(text);
+  const cut = text.slice(0, Math.max(text.lastIndexOf("\n", max), max - 200)).replace(/[\ud800-\udbff]$/, "");
+  return `${closed(cut)}\n\n… (cut: ${text.length} characters in all, the whole text is in ${transcript})`;
 }
 
 /** What became of it, in one plain sentence (NV3). */
@@ -124,8 +124,30 @@ export function outcomeSentence(run: Run, as: EndState, reason: string | null, i
   }
 }
 
+/** `RISKS, BLOCKERS`: what the child left out of the output contract; empty when it kept it. */
+const missingSections = (sections: RunSections): string =>
+  SECTION_NAMES.filter((name) => sections[name] === null)
+    .map((name) => name.toUpperCase())
+    .join(", ");
+
+/** The sections as the child was asked for them, and which it left out (RO3). */
+export function sectionsText(sections: RunSections): string {
+  const missing = missingSections(sections);
+  const found = SECTION_NAMES.flatMap((name) => (sections[name] === null ? [] : [`${name.toUpperCase()}:\n${sections[name]}`]));
+  return [...found, ...(missing === "" ? [] : [`(left out: ${missing})`])].join("\n\n");
+}
+
+export interface NoteOptions {
+  readonly run: Run;
+  readonly as: EndState;
+  readonly answer: RunResult;
+  readonly sentence: string;
+  readonly posted: boolean;
+  readonly sections?: RunSections | null;
+}
+
 /** For the requester's model: quoted data behind a fence no text can forge, never instructions (AN5). */
-export function noteText(options: { run: Run; as: EndState; answer: RunResult; sentence: string; posted: boolean }): string {
+export function noteText(options: NoteOptions): string {
   const fence = randomBytes(8).toString("hex");
   const result = options.answer.result.trim() || "(not available)";
   const seen = options.posted
@@ -141,8 +163,18 @@ export function noteText(options: { run: Run; as: EndState; answer: RunResult; s
     fence,
     result.slice(0, MAX_NOTE_RESULT) + more,
     ...(options.answer.notes.trim() === "" ? [] : ["", "Notes:", options.answer.notes.trim()]),
+    ...noteSections(options),
     fence,
   ].join("\n");
+}
+
+/** Not when the result is the child's own last text: then they stand in it. */
+function noteSections({ sections, answer }: NoteOptions): string[] {
+  if (sections == null) return [];
+  const isRepeated = SECTION_NAMES.every((name) => sections[name] === null || answer.result.includes(sections[name]));
+  const missing = missingSections(sections);
+  if (isRepeated) return missing === "" ? [] : ["", `(sections left out: ${missing})`];
+  return ["", "Sections of its last message:", sectionsText(sections)];
 }
 
 const ICON: Record<Run["state"], string> = {
@@ -179,8 +211,9 @@ export function listText({ runs, now, bootId, title, position }: ListOptions): s
     const when = run.startedAt === null ? `age ${duration(now - run.createdAt)}` : duration(runtimeOf(run, now));
     const ago = run.endedAt === null ? "" : `, ${duration(now - run.endedAt)} ago`;
     const doing = run.state === "running" && run.doing !== null ? ` · ${oneLine(run.doing)}` : "";
+    const step = run.state === "running" && stepOf(run.plan) !== null ? ` · step ${stepOf(run.plan)}` : "";
     const earlier = run.bootId !== bootId && !isUnfinished(run.state) ? " · (earlier start)" : "";
-    return `${i + 1}) ${ICON[run.state]} ${state} · ${oneLine(run.label)} · ${when}${ago} · ${shortId(run.id)} · \`${run.childKey}\`${doing}${earlier}`;
+    return `${i + 1}) ${ICON[run.state]} ${state} · ${oneLine(run.label)} · ${when}${ago} · ${shortId(run.id)} · \`${run.childKey}\`${step}${doing}${earlier}`;
   });
   return [...head, "", ...lines].join("\n");
 }
@@ -224,7 +257,10 @@ export function infoText({ run, now, transcript, archiveDue, position }: InfoOpt
     ["Delivery", run.deliveryReason === null ? run.delivery : `${run.delivery} – ${run.deliveryReason}`],
   ];
   if (run.doing !== null) fields.splice(1, 0, ["Doing", oneLine(run.doing)]);
+  const step = stepOf(run.plan);
+  if (step !== null) fields.splice(1, 0, ["Step", step]);
   if (run.generation > 1) fields.push(["Generation", String(run.generation)]);
   if (run.resumes > 0) fields.push(["Resumed", `${run.resumes}×`]);
-  return ["🧭 Sub-agent", ...fields.map(([name, value]) => `- **${name}:** ${value}`)].join("\n");
+  const report = run.sections === null ? [] : ["", quotable(sectionsText(run.sections))];
+  return ["🧭 Sub-agent", ...fields.map(([name, value]) => `- **${name}:** ${value}`), ...report].join("\n");
 }

@@ -1,5 +1,6 @@
 // The posture of a sub-agent: which tools its role may have (data for the policy), what it is told, and how its answer is read back.
 // sessions_spawn.role → parseRole → Role (policy, sandbox, system prompt) … child's last text → parseSections → run record
+import { type RunSections, SECTION_NAMES, type SectionName } from "../core/run.ts";
 import type { Capability } from "../core/tool.ts";
 
 export const ROLE_NAMES = ["general", "explore", "plan", "review", "implementer", "verifier", "custom"] as const;
@@ -103,11 +104,8 @@ export function parseRole(name: string | undefined, allowedTools?: readonly stri
   return { ok: true, role };
 }
 
-export const SECTION_NAMES = ["summary", "changes", "evidence", "risks", "blockers"] as const;
-export type SectionName = (typeof SECTION_NAMES)[number];
-
 /** Each section's text, null when it is missing or empty; `missing` lists those in the contract's order. */
-export type Sections = Readonly<Record<SectionName, string | null>> & { readonly missing: readonly SectionName[] };
+export type Sections = RunSections & { readonly missing: readonly SectionName[] };
 
 export const OUTPUT_CONTRACT = `End your last message with these five sections, in this order, each heading on a line of its own:
 
@@ -148,6 +146,23 @@ export function parseSections(text: string): Sections {
     risks: value("risks"),
     blockers: value("blockers"),
     missing: SECTION_NAMES.filter((name) => !sections.has(name)),
+  };
+}
+
+const MAX_RECORDED = 2_000;
+
+/** The sections for the run record, each cut to fit there; null when there is no text to find any in. */
+export function recordSections(text: string): RunSections | null {
+  if (text.trim() === "") return null;
+  const sections = parseSections(text);
+  const cut = (value: string | null): string | null =>
+    value === null || value.length <= MAX_RECORDED ? value : `${value.slice(0, MAX_RECORDED).toWellFormed()}… (cut)`;
+  return {
+    summary: cut(sections.summary),
+    changes: cut(sections.changes),
+    evidence: cut(sections.evidence),
+    risks: cut(sections.risks),
+    blockers: cut(sections.blockers),
   };
 }
 

@@ -11,6 +11,7 @@ import type { Thinking } from "../models/model.ts";
 import { type Ending, finishRun } from "./announce.ts";
 import { childPrompt, childTools, roleOf } from "./child.ts";
 import type { SubagentDeps } from "./deps.ts";
+import { PLAN_TOOL } from "./plan-tool.ts";
 import { duration } from "./report.ts";
 
 export interface Runner {
@@ -120,6 +121,7 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
         run,
         material: await deps.childMaterial(now(), run),
         canSpawn: run.depth < now().subagents.maxSpawnDepth,
+        canPlan: tools().some((tool) => tool.name === PLAN_TOOL),
       }),
     tools,
     mail: () => mailFor(deps, run),

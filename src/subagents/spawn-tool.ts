@@ -4,6 +4,7 @@ import { z } from "zod";
 import { defineTool, type Tool, type ToolContext, toolError, toolJson } from "../core/tool.ts";
 import { THINKING_LEVELS } from "../models/model.ts";
 import { briefParamsSchema } from "./brief-params.ts";
+import { PLAN_TOOL } from "./plan-tool.ts";
 import { ACCEPTED_ROLES } from "./roles.ts";
 import type { Spawn } from "./spawn.ts";
 
@@ -36,7 +37,10 @@ const spawnSchema = z.strictObject({
   systemPrompt: optionalText(MAX_TEXT, "A role text added to the sub-agent's own."),
   maxIterations: z.number().int().min(1).max(500).optional().describe("Most model steps it may take."),
   allowedTools: z.array(z.string().max(100)).max(100).optional().describe("Only these tools; it never widens what you have yourself."),
-  brief: briefParamsSchema.optional().describe("Mission, memory references and constraints; hints only, grants nothing."),
+  brief: briefParamsSchema
+    .nullish()
+    .transform((brief) => brief ?? undefined)
+    .describe("Mission, memory references and constraints; hints only, grants nothing."),
 });
 
 export function createSpawnTool(options: { spawn: Spawn; toolNames(context: ToolContext): readonly string[] }): Tool {
@@ -52,7 +56,7 @@ export function createSpawnTool(options: { spawn: Spawn; toolNames(context: Tool
     async run(args, context) {
       if (context.address === null) return toolError("There is no chat this run could report to.");
       const tools = options.toolNames(context);
-      const unknown = args.allowedTools?.filter((name) => !tools.includes(name)) ?? [];
+      const unknown = args.allowedTools?.filter((name) => !tools.includes(name) && name !== PLAN_TOOL) ?? [];
       if (unknown.length > 0)
         return toolError(`allowedTools names what you don't have: ${unknown.join(", ")}. You have: ${tools.join(", ")}.`);
       const answer = options.spawn(

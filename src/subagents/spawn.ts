@@ -9,6 +9,8 @@ import { newId, shortId, subagentKey } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import type { Thinking } from "../models/model.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
+import { type BriefParams, parseBriefParams } from "./brief-params.ts";
+import type { Briefing } from "./briefing.ts";
 import { firstMessage } from "./child.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { type Admission, admit } from "./limits.ts";
@@ -62,6 +64,7 @@ export interface SpawnDeps
     SubagentDeps,
     "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "lane" | "log" | "failpoint" | "bootId" | "channel"
   > {
+  readonly briefing: Pick<Briefing, "check" | "apply">;
   /** The requester's section `context_transfer` of its scratchpad (NV2). */
   contextTransfer(sessionKey: string): string;
   /** Null when the name can be used, else why not. */
@@ -89,6 +92,8 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   if (!first.ok) return { status: first.status, error: first.error };
   const role = parseRole(request.role, request.allowedTools);
   if (!role.ok) return { status: "error", error: role.error };
+  const brief = briefOf(deps, requester, request);
+  if ("refused" in brief) return { status: "error", error: brief.refused };
   const { run, warning } = draft(deps, requester, request, first.agentId);
 
   const owner = { key: run.childKey, agentId: run.agentId, address: requester.address, parentKey: requester.sessionKey };
@@ -104,6 +109,7 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
     if (!again.ok) return again;
     session.insert();
     deps.runs.insert({ ...run, sessionId: session.id });
+    if (brief.params !== null) deps.briefing.apply({ ...run, sessionId: session.id }, requester.sessionKey, brief.params);
     announceStart(deps, run);
     return null;
   });
@@ -115,6 +121,15 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
   deps.log.info({ audit: "spawn", runId: run.id, sessionKey: requester.sessionKey, childKey: run.childKey }, "accepted a run");
   return { ...accepted(run), ...(warning === null ? {} : { warning }) };
+}
+
+/** A refused brief refuses the spawn: nothing is written, nothing runs (BF1). */
+function briefOf(deps: SpawnDeps, requester: Requester, request: SpawnRequest): { params: BriefParams | null } | { refused: string } {
+  if (request.brief === undefined) return { params: null };
+  const parsed = parseBriefParams(request.brief);
+  const refused = parsed.ok ? deps.briefing.check(requester.sessionKey, parsed.brief) : parsed.error;
+  if (!parsed.ok || refused !== null) return { refused: refused ?? "" };
+  return { params: parsed.brief };
 }
 
 function admission(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Admission {
@@ -144,7 +159,7 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
     // The name only: a missing key is an error to be announced, never a silent switch of provider (MO7).
     check: deps.checkModelName,
   });
-  const { role, briefing, systemPrompt, allowedTools, brief } = request;
+  const { role, briefing, systemPrompt, allowedTools } = request;
   const run: Draft = {
     id: newId(),
     spawnKey: requester.spawnKey,
@@ -164,7 +179,8 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
     maxIterations: request.maxIterations ?? settings.maxIterations,
     cleanup: request.cleanup ?? "keep",
     announce: caller.subagents.announce,
-    params: { role, briefing, systemPrompt, allowedTools, brief },
+    // Not the brief: it can be replaced and revoked, so it has a record of its own.
+    params: { role, briefing, systemPrompt, allowedTools },
     toolCeiling: requester.tools,
     bootId: deps.bootId,
   };

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { WebMessages } from "../stores/web-messages.ts";
 import type { Gate } from "./gate.ts";
-import { json, problem, type Route, type WebRequest } from "./http.ts";
+import { json, problem, type Route, type WebRequest, wholeNumber } from "./http.ts";
 import type { Live } from "./live.ts";
 import type { MessageViews } from "./message-view.ts";
 
@@ -97,6 +97,3 @@ function events(request: WebRequest, { channel, live }: ApiOptions) {
   if (Number.isNaN(cursor)) return problem(400, "The cursor is a whole number.");
   return live.open(request.response, chat, cursor) ? null : problem(503, "Too many tabs are open.", { "retry-after": "10" });
 }
-
-/** Null when absent, NaN when it is no whole number. */
-const wholeNumber = (text: string | null): number | null => (text === null ? null : /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN);

@@ -1,6 +1,8 @@
-// What the page knows of runs. The source is an argument (the run store adapted by app.ts), so the page depends on
-// this short view and not on the record.
-import { type DeliveryState, isUnfinished, type RunState } from "../core/run.ts";
+// What the page knows of runs: one line each for the board, and everything on record for the one that is open. The
+// source is an argument (the stores adapted by app/board.ts), so the page depends on these views and not on the record.
+import { type DeliveryState, isUnfinished, type PlanStep, type RunSections, type RunState } from "../core/run.ts";
+import type { Usage } from "../core/usage.ts";
+import type { TranscriptPage } from "../stores/transcript-page.ts";
 
 export interface RunView {
   readonly id: string;
@@ -9,6 +11,10 @@ export interface RunView {
   readonly state: RunState;
   readonly delivery: DeliveryState;
   readonly requesterKey: string;
+  /** The run that spawned this one; null when a chat did. */
+  readonly parentId: string | null;
+  /** Where it was asked for, in words: `telegram 5551`. Runs of one origin stand together. */
+  readonly origin: string;
   /** The page's chat that asked for it; null when another channel did: then the page can watch it but not steer it. */
   readonly chat: string | null;
   readonly depth: number;
@@ -16,6 +22,8 @@ export interface RunView {
   readonly startedAt: number | null;
   readonly endedAt: number | null;
   readonly doing: string | null;
+  /** The step of its plan it is at: `2/5 Read the sources`. */
+  readonly step: string | null;
   readonly tokens: number | null;
   readonly costUsd: number | null;
   /** Place in the queue, from 1; null when it does not wait. */
@@ -26,8 +34,92 @@ export interface Board {
   listRuns(options: { limit: number }): readonly RunView[];
 }
 
-/** Those that need a person first, then unfinished ones, then the rest; newest first within each. */
-export function orderRuns(runs: readonly RunView[]): RunView[] {
-  const rank = (run: RunView) => (run.delivery === "blocked" ? 0 : isUnfinished(run.state) ? 1 : 2);
-  return [...runs].sort((a, b) => rank(a) - rank(b) || b.createdAt - a.createdAt);
+/** What `/subagents info` tells (CM6), as values: the page puts them into words. */
+interface RunFacts {
+  readonly childKey: string;
+  readonly sessionId: string;
+  readonly agentId: string;
+  readonly role: string | null;
+  readonly transcript: string;
+  readonly model: string;
+  readonly thinking: string;
+  readonly usage: Usage | null;
+  readonly cleanup: "keep" | "delete";
+  readonly archivedAt: number | null;
+  readonly archiveDueAt: number | null;
+  readonly deliveryReason: string | null;
+  readonly generation: number;
+  readonly resumes: number;
+}
+
+export interface RunDetail {
+  readonly run: RunView;
+  readonly task: string;
+  /** Why it ended as it did, when that is not simply success. */
+  readonly reason: string | null;
+  readonly incomplete: boolean;
+  readonly facts: RunFacts;
+  readonly plan?: readonly PlanStep[];
+  readonly sections?: RunSections;
+  /** BRIEF.md of the child, as Markdown. */
+  readonly brief?: string;
+  /** The newest entries of trace.md, oldest first. */
+  readonly trace?: readonly { readonly agent: string; readonly action: string; readonly timestamp: string }[];
+}
+
+export interface RunDetails {
+  find(id: string): RunDetail | null;
+  /** The newest entries before the cursor, without the announce step; null when there is no such run or no file. */
+  transcript(id: string, range: { before: number | null; limit: number }): TranscriptPage | null;
+}
+
+/** A run at its place on the board. */
+export interface BoardRow extends RunView {
+  /** Below how many of the runs shown it stands. */
+  readonly level: number;
+  /** It, or the tree it belongs to, waits for a person. */
+  readonly needsPerson: boolean;
+}
+
+interface Tree {
+  readonly root: RunView;
+  readonly rows: readonly { readonly run: RunView; readonly level: number }[];
+  readonly needsPerson: boolean;
+  readonly isActive: boolean;
+}
+
+/**
+ * Trees by requester. Those that need a person first, then origin by origin: where something is going on before the
+ * rest, the newest first.
+ */
+export function orderRuns(runs: readonly RunView[]): BoardRow[] {
+  const shown = new Set(runs.map((run) => run.id));
+  const newestFirst = runs.toSorted((a, b) => Number(isUnfinished(b.state)) - Number(isUnfinished(a.state)) || b.createdAt - a.createdAt);
+  const below = Map.groupBy(newestFirst, (run) => (run.parentId !== null && shown.has(run.parentId) ? run.parentId : null));
+  const trees = (below.get(null) ?? []).map((root) => toTree(root, below));
+  const calm = Map.groupBy(
+    trees.filter((tree) => !tree.needsPerson),
+    (tree) => tree.root.origin,
+  );
+  const groups = [...calm.values()].map((group) => group.toSorted(activeThenNewest)).sort((a, b) => activeThenNewest(head(a), head(b)));
+  const ordered = [...trees.filter((tree) => tree.needsPerson), ...groups.flat()];
+  return ordered.flatMap(({ rows, needsPerson }) => rows.map(({ run, level }) => ({ ...run, level, needsPerson })));
+}
+
+const head = (group: readonly Tree[]): Tree => group[0] as Tree;
+
+const activeThenNewest = (a: Tree, b: Tree): number => Number(b.isActive) - Number(a.isActive) || b.root.createdAt - a.root.createdAt;
+
+function toTree(root: RunView, below: ReadonlyMap<string | null, readonly RunView[]>): Tree {
+  const walk = (run: RunView, level: number): Tree["rows"] => [
+    { run, level },
+    ...(below.get(run.id) ?? []).flatMap((child) => walk(child, level + 1)),
+  ];
+  const rows = walk(root, 0);
+  return {
+    root,
+    rows,
+    needsPerson: rows.some(({ run }) => run.delivery === "blocked"),
+    isActive: rows.some(({ run }) => isUnfinished(run.state)),
+  };
 }

@@ -89,3 +89,7 @@ export function matchPath(pattern: string, path: string): Record<string, string>
   }
   return params;
 }
+
+/** A number of a query: null when absent, NaN when it is no whole number. */
+export const wholeNumber = (text: string | null): number | null =>
+  text === null ? null : /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;

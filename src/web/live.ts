@@ -1,16 +1,17 @@
 // All open tabs and what reaches them. Messages are durable: a tab is fed from the table by its cursor, so a doorbell
-// may be missed or rung twice and nothing is lost or doubled. All else (working, draft, runs, chats) is the present
-// state, sent on connect and on change.
+// may be missed or rung twice and nothing is lost or doubled. All else (working, draft, runs, chats, pairing) is the
+// present state, sent on connect and on change; `run` only says which run changed, for the tab that has it open.
 // bus ⇒ doorbells → table / turns / board → openStream → tab
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../core/clock.ts";
 import type { AppEvent, Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
-import { type Board, orderRuns, type RunView } from "./board.ts";
+import { type Board, type BoardRow, orderRuns } from "./board.ts";
+import { type PairingDesk, pairingViews, redactAll } from "./board-api.ts";
 import type { MessageViews } from "./message-view.ts";
 import { openStream, STREAM_LIMITS, type Stream, type StreamLimits } from "./sse.ts";
-import { createThrottle } from "./throttle.ts";
+import { createThrottle, type ThrottleOptions } from "./throttle.ts";
 import { createTurns, type Turns } from "./turns.ts";
 
 export interface LiveOptions {
@@ -20,6 +21,7 @@ export interface LiveOptions {
   messages: WebMessages;
   views: MessageViews;
   board: Board;
+  pairing: PairingDesk;
   redact(text: string): string;
   /** What the page shows about the gateway: version, model in use. */
   status(): Readonly<Record<string, string>>;
@@ -30,7 +32,7 @@ export interface LiveOptions {
 export interface Live {
   /** Takes the response over. False when too many tabs are open. `cursor` null: from now on. */
   open(response: ServerResponse, chat: string, cursor: number | null): boolean;
-  runs(): RunView[];
+  runs(): BoardRow[];
   chats(): { id: string; title: string | null; lastAt: number; lastSeq: number }[];
   /** Ends every stream and stops listening. */
   close(): void;
@@ -60,26 +62,21 @@ export function createLive(options: LiveOptions): Live {
   const toChat = (chat: string, event: string, data: () => unknown) => {
     for (const tab of tabs) if (tab.chat === chat) tab.stream.send(event, data());
   };
-  const toAll = (event: string, data: unknown) => {
-    for (const tab of tabs) tab.stream.send(event, data);
-  };
   const turns = createTurns({
     ...common,
     redact,
     onWorking: (chat) => toChat(chat, "working", () => turns.working(chat)),
     onDraft: (chat) => toChat(chat, "draft", () => turns.draft(chat)),
   });
-  const runs = () => orderRuns(board.listRuns({ limit: MAX_RUNS })).map((run) => ({ ...run, doing: run.doing && redact(run.doing) }));
+  const runs = () => redactAll(orderRuns(board.listRuns({ limit: MAX_RUNS })), redact);
   const chats = () => messages.chats().map((chat) => ({ ...chat, title: chat.title && redact(chat.title) }));
-  const runsBell = createThrottle({ ...common, everyMs: RUNS_EVERY_MS, work: () => void (tabs.size > 0 && toAll("runs", runs())) });
-  const chatsBell = createThrottle({ ...common, everyMs: CHATS_EVERY_MS, work: () => void (tabs.size > 0 && toAll("chats", chats())) });
+  const present = { chats, runs, pairing: () => pairingViews(options) };
   const feedTab = (tab: Tab) => void feed(tab, options).catch(onError);
+  const ring = createBells(tabs, present, common);
   const unsubscribe = options.bus.on((event) => {
     turns.see(event);
-    if (event.type === "web.posted") {
-      for (const tab of tabs) if (tab.chat === event.chat) feedTab(tab);
-      chatsBell.ring();
-    } else if (changesRuns(event)) runsBell.ring();
+    if (event.type === "web.posted") for (const tab of tabs) if (tab.chat === event.chat) feedTab(tab);
+    ring(event);
   });
   void beat(tabs, options, stopped.signal);
 
@@ -92,8 +89,7 @@ export function createLive(options: LiveOptions): Live {
       tabs.add(tab);
       greet(stream, turns, chat);
       stream.send("status", options.status());
-      stream.send("chats", chats());
-      stream.send("runs", runs());
+      for (const [name, state] of Object.entries(present)) stream.send(name, state());
       feedTab(tab);
       return true;
     },
@@ -107,8 +103,42 @@ export function createLive(options: LiveOptions): Live {
   };
 }
 
-const changesRuns = (event: AppEvent): boolean =>
-  event.type === "run.changed" || event.type === "run.ended" || (event.type === "turn.doing" && event.runId !== null);
+type Present = Record<"chats" | "runs" | "pairing", () => unknown>;
+
+/** Tells all tabs what changed, together with everything else that changes in the same moment. */
+function createBells(tabs: ReadonlySet<Tab>, present: Present, common: Pick<ThrottleOptions, "clock" | "onError" | "signal">) {
+  const toAll = (event: string, data: unknown) => {
+    for (const tab of tabs) tab.stream.send(event, data);
+  };
+  const bell = (name: keyof Present, everyMs: number) =>
+    createThrottle({ ...common, everyMs, work: () => void (tabs.size > 0 && toAll(name, present[name]())) });
+  const chats = bell("chats", CHATS_EVERY_MS);
+  const pairing = bell("pairing", CHATS_EVERY_MS);
+  const runs = bell("runs", RUNS_EVERY_MS);
+  const changed = new Set<string>();
+  const run = createThrottle({
+    ...common,
+    everyMs: RUNS_EVERY_MS,
+    work() {
+      for (const id of changed) toAll("run", { id });
+      changed.clear();
+      return undefined;
+    },
+  });
+  return (event: AppEvent): void => {
+    const runId = changedRun(event);
+    if (event.type === "web.posted") chats.ring();
+    if (event.type === "pairing.changed") pairing.ring();
+    if (runId === null) return;
+    changed.add(runId);
+    runs.ring();
+    run.ring();
+  };
+}
+
+/** The run an event is about; null when it is about none. */
+const changedRun = (event: AppEvent): string | null =>
+  event.type === "run.changed" || event.type === "run.ended" || event.type === "turn.doing" ? event.runId : null;
 
 function greet(stream: Stream, turns: Turns, chat: string): void {
   stream.send("working", turns.working(chat));

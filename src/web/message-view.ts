@@ -2,6 +2,7 @@
 // rendered once per message and kept for the next tab that asks.
 import type { WebMessage } from "../stores/web-messages.ts";
 import { renderMarkdown } from "./markdown.ts";
+import { createHtmlCache, mapInPieces } from "./rendering.ts";
 
 interface MessageView {
   readonly seq: number;
@@ -22,12 +23,10 @@ export interface MessageViews {
   toViews(messages: readonly WebMessage[]): Promise<MessageView[]>;
 }
 
-const MAX_CACHED_LENGTH = 4_000_000;
-const BUSY_MS = 10;
-
 /** `redact` replaces known secrets by their names (SC4). */
 export function createMessageViews(redact: (text: string) => string): MessageViews {
-  const rendered = createHtmlCache();
+  // Messages never change, so their number is the whole key.
+  const rendered = createHtmlCache<number>();
   const toView = (message: WebMessage): MessageView => {
     const { seq, key: id, author, at, extra } = message;
     const base = {
@@ -41,38 +40,7 @@ export function createMessageViews(redact: (text: string) => string): MessageVie
     if (author === "user") return { ...base, text: redact(message.text) };
     return { ...base, html: rendered(seq, () => renderMarkdown(redact(message.text))) };
   };
-  return {
-    async toViews(messages) {
-      const views: MessageView[] = [];
-      let pausedAt = performance.now();
-      for (const message of messages) {
-        views.push(toView(message));
-        if (performance.now() - pausedAt < BUSY_MS) continue;
-        await new Promise(setImmediate);
-        pausedAt = performance.now();
-      }
-      return views;
-    },
-  };
-}
-
-/** Messages never change, so their number is the whole key. */
-function createHtmlCache(): (seq: number, make: () => string) => string {
-  const cache = new Map<number, string>();
-  let length = 0;
-  return (seq, make) => {
-    const known = cache.get(seq);
-    if (known !== undefined) return known;
-    const html = make();
-    cache.set(seq, html);
-    length += html.length;
-    for (const [oldest, text] of cache) {
-      if (length <= MAX_CACHED_LENGTH) break;
-      cache.delete(oldest);
-      length -= text.length;
-    }
-    return html;
-  };
+  return { toViews: (messages) => mapInPieces(messages, toView) };
 }
 
 function buttonsOf(extra: WebMessage["extra"]): MessageView["buttons"] {

@@ -11,12 +11,14 @@ import type { Logger } from "../core/logger.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
 import { createApiRoutes, type PostTaker } from "./api.ts";
-import type { Board } from "./board.ts";
+import type { Board, RunDetails } from "./board.ts";
+import { createBoardRoutes, type PairingDesk } from "./board-api.ts";
 import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
 import { BodyTooLarge, matchPath, problem, type Reply, type Route, readJson, writeReply } from "./http.ts";
 import { createLive } from "./live.ts";
 import { createMessageViews } from "./message-view.ts";
 import { createPageRoutes } from "./page-files.ts";
+import { createLogViews } from "./run-log.ts";
 import type { StreamLimits } from "./sse.ts";
 
 export interface WebServerOptions {
@@ -30,6 +32,8 @@ export interface WebServerOptions {
   channel: PostTaker;
   messages: WebMessages;
   board: Board;
+  details: RunDetails;
+  pairing: PairingDesk;
   /** Replaces known secrets by their names. */
   redact(text: string): string;
   /** Shown on the page: version, model in use. */
@@ -59,20 +63,22 @@ const KEEP_ALIVE_MS = 5000;
 const MAX_HEADER_BYTES = 16 * 1024;
 
 export function createWebServer(options: WebServerOptions): WebServer {
-  const { clock, log, bus, messages, board, redact } = options;
+  const { clock, log, bus, messages, board, details, pairing, redact } = options;
   let ready = false;
   const views = createMessageViews(redact);
-  const live = createLive({ bus, clock, log, messages, views, board, redact, status: options.status, ...options.streams });
+  const live = createLive({ bus, clock, log, messages, views, board, pairing, redact, status: options.status, ...options.streams });
   const gate = createGate({
     token: options.token,
     log,
     port: () => portOf(server),
     hosts: () => hostsOf(options.host, portOf(server)),
     failures: createRateLimit({ burst: 10, refillMs: 60_000, clock }),
-    posts: createRateLimit({ burst: 60, refillMs: 12_000, clock }),
+    // A person never reaches it, a script may post twenty a second for long.
+    posts: createRateLimit({ burst: 300, refillMs: 15_000, clock }),
   });
   const api = createApiRoutes({ gate, channel: options.channel, messages, views, live, isReady: () => ready });
-  const routes = [...api, ...createPageRoutes(), ...(options.routes ?? [])];
+  const boardApi = createBoardRoutes({ details, pairing, redact, logs: createLogViews(redact) });
+  const routes = [...api, ...boardApi, ...createPageRoutes(), ...(options.routes ?? [])];
   const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, log }));
   server.maxConnections = MAX_CONNECTIONS;
 

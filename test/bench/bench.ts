@@ -5,11 +5,13 @@ import { cpus, release } from "node:os";
 import { parseArgs } from "node:util";
 import type { Row, Topic } from "./measure.ts";
 import { processTopic } from "./process.ts";
+import { spawn } from "./spawn.ts";
+import { throughput } from "./throughput.ts";
 import { transcripts } from "./transcripts.ts";
 import { transitions } from "./transitions.ts";
 import { turn } from "./turn.ts";
 
-const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic];
+const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, spawn, throughput];
 
 function machineFacts(): string {
   const cores = cpus();

@@ -357,7 +357,8 @@ function runContract(rig: () => StoreRig): void {
         .map((run) => run.id)
         .sort(),
     ).toEqual(["b", "c", "d"]);
-    expect(runs.countByState()).toEqual({ done: 1, queued: 3 });
+    runs.start("b");
+    expect(runs.countByState()).toEqual({ queued: 2, running: 1 });
   });
 
   it("[TL4] below means below, at any depth, and never sideways or up", async () => {
@@ -470,7 +471,7 @@ function smallStoreContract(rig: () => StoreRig): void {
     expect(pairing.request(person("1"))).toBeNull();
     for (const id of ["2", "3"]) expect(pairing.request(person(id))).not.toBeNull();
     expect(pairing.request(person("4"))).toBeNull();
-    expect(pairing.listPending().map((one) => one.senderId)).toEqual(["1", "2", "3"]);
+    expect(pairing.listPending().map((one) => one.senderId).sort()).toEqual(["1", "2", "3"]);
     await rig().clock.advance(3_600_000);
     expect(pairing.listPending()).toEqual([]);
     expect(pairing.approve(code ?? "")).toBeNull();

@@ -69,12 +69,16 @@ async function runSocket(pool: Pool, n: number): Promise<ApiFailure | null> {
   );
   try {
     const failure = await connect(client, stopped);
-    if (failure === null) pool.trouble.delete(n);
-    else pool.trouble.set(n, failure);
-    if (failure === null) pool.connected.add(n);
+    if (failure !== null) {
+      pool.trouble.set(n, failure);
+      showHealth(pool);
+      return failure;
+    }
+    pool.trouble.delete(n);
+    pool.connected.add(n);
     showHealth(pool);
-    if (failure === null) await Promise.race([closed, stopped]);
-    return failure;
+    await Promise.race([closed, stopped]);
+    return null;
   } finally {
     ended.abort();
     if (pool.connected.delete(n)) showHealth(pool);

@@ -1,14 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  ACCEPTED_ROLES,
-  OUTPUT_CONTRACT,
-  parseRole,
-  parseSections,
-  ROLE_NAMES,
-  type Role,
-  SECTION_NAMES,
-} from "../../../src/subagents/roles.ts";
+import { SECTION_NAMES } from "../../../src/core/run.ts";
+import { ACCEPTED_ROLES, OUTPUT_CONTRACT, parseRole, parseSections, ROLE_NAMES, type Role } from "../../../src/subagents/roles.ts";
 
 const ALIASES: Record<string, string[]> = {
   general: ["worker", "default", "general-purpose"],

@@ -1,0 +1,42 @@
+// What a Markdown reader makes of a model's text, at block level: which lines are code, and whether the text leaves
+// something open that would swallow what stands behind it. report.ts asks, so that no result can hide our own lines.
+import { fromMarkdown } from "mdast-util-from-markdown";
+
+type Root = ReturnType<typeof fromMarkdown>;
+type Block = Root | Root["children"][number];
+
+// Only blocks matter here, and inline syntax is what makes hostile text slow to parse.
+const INLINE = ["attention", "autolink", "codeText", "htmlText", "labelEnd", "labelStartImage", "labelStartLink", "characterReference"];
+const parse = (text: string): Root => fromMarkdown(text, { extensions: [{ disable: { null: INLINE } }] });
+
+const HEAD = "Result:";
+const AFTER = "what follows";
+
+/** Numbers (from 0) of the lines of `text`, standing below a heading line, that are shown as code. */
+export function codeLines(text: string): Set<number> {
+  const lines = new Set<number>();
+  const visit = (node: Block): void => {
+    if (node.type === "code") {
+      // One line above is the heading, and positions count from 1.
+      for (let line = node.position?.start.line ?? 1; line <= (node.position?.end.line ?? 0); line++) lines.add(line - 2);
+    }
+    if ("children" in node) for (const child of node.children) visit(child as Block);
+  };
+  visit(parse(`${HEAD}\n${text}`));
+  return lines;
+}
+
+/** The text with nothing left open: a fence gets its closing line; where that doesn't help, the whole text is quoted. */
+export function closed(text: string): string {
+  const fence = /^ {0,3}(`{3,}|~{3,})/gm;
+  const marks = [...new Set([...text.matchAll(fence)].map((match) => match[1]))].sort((a = "", b = "") => b.length - a.length);
+  const candidates = [text, ...marks.slice(0, 4).map((mark) => `${text}\n${mark}`)];
+  return candidates.find(endsClean) ?? text.replace(/^/gm, "> ");
+}
+
+function endsClean(text: string): boolean {
+  const last = parse(`${HEAD}\n${text}\n\n${AFTER}`).children.at(-1);
+  return (
+    last?.type === "paragraph" && last.position?.end.column === AFTER.length + 1 && last.position.start.line === last.position.end.line
+  );
+}

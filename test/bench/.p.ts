@@ -1,0 +1,2 @@
+import { throughput } from "./throughput.ts";
+console.log(await throughput.run());

@@ -1,0 +1,89 @@
+// A gateway as a real process with a fake Telegram, a fake Slack and a scripted model around it. The fakes outlive the
+// process, so a test can kill it at any moment and look at what people saw.
+import { brain, whoAsks } from "./brain.ts";
+import type { FakeModelServer, FakeRequest, Respond } from "./fake-model-server.ts";
+import { createFakeOpenAi } from "./fake-openai.ts";
+import { createFakeSlack, type FakeSlack } from "./fake-slack.ts";
+import { createFakeTelegram, type FakeTelegram } from "./fake-telegram.ts";
+import { createHarness, type Harness, type HarnessOptions } from "./harness.ts";
+import { scriptedConfig } from "./scripted-model.ts";
+import { waitFor } from "./wait.ts";
+
+export interface ChannelScene extends AsyncDisposable {
+  readonly herald: Harness;
+  readonly model: FakeModelServer;
+  readonly telegram: FakeTelegram;
+  readonly slack: FakeSlack;
+  /** Resolves when the channels receive. */
+  connected(): Promise<void>;
+  /** Resolves when nothing is left to send or to answer. */
+  settled(): Promise<void>;
+}
+
+export interface ChannelSceneOptions extends Omit<HarnessOptions, "config"> {
+  /** Settings besides token and address; null: the channel is off. */
+  readonly telegram?: Record<string, unknown> | null;
+  readonly slack?: Record<string, unknown> | null;
+  readonly respond?: Respond;
+  readonly config?: Record<string, unknown>;
+}
+
+export async function createChannelScene(options: ChannelSceneOptions = {}): Promise<ChannelScene> {
+  const [model, telegram, slack] = await Promise.all([
+    createFakeOpenAi({ respond: options.respond ?? obey }),
+    createFakeTelegram(),
+    createFakeSlack({ ackTimeoutMs: 300 }),
+  ]);
+  const { telegram: forTelegram = {}, slack: forSlack = {} } = options;
+  const channels = {
+    ...(forTelegram === null ? {} : { telegram: { botToken: telegram.token, apiRoot: telegram.apiRoot, ...forTelegram } }),
+    ...(forSlack === null ? {} : { slack: { botToken: slack.botToken, appToken: slack.appToken, apiUrl: slack.apiUrl, ...forSlack } }),
+  };
+  const config = scriptedConfig(model.url, {}, { gateway: { drainSeconds: 0 }, channels, ...options.config });
+  const herald = await createHarness({ ...options, config });
+  const scene = { herald, model, telegram, slack };
+  return {
+    ...scene,
+    connected: () => connected(scene, forTelegram !== null, forSlack !== null),
+    settled: () => settled(herald),
+    async [Symbol.asyncDispose]() {
+      try {
+        await herald[Symbol.asyncDispose]();
+      } finally {
+        await Promise.all([model.close(), telegram.close(), slack.close()]);
+      }
+    },
+  };
+}
+
+type Scene = Pick<ChannelScene, "telegram" | "slack">;
+
+async function connected({ telegram, slack }: Scene, hasTelegram: boolean, hasSlack: boolean): Promise<void> {
+  if (hasTelegram) await telegram.until(() => telegram.calls.some((call) => call.method === "getUpdates"), "the first poll");
+  if (hasSlack) await slack.until(() => slack.sockets.open() > 0, "a socket");
+}
+
+async function settled(herald: Harness): Promise<void> {
+  const open = `SELECT (SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM runs WHERE state IN ('queued','running'))
+    + (SELECT count(*) FROM outbox WHERE state IN ('queued','sending','unknown')) AS n`;
+  await waitFor("everything to be answered and sent", () => herald.rows<{ n: number }>(open)[0]?.n === 0, 40_000);
+}
+
+/** Follows a plan (brain.ts) when the newest words carry one, else says what it heard. */
+export const obey: Respond = (request, call) => {
+  if (whoAsks(request) !== "main" || newestWords(request).includes("!plan ")) return brain(request, call);
+  return { text: `heard: ${newestWords(request)}` };
+};
+
+/** What the person said last, without the name that stands before it in a group. */
+export const newestWords = (request: FakeRequest): string =>
+  (request.messages.findLast((message) => message.role === "user" && !message.text.startsWith("[Sub-agent"))?.text ?? "").replace(
+    /^\[from .*\]\n/,
+    "",
+  );
+
+/** Holds whoever waits until it is opened. */
+export function createDoor(): { readonly opened: Promise<void>; open(): void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { opened: promise, open: resolve };
+}

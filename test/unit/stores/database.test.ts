@@ -1,0 +1,353 @@
+// The SQLite file itself: pragmas, migrations, refusals, transactions, and the plans of the queries a busy gateway asks.
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { AppError, isStorageError } from "../../../src/core/errors.ts";
+import { createBus } from "../../../src/core/events.ts";
+import { noFailpoints } from "../../../src/core/failpoints.ts";
+import { type Database, openDatabase, type Params } from "../../../src/stores/database.ts";
+import { createInbox } from "../../../src/stores/inbox.ts";
+import { createMail } from "../../../src/stores/mail.ts";
+import { createOutbox } from "../../../src/stores/outbox.ts";
+import { createPairing } from "../../../src/stores/pairing.ts";
+import { createRuns } from "../../../src/stores/runs.ts";
+import { MIGRATIONS } from "../../../src/stores/schema.ts";
+import { createSessions } from "../../../src/stores/sessions.ts";
+import { ADDRESS, newRun } from "../../contract/stores.contract.ts";
+import { createManualClock } from "../../support/manual-clock.ts";
+
+let dir: string;
+let path: string;
+const opened: Database[] = [];
+const open = (options: { onSlow?(ms: number): void } = {}): Database => {
+  const db = openDatabase({ path, ...options });
+  opened.push(db);
+  return db;
+};
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "herald-db-"));
+  path = join(dir, "herald.db");
+});
+afterEach(() => {
+  for (const db of opened.splice(0)) db.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const raw = (sql: string): unknown[] => {
+  const db = new DatabaseSync(path);
+  try {
+    return db.prepare(sql).all();
+  } finally {
+    db.close();
+  }
+};
+
+describe("opening", () => {
+  it("[RN6] makes the file with mode 0600, its journal too", () => {
+    const db = open();
+    db.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)");
+    for (const file of [path, `${path}-wal`, `${path}-shm`]) expect(statSync(file).mode & 0o777).toBe(0o600);
+  });
+
+  it("[RC1] is durable at commit: WAL with synchronous FULL", () => {
+    const db = open();
+    expect(db.get("PRAGMA journal_mode")).toEqual({ journal_mode: "wal" });
+    expect(db.get("PRAGMA synchronous")).toEqual({ synchronous: 2 });
+    expect(db.get("PRAGMA foreign_keys")).toEqual({ foreign_keys: 1 });
+  });
+
+  it("[RU1] migrates once, keeps the data, and carries the number of the last step", () => {
+    const first = open();
+    first.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)");
+    first.close();
+    opened.length = 0;
+    expect(open().all("SELECT session_key FROM listings")).toEqual([{ session_key: "a" }]);
+    expect(raw("PRAGMA user_version")).toEqual([{ user_version: MIGRATIONS.length }]);
+  });
+
+  it("[RU1] every step is applied from wherever the file stands", () => {
+    for (let version = 0; version <= MIGRATIONS.length; version++) {
+      rmSync(path, { force: true });
+      const db = new DatabaseSync(path);
+      for (const step of MIGRATIONS.slice(0, version)) db.exec(step);
+      db.exec(`PRAGMA user_version=${version}`);
+      db.close();
+      open().close();
+      opened.length = 0;
+      expect(raw("PRAGMA user_version")).toEqual([{ user_version: MIGRATIONS.length }]);
+      expect(raw("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+    }
+  });
+
+  it("[RC4] a file of a newer Herald is refused in words and left alone", () => {
+    open().close();
+    opened.length = 0;
+    raw(`PRAGMA user_version=${MIGRATIONS.length + 3}`);
+    expect(() => open()).toThrow(
+      expect.objectContaining({ name: "AppError", code: "state", message: expect.stringMatching(/written by a newer Herald.*Start the newer/) }),
+    );
+    expect(raw("PRAGMA user_version")).toEqual([{ user_version: MIGRATIONS.length + 3 }]);
+  });
+
+  it.each([
+    ["a text file", Buffer.from("this is not a database, but it may be precious\n".repeat(100))],
+    ["zeros", Buffer.alloc(8192)],
+    ["a header without pages", Buffer.concat([Buffer.from("SQLite format 3\0"), Buffer.alloc(4080, 0xff)])],
+  ])("[RC4] %s in its place is refused, not replaced", (what, bytes) => {
+    writeFileSync(path, bytes);
+    if (what === "zeros") {
+      // SQLite takes zeros for damage at the first read or for an empty file; either way the bytes must not vanish silently.
+      expect(() => open()).toThrow(AppError);
+    } else expect(() => open()).toThrow(/can't be used: .*Restore it from a backup or move it away; Herald does not replace it by itself/);
+    expect(readFileSync(path).equals(bytes)).toBe(true);
+  });
+
+  it("[RC4] a damaged page gives an error where it is met, and nothing is recreated", () => {
+    const db = open();
+    for (let n = 0; n < 200; n++) db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
+    db.close();
+    opened.length = 0;
+    const bytes = readFileSync(path);
+    bytes.fill(0xa5, bytes.length - 40_000);
+    writeFileSync(path, bytes);
+    const again = open();
+    expect(() => again.all("SELECT * FROM listings")).toThrow(/malformed/);
+    expect(existsSync(path)).toBe(true);
+    expect(again.all("SELECT * FROM runs")).toEqual([]);
+  });
+
+  it("[RC4] a folder that isn't there is named", () => {
+    path = join(dir, "missing", "herald.db");
+    expect(() => open()).toThrow(new RegExp(`The database ${path} can't be used`));
+  });
+});
+
+describe("transactions", () => {
+  const add = (db: Database, key: string): number => db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, '[]', 1)", key);
+  const keys = (db: Database): unknown[] => db.all<{ session_key: string }>("SELECT session_key FROM listings").map((row) => row.session_key);
+
+  it("[RC1] all or nothing; an inner failure that is caught outside its transaction undoes the whole", () => {
+    const db = open();
+    expect(() =>
+      db.transaction(() => {
+        add(db, "a");
+        db.transaction(() => {
+          add(db, "b");
+          throw new Error("inner");
+        });
+      }),
+    ).toThrow("inner");
+    expect(keys(db)).toEqual([]);
+    db.transaction(() => add(db, "c"));
+    expect(keys(db)).toEqual(["c"]);
+  });
+
+  it("[RC1] effects run after the commit, in order, and are dropped with a rollback", () => {
+    const db = open();
+    const seen: string[] = [];
+    db.transaction(() => {
+      db.afterCommit(() => seen.push("1"));
+      db.transaction(() => db.afterCommit(() => seen.push("2")));
+      expect(seen).toEqual([]);
+    });
+    expect(() =>
+      db.transaction(() => {
+        db.afterCommit(() => seen.push("never"));
+        throw new Error("no");
+      }),
+    ).toThrow();
+    db.afterCommit(() => seen.push("at once"));
+    expect(seen).toEqual(["1", "2", "at once"]);
+  });
+
+  it("[RC1] an effect may write in a transaction of its own", () => {
+    const db = open();
+    db.transaction(() => {
+      add(db, "a");
+      db.afterCommit(() => db.transaction(() => add(db, "b")));
+    });
+    expect(keys(db)).toEqual(["a", "b"]);
+  });
+
+  it("[RC4] locked by another process: a storage error after a short wait, and it works again afterwards", () => {
+    const db = open();
+    db.run("PRAGMA busy_timeout=50");
+    const other = new DatabaseSync(path);
+    other.exec("BEGIN IMMEDIATE");
+    try {
+      db.transaction(() => add(db, "a"));
+      expect.unreachable();
+    } catch (error) {
+      expect(isStorageError(error)).toBe(true);
+    } finally {
+      other.exec("ROLLBACK");
+      other.close();
+    }
+    db.transaction(() => add(db, "b"));
+    expect(keys(db)).toEqual(["b"]);
+  });
+
+  it("[RC4] a full disk rolls the transaction back and is known as the disk's fault", () => {
+    const db = open();
+    db.run(`PRAGMA max_page_count = ${(db.get<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0) + 1}`);
+    const rung: string[] = [];
+    try {
+      db.transaction(() => {
+        db.afterCommit(() => rung.push("bell"));
+        for (let n = 0; n < 1_000; n++) db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
+      });
+      expect.unreachable();
+    } catch (error) {
+      expect(isStorageError(error)).toBe(true);
+    }
+    expect([keys(db), rung]).toEqual([[], []]);
+    db.run("PRAGMA max_page_count = 1000000");
+    db.transaction(() => add(db, "after"));
+    expect(keys(db)).toEqual(["after"]);
+  });
+
+  it("[OB1] a transaction that held the event loop is told", () => {
+    const slow: number[] = [];
+    const db = open({ onSlow: (ms) => slow.push(ms) });
+    db.transaction(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 80));
+    db.transaction(() => add(db, "a"));
+    expect(slow).toHaveLength(1);
+    expect(slow[0]).toBeGreaterThanOrEqual(50);
+  });
+
+  it("[RC4] a closed database throws instead of pretending", () => {
+    const db = open();
+    db.close();
+    opened.length = 0;
+    expect(() => add(db, "a")).toThrow();
+  });
+});
+
+/** The same database, noting each statement it is asked. */
+function recording(db: Database, asked: Map<string, Params>): Database {
+  const note = <T extends unknown[]>(sql: string, ...params: T): void => void asked.set(sql, params as unknown as Params);
+  return {
+    ...db,
+    run: (sql, ...params) => (note(sql, ...params), db.run(sql, ...params)),
+    get: (sql, ...params) => (note(sql, ...params), db.get(sql, ...params)),
+    all: (sql, ...params) => (note(sql, ...params), db.all(sql, ...params)),
+  };
+}
+
+describe("plans", () => {
+  /** Asked once in a while by people or metrics, never by the path of a message. */
+  const MAY_SCAN = [/^SELECT DISTINCT/];
+
+  function askEverything(db: Database): void {
+    const clock = createManualClock();
+    const bus = createBus(() => {});
+    const inbox = createInbox({ db, clock, bus, failpoint: noFailpoints });
+    inbox.sink("web", "local").put([{ externalId: "1", raw: {} }], "c");
+    inbox.sink("web", "local").cursor();
+    inbox.listNew(0, 10);
+    inbox.route(1, "k");
+    inbox.claim("k");
+    inbox.release(1);
+    inbox.countWaiting("k");
+    inbox.waitingSessions();
+    inbox.drop("k");
+    inbox.finish(1);
+    inbox.purge(0);
+    const outbox = createOutbox({ db, clock, bus });
+    outbox.add({ delivery: "d", address: ADDRESS, parts: [{}], runId: "r" });
+    const id = outbox.head("web/local/main/-")?.id ?? 0;
+    outbox.openAddresses();
+    outbox.get(id);
+    outbox.markSending(id);
+    outbox.recover();
+    outbox.retryAt(id, 0, "x");
+    outbox.setPart(id, {});
+    outbox.retarget(ADDRESS, ADDRESS);
+    outbox.markBlocked("d", "x");
+    outbox.requeue("r");
+    outbox.markSent(id, "ref");
+    outbox.countOpen("d");
+    outbox.countAllOpen();
+    outbox.purge(0);
+    const sessions = createSessions({ db, clock });
+    sessions.insert({ id: "s", key: "k", agentId: "main", address: null, parentKey: null });
+    sessions.find("k");
+    sessions.get("s");
+    sessions.history("k", 5);
+    sessions.setModel("s", null);
+    sessions.addSpend("s", "m", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null });
+    sessions.spendOf(["s"]);
+    sessions.spendOfDay(0);
+    sessions.end("s");
+    const runs = createRuns({ db, clock, bus });
+    runs.insert(newRun("r"));
+    runs.findBySpawnKey("x");
+    runs.findByChildKey("x");
+    runs.start("r");
+    runs.setDoing("r", "x");
+    runs.countResume("r", true);
+    runs.addSpend("r", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null });
+    runs.end("r", { as: "done", reason: null, incomplete: false, delivery: "none" });
+    runs.setDelivery("r", "delivered");
+    runs.settle("r");
+    runs.listUnfinished();
+    runs.countUnfinished("k");
+    runs.listOf("k", 5);
+    runs.listRecent(5);
+    runs.unfinishedBelow("k");
+    runs.isBelow("a", "b");
+    runs.childrenOf("r");
+    runs.listArchiveDue(0, 5);
+    runs.setArchiveName("r", "x");
+    runs.setArchived("r");
+    runs.again("r");
+    runs.countByState();
+    const mail = createMail({ db, clock });
+    mail.sendToRun("r", "a", "b");
+    mail.addNote("s", "a", "b");
+    mail.listForRun("r");
+    mail.listNotes("s");
+    mail.takeForRun([1]);
+    mail.takeNotes([1]);
+    createPairing({ db, clock }).isPaired("a", "b", "c");
+  }
+
+  it("[RU1] no statement on the path of a message or a run walks a whole table", () => {
+    const db = open();
+    const asked = new Map<string, Params>();
+    askEverything(recording(db, asked));
+    expect(asked.size).toBeGreaterThan(50);
+    const walks: string[] = [];
+    for (const [sql, params] of asked) {
+      const plan = db.all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...params).map((row) => row.detail);
+      const scan = plan.find((step) => /^SCAN (inbox|outbox|sessions|runs|spend|run_messages|notes)\b(?!.*INDEX)/.test(step));
+      if (scan !== undefined && !MAY_SCAN.some((allowed) => allowed.test(sql.trim()))) walks.push(`${sql.trim().slice(0, 120)} → ${scan}`);
+    }
+    expect(walks).toEqual([]);
+  });
+
+  it.each([
+    ["inbox_new", /^SELECT \* FROM inbox WHERE state = 'new'/],
+    ["inbox_waiting", /^SELECT \* FROM inbox WHERE state = 'waiting'/],
+    ["outbox_open", /^SELECT \* FROM outbox WHERE address_key/],
+    ["outbox_open", /^UPDATE outbox SET state = 'unknown'/],
+    ["sessions_open", /^SELECT \* FROM sessions WHERE key = \? AND ended_at/],
+    ["runs_unfinished", /^SELECT \* FROM runs WHERE state IN \('queued', 'running'\) ORDER/],
+    ["runs_unfinished_of", /^SELECT count\(\*\) AS n FROM runs/],
+    ["runs_requester", /^SELECT \* FROM runs WHERE requester_key/],
+    ["runs_archive", /^SELECT \* FROM runs WHERE settled_at/],
+    ["run_messages_open", /^SELECT id, text, sender/],
+    ["notes_open", /^SELECT id, text, about/],
+  ])("[RU1] %s is used where it was made for", (index, like) => {
+    const db = open();
+    const asked = new Map<string, Params>();
+    askEverything(recording(db, asked));
+    const [sql, params] = [...asked].find(([one]) => like.test(one.trim())) ?? ["", []];
+    const plan = db.all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...params).map((row) => row.detail);
+    expect(plan.join("\n")).toMatch(new RegExp(`INDEX ${index}\\b`));
+    expect(plan.join("\n")).not.toContain("TEMP B-TREE");
+  });
+});
