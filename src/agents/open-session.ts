@@ -2,7 +2,7 @@
 // gateway for chats (at the first message and at /new) and by spawn for children.
 import type { Address } from "../core/address.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
-import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
+import type { NewEntry, TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 
 export interface SessionStores {
   readonly sessions: Sessions;
@@ -17,9 +17,13 @@ export interface SessionOwner {
 }
 
 /** The file is durable on return; insert the row in the transaction that makes the session known. */
-export function prepareSession({ sessions, transcripts }: SessionStores, owner: SessionOwner): { id: string; insert(): void } {
+export function prepareSession(
+  { sessions, transcripts }: SessionStores,
+  owner: SessionOwner,
+  entries: readonly NewEntry[] = [],
+): { id: string; insert(): void } {
   const id = sessions.newSessionId();
-  transcripts.create({ agentId: owner.agentId, sessionId: id }, { key: owner.key, parent: owner.parentKey });
+  transcripts.create({ agentId: owner.agentId, sessionId: id }, { key: owner.key, parent: owner.parentKey }, entries);
   return { id, insert: () => sessions.insert({ id, ...owner }) };
 }
 

@@ -1,8 +1,7 @@
 // Small text files below a folder that an agent can write to: read with a cap, append a line. Nothing is reached
 // through a link that leads out, also when the agent swaps a folder for a link meanwhile: each step is opened
 // relative to the handle of the step before. agents/memory.ts and tools/remember.ts → here.
-import { constants } from "node:fs";
-import { type FileHandle, mkdir, open, realpath } from "node:fs/promises";
+import { closeSync, constants, fdatasyncSync, fstatSync, mkdirSync, openSync, readSync, realpathSync, writeSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
@@ -20,30 +19,34 @@ export interface ReadOptions {
   readonly keep: "head" | "tail";
 }
 
-/** Reads `path` (relative, "/"-separated, made by code) below `root`. Links are followed only inside `root`. Never throws. */
+/**
+ * Reads `path` (relative, "/"-separated, made by code) below `root`. Links are followed only inside `root`. Never throws.
+ * Synchronous inside: a prompt is built from a dozen small files before every step, and a dozen waits for a thread cost
+ * many times what the reading does.
+ */
 export async function readInside(root: string, path: string, options: ReadOptions): Promise<FileText> {
-  let file: FileHandle | null = null;
+  let file: number | null = null;
   try {
-    const top = await realpath(root);
-    const steps = relative(top, await realpath(join(top, path))).split(sep);
+    const top = realpathSync.native(root);
+    const steps = relative(top, realpathSync.native(join(top, path))).split(sep);
     if (steps[0] === ".." || steps[0] === "") return refuse("it is a link that leads out of the workspace");
-    file = await openInside(top, steps, O_RDONLY);
-    const stat = await file.stat();
-    return stat.isFile() ? await readEnd(file, stat.size, options) : refuse("it is not a regular file");
+    file = openInside(top, steps, O_RDONLY);
+    const stat = fstatSync(file);
+    return stat.isFile() ? readEnd(file, stat.size, options) : refuse("it is not a regular file");
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "unknown error";
     if (code === "ENOENT" || code === "ENOTDIR") return { ok: false, missing: true, reason: "there is no such file" };
     return refuse(code === "ELOOP" ? "it is a link" : code);
   } finally {
-    await file?.close();
+    if (file !== null) closeSync(file);
   }
 }
 
 const refuse = (reason: string): FileText => ({ ok: false, missing: false, reason });
 
-async function readEnd(file: FileHandle, size: number, { maxBytes, keep }: ReadOptions): Promise<FileText> {
+function readEnd(file: number, size: number, { maxBytes, keep }: ReadOptions): FileText {
   const buffer = Buffer.alloc(Math.min(size, maxBytes));
-  const { bytesRead } = await file.read(buffer, 0, buffer.length, keep === "tail" ? Math.max(0, size - maxBytes) : 0);
+  const bytesRead = readSync(file, buffer, 0, buffer.length, keep === "tail" ? Math.max(0, size - maxBytes) : 0);
   const text = new TextDecoder().decode(buffer.subarray(0, bytesRead));
   if (size <= maxBytes) return { ok: true, text, cut: false };
   // A character cut in half at the edge is no character.
@@ -58,50 +61,54 @@ export interface AppendOptions {
 
 /** Appends one line, making file (0600) and folders (0700) as needed. Resolves when it is on disk, to null or to why not. */
 export async function appendInside(root: string, path: string, line: string, options: AppendOptions): Promise<string | null> {
-  let file: FileHandle | null = null;
+  let file: number | null = null;
   try {
-    file = await openInside(await realpath(root), path.split("/"), O_RDWR | O_APPEND | O_CREAT);
-    const stat = await file.stat();
+    file = openInside(realpathSync.native(root), path.split("/"), O_RDWR | O_APPEND | O_CREAT);
+    const stat = fstatSync(file);
     // A second name of the file may stand outside.
     if (!stat.isFile() || stat.nlink > 1) return `${path} is not a plain file`;
     if (stat.size + Buffer.byteLength(line) + 2 > options.maxBytes) return `${path} is full (${options.maxBytes} bytes); tidy it up first`;
     const last = Buffer.alloc(1);
-    if (stat.size > 0) await file.read(last, 0, 1, stat.size - 1);
+    if (stat.size > 0) readSync(file, last, 0, 1, stat.size - 1);
     // A person's editor may have left the last line open.
     const opening = stat.size > 0 && last[0] !== 0x0a ? "\n" : "";
-    await file.appendFile(`${opening}${line}\n`);
-    await file.datasync();
+    writeSync(file, `${opening}${line}\n`);
+    fdatasyncSync(file);
     return null;
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "unknown error";
     return code === "ELOOP" || code === "ENOTDIR" ? `${path} is a link or not a folder` : `${path} can't be written: ${code}`;
   } finally {
-    await file?.close();
+    if (file !== null) closeSync(file);
   }
 }
 
-async function openInside(top: string, steps: readonly string[], flags: number): Promise<FileHandle> {
-  let folder = await open(top, O_RDONLY | O_DIRECTORY);
+function openInside(top: string, steps: readonly string[], flags: number): number {
+  let folder = openSync(top, O_RDONLY | O_DIRECTORY);
   let path = top;
   try {
     for (const step of steps.slice(0, -1)) {
       const below = entryPath(folder, path, step);
-      if ((flags & O_CREAT) !== 0) await mkdir(below, { mode: 0o700 }).catch(ignoreExisting);
-      const next = await open(below, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-      await folder.close();
+      if ((flags & O_CREAT) !== 0) makeFolder(below);
+      const next = openSync(below, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+      closeSync(folder);
       folder = next;
       path = join(path, step);
     }
     // Without O_NONBLOCK a named pipe would hold this thread for ever.
-    return await open(entryPath(folder, path, steps.at(-1) ?? ""), flags | O_NOFOLLOW | O_NONBLOCK, 0o600);
+    return openSync(entryPath(folder, path, steps.at(-1) ?? ""), flags | O_NOFOLLOW | O_NONBLOCK, 0o600);
   } finally {
-    await folder.close();
+    closeSync(folder);
   }
 }
 
-const entryPath = (folder: FileHandle, path: string, name: string): string =>
-  HAS_FD_PATHS ? `/proc/self/fd/${folder.fd}/${name}` : join(path, name);
+const entryPath = (folder: number, path: string, name: string): string =>
+  HAS_FD_PATHS ? `/proc/self/fd/${folder}/${name}` : join(path, name);
 
-function ignoreExisting(error: NodeJS.ErrnoException): void {
-  if (error.code !== "EEXIST") throw error;
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
 }

@@ -1,7 +1,7 @@
 // The composition root: settings in, a running gateway out. The only folder that knows all others; parts get the few
 // things they need from here and never the config. Read createApp top to bottom: stores → models → agents → tools →
 // sub-agents → gateway → channels and page.
-import { mkdirSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { createTurns } from "../agents/turn.ts";
 import type { LoadedConfig } from "../config/config.ts";
@@ -66,6 +66,8 @@ export async function createApp(options: AppOptions): Promise<App> {
       detectSandbox({ log }),
     ]);
     const agents = createAgents({ config: base.config, stateDir: loaded.stateDir, defaultModel: () => resolved.model });
+    // Build output of read-only shells; nobody looks at it after its run.
+    rmSync(join(loaded.stateDir, "scratch"), { recursive: true, force: true });
     for (const agent of agents.list()) mkdirSync(agent.workspace, { recursive: true, mode: 0o700 });
     const lanes = createLanes(loaded, log, bus);
     const channels = await createChannels({ ...base, config: loaded.config, stores });
@@ -80,7 +82,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     });
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => statusText(facts()) });
     const delivery = createDelivery({ ...base, ...stores, channel: channels.find, onRun: (...run) => onRunDelivery(stores, ...run) });
-    const page = loaded.config.web.enabled ? createPage({ ...parts, loaded, lanes, status: facts }) : null;
+    const page = loaded.config.web.enabled ? createPage({ ...parts, loaded, lanes, subagents, status: facts }) : null;
     const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, facts });
     return {
       bus,

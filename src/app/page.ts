@@ -1,19 +1,18 @@
-// Wires the page: its server, and the runs as the page shows them.
+// Wires the page: its server, what it shows of runs, and letting people in.
 import type { LoadedConfig } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
-import { shortId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
-import { isUnfinished, type Run } from "../core/run.ts";
 import type { Secrets } from "../core/secrets.ts";
-import { totalTokens } from "../core/usage.ts";
 import type { Lane } from "../lanes/lanes.ts";
-import type { RunView } from "../web/board.ts";
+import type { PairingRequest } from "../stores/pairing.ts";
 import { createMetrics } from "../web/metrics.ts";
 import { createWebServer, type WebServer } from "../web/server.ts";
 import { loadToken } from "../web/token.ts";
+import { createRunBoard } from "./board.ts";
 import type { Channels } from "./channels.ts";
 import type { Stores } from "./stores.ts";
+import type { SubagentParts } from "./subagents.ts";
 
 export interface Page {
   readonly server: WebServer;
@@ -25,6 +24,7 @@ export interface PageWiring {
   readonly stores: Stores;
   readonly channels: Channels;
   readonly lanes: { readonly main: Lane; readonly subagent: Lane };
+  readonly subagents: Pick<SubagentParts, "archiver">;
   readonly clock: Clock;
   readonly bus: Bus;
   readonly log: Logger;
@@ -51,7 +51,8 @@ export function createPage(wiring: PageWiring): Page {
     bus,
     channel: channels.web,
     messages: stores.webMessages,
-    board: { listRuns: ({ limit }) => listRuns(wiring, limit) },
+    ...createRunBoard({ stores, log, lane: wiring.lanes.subagent, archiver: wiring.subagents.archiver }),
+    pairing: { listPending: stores.pairing.listPending, approve: (code) => approve(wiring, code) },
     redact: (text) => secrets.redact(text),
     status: wiring.status,
     routes: [metrics.route],
@@ -63,30 +64,15 @@ export function createPage(wiring: PageWiring): Page {
   return { server: { ...server, close }, token };
 }
 
-/** All unfinished runs and the newest others. */
-function listRuns({ stores, lanes }: PageWiring, limit: number): RunView[] {
-  const unfinished = stores.runs.listUnfinished(limit);
-  const rest = stores.runs.listRecent(limit).filter((run) => !isUnfinished(run.state));
-  return [...unfinished, ...rest].slice(0, limit).map((run) => toView(run, lanes.subagent.position(run.id)));
-}
-
-function toView(run: Run, position: number | null): RunView {
-  const { id, label, state, delivery, requesterKey, depth, createdAt, startedAt, endedAt, doing, spend } = run;
-  return {
-    id,
-    shortId: shortId(id),
-    label,
-    state,
-    delivery,
-    requesterKey,
-    chat: run.address.channel === "web" ? run.address.chat : null,
-    depth,
-    createdAt,
-    startedAt,
-    endedAt,
-    doing,
-    tokens: spend.usage === null ? null : totalTokens(spend.usage),
-    costUsd: spend.costUsd,
-    position,
-  };
+/** The person is let in and told so in their chat, in one transaction (SC1). */
+function approve({ stores, channels, log }: PageWiring, code: string): PairingRequest | null {
+  return stores.db.transaction(() => {
+    const person = stores.pairing.approve(code);
+    if (person === null) return null;
+    const { channel, account, senderId, address } = person;
+    log.info({ audit: "paired", channel, sender: senderId }, "let in by the operator on the page");
+    const parts = channels.find(channel, account)?.render({ markdown: "You may talk to me now." }, address);
+    if (parts !== undefined) stores.outbox.add({ delivery: `paired:${channel}:${account}:${senderId}`, address, parts });
+    return person;
+  });
 }

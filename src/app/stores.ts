@@ -45,7 +45,12 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
       inbox: createInbox({ db, clock, bus, failpoint }),
       outbox: createOutbox({ db, clock, bus }),
       sessions: createSessions({ db, clock }),
-      runs: createRuns({ db, clock, bus }),
+      runs: createRuns({
+        db,
+        clock,
+        bus,
+        onDamaged: (error) => log.error({ err: error }, "a run on record can't be read; it is left out"),
+      }),
       mail: createMail({ db, clock }),
       briefs: createBriefs({ db, clock }),
       listings: createListings({ db, clock }),

@@ -19,7 +19,7 @@ export class AppError extends Error {
   }
 }
 
-const STORAGE_CODES = new Set(["ENOSPC", "EDQUOT", "EROFS", "EIO", "EMFILE", "ENFILE"]);
+const STORAGE_CODES = new Set(["ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EIO", "EMFILE", "ENFILE"]);
 /** SQLITE_BUSY, READONLY, IOERR, FULL, CANTOPEN: extended codes carry these in their low byte. */
 const SQLITE_STORAGE = new Set([5, 8, 10, 13, 14]);
 

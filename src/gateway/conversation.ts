@@ -74,10 +74,6 @@ export function createConversations(deps: ConversationDeps): Conversations {
       active.set(sessionKey, abort);
       try {
         await answerNext(deps, sessionKey, slot, abort);
-      } catch (error) {
-        if (!isStorageError(error)) throw error;
-        deps.log.error({ err: error, sessionKey }, "the disk refused a write; the message waits");
-        await deps.clock.sleep(STORAGE_RETRY_MS, abort.signal);
       } finally {
         active.delete(sessionKey);
       }
@@ -119,8 +115,43 @@ async function compactSession(deps: ConversationDeps, session: Session, signal: 
 }
 
 async function answerNext(deps: ConversationDeps, sessionKey: string, slot: Slot, abort: AbortController): Promise<void> {
-  const row = deps.inbox.claim(sessionKey);
-  if (row === null) return;
+  let row: InboxRow | null = null;
+  try {
+    row = deps.inbox.claim(sessionKey);
+    if (row !== null) await answerRow(deps, row, { sessionKey, slot, abort });
+  } catch (error) {
+    deps.log.error({ err: error, sessionKey, inboxId: row?.id }, "a message could not be answered");
+    if (abort.signal.aborted) return;
+    if (isStorageError(error)) return waitForDisk(deps, row, abort.signal);
+    if (row !== null) apologise(deps, row, error);
+  }
+}
+
+/** The message waits and is taken up again; the try that the disk spoiled is not held against it. */
+async function waitForDisk(deps: ConversationDeps, row: InboxRow | null, signal: AbortSignal): Promise<void> {
+  for (let isFree = false; !isFree && !signal.aborted; ) {
+    await deps.clock.sleep(STORAGE_RETRY_MS, signal);
+    try {
+      if (row !== null) deps.inbox.release(row.id);
+      isFree = true;
+    } catch (error) {
+      deps.log.warn({ reason: errorText(error) }, "the disk still refuses to write; messages wait");
+    }
+  }
+}
+
+/** A broken transcript or row would fail the same way each time: the person hears it instead of waiting for ever (RC4). */
+function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): void {
+  const channel = deps.channel(row.channel, row.account);
+  const inbound = channel?.decode(row.raw) ?? null;
+  if (channel === null || inbound === null) return void deps.inbox.finish(row.id);
+  const text = `⚠️ This message could not be answered: ${errorText(error)}. The log says more; /new starts a new conversation.`;
+  commit(deps, { row, inbound, channel }, text);
+}
+
+type Called = Pick<Job, "slot" | "abort"> & { readonly sessionKey: string };
+
+async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, slot, abort }: Called): Promise<void> {
   deps.failpoint("turn.claimed");
   const channel = deps.channel(row.channel, row.account);
   const inbound = channel?.decode(row.raw) ?? null;
@@ -243,7 +274,7 @@ function replyText(end: TurnEnd, signal: AbortSignal, agent: Agent): string {
 }
 
 /** Reply and done row in one transaction. A row that is done already was settled by /stop: then nothing is said. */
-function commit(deps: ConversationDeps, job: Job, text: string): void {
+function commit(deps: ConversationDeps, job: Pick<Job, "row" | "inbound" | "channel">, text: string): void {
   const { row, inbound, channel } = job;
   let parts: ReturnType<Channel["render"]>;
   try {

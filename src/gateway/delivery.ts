@@ -106,11 +106,13 @@ function defer(state: State, key: string, at: number): void {
 }
 
 async function attempt(state: State, row: OutboxRow): Promise<void> {
+  if (row.isDamaged) return block(state, row, "its row in the database is damaged");
   const channel = state.channel(row.address.channel, row.address.account);
   if (channel === null) return later(state, row, { status: "retry", reason: `the channel ${row.address.channel} is off` });
   const key = `${row.delivery}#${row.n}`;
   let repeated = false;
-  if (row.state === "unknown") {
+  // `sending` here means that an attempt ended without a word: its outcome could not be recorded.
+  if (row.state !== "queued") {
     // A reserved place is edited, and editing twice shows it once.
     if (channel.reconcile === undefined) repeated = row.ref === null;
     else {

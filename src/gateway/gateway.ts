@@ -1,7 +1,8 @@
 // The front door: inbox rows → decode → the gate → command or the session's lane. Rows are looked at in order of
 // arrival and only ever move forward: a command is done together with its answer, a message waits for its turn.
 import type { Agents } from "../agents/agent.ts";
-import { errorText } from "../core/errors.ts";
+import type { Clock } from "../core/clock.ts";
+import { errorText, isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
@@ -32,6 +33,7 @@ export interface GatewayDeps {
   readonly commands: Commands;
   readonly commandLimit: RateLimit;
   readonly lane: Lane;
+  readonly clock: Clock;
   readonly bus: Bus;
   readonly log: Logger;
   readonly failpoint: HitFailpoint;
@@ -41,14 +43,16 @@ export interface GatewayDeps {
 interface State extends GatewayDeps {
   /** Rows up to here were looked at in this process; what stayed `new` behind it waits for its channel. */
   seen: number;
-  stopped: boolean;
+  readonly stopped: AbortController;
+  retrying: boolean;
   readonly underWay: Set<Promise<void>>;
 }
 
 const BATCH = 100;
+const STORAGE_RETRY_MS = 5_000;
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const state: State = { ...deps, seen: 0, stopped: false, underWay: new Set() };
+  const state: State = { ...deps, seen: 0, stopped: new AbortController(), retrying: false, underWay: new Set() };
   let unsubscribe = (): void => {};
   return {
     start() {
@@ -59,7 +63,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
       look(state);
     },
     async stop() {
-      state.stopped = true;
+      state.stopped.abort();
       unsubscribe();
       await Promise.all(state.underWay);
     },
@@ -67,19 +71,30 @@ export function createGateway(deps: GatewayDeps): Gateway {
 }
 
 function look(state: State): void {
-  while (!state.stopped) {
+  while (!state.stopped.signal.aborted) {
     const rows = state.inbox.listNew(state.seen, BATCH);
     for (const row of rows) {
-      state.seen = row.id;
       try {
         accept(state, row);
       } catch (error) {
-        // One broken row must not hold up the others; it stays recorded and is looked at again at the next start.
         state.log.error({ err: error, inboxId: row.id, channel: row.channel }, "an incoming message could not be handled");
+        if (isStorageError(error)) return lookAgain(state);
+        // One broken row must not hold up the others; it stays recorded and is looked at again at the next start.
       }
+      state.seen = row.id;
     }
     if (rows.length < BATCH) return;
   }
+}
+
+/** The disk refused: nothing was half done, so the same row is tried again in a while. */
+function lookAgain(state: State): void {
+  if (state.retrying) return;
+  state.retrying = true;
+  void state.clock.sleep(STORAGE_RETRY_MS, state.stopped.signal).then(() => {
+    state.retrying = false;
+    look(state);
+  });
 }
 
 function accept(state: State, row: InboxRow): void {

@@ -15,6 +15,11 @@ export interface Database {
   all<T = Row>(sql: string, ...params: Params): T[];
   /** All or nothing, durable on return. A nested call joins the outer one. */
   transaction<T>(work: () => T): T;
+  /**
+   * A transaction that is not waited for on its way to the disk: it survives kill -9 at once, but a power cut only
+   * together with the next real transaction. For what nobody was promised: what a run does now, what a call has cost.
+   */
+  relaxed<T>(work: () => T): T;
   /** Runs after the outermost transaction is durable (at once when there is none); dropped when it rolls back. */
   afterCommit(effect: () => void): void;
   /** Housekeeping: lets SQLite refresh its statistics and give WAL pages back. */
@@ -71,11 +76,23 @@ export function openDatabase(options: DatabaseOptions): Database {
     return result;
   }
 
+  function relaxed<T>(work: () => T): T {
+    if (depth > 0) return work();
+    // Commits stay in order in the WAL, so the sync of the next one covers this one too.
+    db.exec("PRAGMA synchronous=NORMAL");
+    try {
+      return transaction(work);
+    } finally {
+      db.exec("PRAGMA synchronous=FULL");
+    }
+  }
+
   return {
     run: (sql, ...params) => Number(statement(sql).run(...params).changes),
     get: <T>(sql: string, ...params: Params) => statement(sql).get(...params) as T | undefined,
     all: <T>(sql: string, ...params: Params) => statement(sql).all(...params) as T[],
     transaction,
+    relaxed,
     afterCommit(effect) {
       if (depth > 0) effects.push(effect);
       else effect();
@@ -88,6 +105,15 @@ export function openDatabase(options: DatabaseOptions): Database {
       db.close();
     },
   };
+}
+
+/** A column that holds JSON of ours. Throws AppError("state") naming the row, because a repair by guessing would hide the damage. */
+export function parseColumn<T>(text: string, where: { table: string; id: string | number; column: string }): T {
+  try {
+    return JSON.parse(text) as T;
+  } catch (error) {
+    throw new AppError("state", `Row ${where.id} of table ${where.table} is damaged: its ${where.column} can't be read`, { cause: error });
+  }
 }
 
 function openFile(path: string): DatabaseSync {

@@ -5,7 +5,7 @@ import { type Address, addressKey } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import type { Part } from "../core/message.ts";
-import type { Database } from "./database.ts";
+import { type Database, parseColumn } from "./database.ts";
 
 export interface OutboxRow {
   readonly id: number;
@@ -23,6 +23,8 @@ export interface OutboxRow {
   readonly ref: string | null;
   readonly reason: string | null;
   readonly runId: string | null;
+  /** What stands in the row can't be read any more: there is nothing to send. */
+  readonly isDamaged: boolean;
 }
 
 export interface Outbox {
@@ -160,13 +162,13 @@ function addParts(db: Database, clock: Clock, message: Parameters<Outbox["add"]>
 }
 
 function fromRow(row: Stored): OutboxRow {
+  const content = readContent(row);
   return {
     id: row.id,
     delivery: row.delivery as string,
     n: row.n as number,
     parts: row.parts as number,
-    address: JSON.parse(row.address as string) as Address,
-    part: JSON.parse(row.part as string) as Part,
+    ...content,
     state: row.state as OutboxRow["state"],
     notBefore: row.not_before as number,
     attempts: row.attempts as number,
@@ -176,4 +178,17 @@ function fromRow(row: Stored): OutboxRow {
     reason: row.reason as string | null,
     runId: row.run_id as string | null,
   };
+}
+
+/** A row that can't be read must not hold up those behind it: it is given up by name, and its address goes on. */
+function readContent(row: Stored): Pick<OutboxRow, "address" | "part" | "isDamaged"> {
+  const at = { table: "outbox", id: row.id };
+  try {
+    const address = parseColumn<Address>(row.address as string, { ...at, column: "address" });
+    return { address, part: parseColumn<Part>(row.part as string, { ...at, column: "part" }), isDamaged: false };
+  } catch {
+    // Where it would have gone, as far as its key tells.
+    const [channel = "", account = "", chat = ""] = String(row.address_key).split("/");
+    return { address: { channel, account, chat, kind: "dm" }, part: {}, isDamaged: true };
+  }
 }

@@ -1,6 +1,7 @@
 // The runs table ↔ the Run record of core/run.ts: names and JSON columns, nothing else.
 import type { Address } from "../core/address.ts";
 import type { DeliveryState, PlanStep, Run, RunSections, RunState, SpawnParams } from "../core/run.ts";
+import { parseColumn } from "./database.ts";
 
 /** What a spawn decides; the rest starts at its default. */
 // biome-ignore format: a list of names reads better in rows
@@ -43,7 +44,10 @@ export function runColumns(run: NewRun, now: number): RunRow {
   };
 }
 
+/** Throws AppError("state") naming the row when one of its JSON columns is damaged. */
 export function fromRunRow(row: RunRow): Run {
+  const json = <T>(column: string): T =>
+    parseColumn<T>(row[column] === null ? "null" : String(row[column]), { table: "runs", id: String(row.id), column });
   const text = (name: string): string => String(row[name]);
   const maybe = (name: string): string | null => (row[name] === null ? null : String(row[name]));
   const number = (name: string): number => Number(row[name]);
@@ -62,7 +66,7 @@ export function fromRunRow(row: RunRow): Run {
     requesterSessionId: text("requester_session_id"),
     requesterRunId: maybe("requester_run_id"),
     depth: number("depth"),
-    address: JSON.parse(text("address")) as Address,
+    address: json<Address>("address"),
     label: text("label"),
     task: text("task"),
     model: text("model"),
@@ -71,8 +75,8 @@ export function fromRunRow(row: RunRow): Run {
     maxIterations: number("max_iterations"),
     cleanup: text("cleanup") as Run["cleanup"],
     announce: text("announce") as Run["announce"],
-    params: JSON.parse(text("params")) as SpawnParams,
-    toolCeiling: JSON.parse(text("tool_ceiling")) as string[],
+    params: json<SpawnParams>("params"),
+    toolCeiling: json<string[]>("tool_ceiling"),
     state: text("state") as RunState,
     delivery: text("delivery") as DeliveryState,
     deliveryReason: maybe("delivery_reason"),
@@ -88,8 +92,8 @@ export function fromRunRow(row: RunRow): Run {
     reason: maybe("reason"),
     incomplete: row.incomplete === 1,
     doing: maybe("doing"),
-    plan: JSON.parse(maybe("plan") ?? "null") as PlanStep[] | null,
-    sections: JSON.parse(maybe("sections") ?? "null") as RunSections | null,
+    plan: json<PlanStep[] | null>("plan"),
+    sections: json<RunSections | null>("sections"),
     settledAt: time("settled_at"),
     archivedAt: time("archived_at"),
     archiveName: maybe("archive_name"),

@@ -74,11 +74,13 @@ export interface RunDeps {
   readonly db: Database;
   readonly clock: Clock;
   readonly bus: Bus;
+  /** Hears of a row that can't be read. It is left out of every list, so that one broken run doesn't stop all others. */
+  onDamaged?(error: unknown): void;
 }
 
 export function createRuns(deps: RunDeps): Runs {
   const { db, clock } = deps;
-  const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : fromRunRow(row));
+  const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : readRun(deps, row));
   const get = (id: string): Run | null => one(db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
   const changed = (id: string): void => {
     const row = db.get<{ requester_key: string }>("SELECT requester_key FROM runs WHERE id = ?", id);
@@ -96,8 +98,17 @@ export function createRuns(deps: RunDeps): Runs {
     findByChildKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = ?", key)),
     ...transitions(deps, changed),
     ...fields(deps, changed),
-    ...listings(db),
+    ...listings(deps),
   };
+}
+
+function readRun({ onDamaged }: Pick<RunDeps, "onDamaged">, row: RunRow): Run | null {
+  try {
+    return fromRunRow(row);
+  } catch (error) {
+    onDamaged?.(error);
+    return null;
+  }
 }
 
 type Changed = (id: string) => void;
@@ -142,9 +153,10 @@ type Fields = Pick<
 
 function fields({ db, clock }: RunDeps, changed: Changed): Fields {
   return {
-    setDoing(id, doing) {
-      if (db.run("UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS NOT ?", doing, id, doing) === 1) changed(id);
-    },
+    setDoing: (id, doing) =>
+      db.relaxed(() => {
+        if (db.run("UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS NOT ?", doing, id, doing) === 1) changed(id);
+      }),
     setPlan(id, plan) {
       const text = JSON.stringify(plan);
       if (db.run("UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS NOT ?", text, id, text) === 1) changed(id);
@@ -195,8 +207,12 @@ type Listings = Omit<
   keyof ReturnType<typeof transitions> | keyof ReturnType<typeof fields> | "insert" | "get" | "findBySpawnKey" | "findByChildKey"
 >;
 
-function listings(db: Database): Listings {
-  const many = (sql: string, ...params: (string | number)[]): Run[] => db.all<RunRow>(sql, ...params).map(fromRunRow);
+function listings({ db, ...deps }: RunDeps): Listings {
+  const many = (sql: string, ...params: (string | number)[]): Run[] =>
+    db
+      .all<RunRow>(sql, ...params)
+      .map((row) => readRun(deps, row))
+      .filter((run) => run !== null);
   return {
     listUndocumented: (limit) =>
       many("SELECT * FROM runs WHERE ended_at IS NOT NULL AND documented < generation ORDER BY ended_at LIMIT ?", limit),

@@ -4,7 +4,7 @@ import type { Address } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import { newId } from "../core/ids.ts";
 import type { Spend, Usage } from "../core/usage.ts";
-import type { Database } from "./database.ts";
+import { type Database, parseColumn } from "./database.ts";
 
 export interface Session {
   readonly id: string;
@@ -71,7 +71,7 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
     setModel(id, model) {
       db.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
     },
-    addSpend: (id, model, spend) => addSpend(db, { id, model, day: dayOf(clock.now()) }, spend),
+    addSpend: (id, model, spend) => db.relaxed(() => addSpend(db, { id, model, day: dayOf(clock.now()) }, spend)),
     spendOf: (ids) => sum(db, `session_id IN (SELECT value FROM json_each(?))`, JSON.stringify(ids)),
     spendOfDay: (at) => sum(db, "day = ?", dayOf(at)),
     newSessionId: newId,
@@ -121,7 +121,7 @@ function fromRow(row: Stored): Session {
     id: row.id,
     key: row.key,
     agentId: row.agent_id,
-    address: row.address === null ? null : (JSON.parse(row.address) as Address),
+    address: row.address === null ? null : parseColumn<Address>(row.address, { table: "sessions", id: row.id, column: "address" }),
     parentKey: row.parent_key,
     model: row.model,
     createdAt: row.created_at,

@@ -31,8 +31,8 @@ export interface TranscriptRef {
 export type NewEntry = EntryBody & { readonly id?: string; readonly phase?: "announce" };
 
 export interface Transcripts {
-  /** Makes the file with its header line; durable on return. */
-  create(ref: TranscriptRef, about: { key: string; parent: string | null }): void;
+  /** Makes the file with its header line and first entries; durable on return. */
+  create(ref: TranscriptRef, about: { key: string; parent: string | null }, entries?: readonly NewEntry[]): void;
   /** One write per call, so that entries given together stand or fall together at a line's border. */
   append(ref: TranscriptRef, entries: readonly NewEntry[]): Entry[];
   /** Everything appended so far is on disk when this returns. */
@@ -91,20 +91,14 @@ export function createTranscripts(deps: Deps): Transcripts {
   };
 
   return {
-    create(ref, about) {
-      createFile(deps, ref, about);
+    create(ref, about, entries = []) {
+      createFile(deps, ref, about, linesOf(deps, toFull(deps, entries, null)));
     },
     append(ref, entries) {
       const file = forAppend(ref);
-      const at = new Date(deps.now()).toISOString();
-      let parentId = file.lastId;
-      const full = entries.map((entry): Entry => {
-        const made = { ...entry, id: entry.id ?? newId(), parentId, at };
-        parentId = made.id;
-        return made;
-      });
-      writeLines(deps, ref, file, full.map((entry) => `${deps.redact(JSON.stringify(entry))}\n`).join(""));
-      file.lastId = parentId;
+      const full = toFull(deps, entries, file.lastId);
+      writeLines(deps, ref, file, linesOf(deps, full));
+      file.lastId = full.at(-1)?.id ?? file.lastId;
       file.dirty = true;
       return full;
     },
@@ -146,7 +140,20 @@ function pathOf(deps: Deps, ref: TranscriptRef): string {
   return !existsSync(archived) && existsSync(own) ? own : archived;
 }
 
-function createFile(deps: Deps, ref: TranscriptRef, about: { key: string; parent: string | null }): void {
+function toFull(deps: Deps, entries: readonly NewEntry[], lastId: string | null): Entry[] {
+  const at = new Date(deps.now()).toISOString();
+  let parentId = lastId;
+  return entries.map((entry): Entry => {
+    const made = { ...entry, id: entry.id ?? newId(), parentId, at };
+    parentId = made.id;
+    return made;
+  });
+}
+
+const linesOf = (deps: Deps, entries: readonly Entry[]): string =>
+  entries.map((entry) => `${deps.redact(JSON.stringify(entry))}\n`).join("");
+
+function createFile(deps: Deps, ref: TranscriptRef, about: { key: string; parent: string | null }, lines: string): void {
   const folder = folderOf(deps, ref.agentId);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const at = new Date(deps.now()).toISOString();
@@ -161,7 +168,8 @@ function createFile(deps: Deps, ref: TranscriptRef, about: { key: string; parent
   };
   const fd = openSync(pathOf(deps, ref), "wx", 0o600);
   try {
-    writeSync(fd, `${JSON.stringify(header)}\n`);
+    const bytes = Buffer.from(`${JSON.stringify(header)}\n${lines}`);
+    if (writeSync(fd, bytes) < bytes.length) throw new AppError("storage", "the disk is full");
     fdatasyncSync(fd);
   } finally {
     closeSync(fd);

@@ -25,7 +25,7 @@ Status and figures are added for you. If there is truly nothing worth posting, a
 
 type Deps = Pick<
   SubagentDeps,
-  "db" | "runs" | "sessions" | "transcripts" | "mail" | "outbox" | "agents" | "models" | "clock" | "log" | "failpoint" | "channel"
+  "db" | "runs" | "sessions" | "transcripts" | "mail" | "outbox" | "agents" | "models" | "lane" | "clock" | "log" | "failpoint" | "channel"
 >;
 
 export interface Ending {
@@ -73,7 +73,7 @@ async function announceStep(deps: Deps, run: Run, signal: AbortSignal): Promise<
   );
   over.abort();
   await limit;
-  deps.db.transaction(() => {
+  deps.db.relaxed(() => {
     const spend = { usage: reply.usage, costUsd: reply.costUsd };
     deps.runs.addSpend(run.id, spend);
     deps.sessions.addSpend(run.sessionId, reply.model, spend);
@@ -146,10 +146,17 @@ export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | nul
     const sentence = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
     const note = noteText({ run, as: ending.as, answer, sentence, posted, sections });
     deps.mail.addNote(run.requesterSessionId, `${run.id}:${run.generation}`, note);
+    if (ending.as === "done") readLateMail(deps, run);
     return true;
   });
   if (ended) deps.failpoint("run.ended");
   return ended;
+}
+
+/** What was sent during the announce step found a run at work, but the work was over: the next generation reads it (CM7). */
+function readLateMail(deps: Deps, run: Run): void {
+  if (deps.mail.listForRun(run.id).length === 0 || !deps.runs.again(run.id)) return;
+  deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
 }
 
 /** DL1: the id says what it is about, so that a run (or a later generation of it) can be announced only once. */

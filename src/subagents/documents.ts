@@ -1,7 +1,7 @@
 // Keeps each run's documents (run-documents.ts) up with its row: an event of a run ⇒ look at the row ⇒ write what is
 // missing, a moment later. Doing it again changes nothing, so what a crash left undone is made good at the next look or
 // at the next start; a failure is logged and never reaches the run.
-import { Trace, type TraceEntry } from "../brief/trace.ts";
+import type { TraceEntry } from "../brief/trace.ts";
 import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
@@ -48,7 +48,7 @@ export function createDocuments(deps: DocumentDeps): Documents {
       unsubscribe();
       queue.flush();
     },
-    trace: (run, limit) => readTraceOf(deps, run).merge(Trace.create()).getEntries().slice(-limit),
+    trace: (run, limit) => readTraceOf(deps, run).getEntries().slice(-limit),
   };
 }
 

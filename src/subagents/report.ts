@@ -1,6 +1,7 @@
 // All text people and models read about runs: the announcement, the note to the requester's model, list, info. Pure.
 // What a model wrote is only ever quoted; status, stats and headings come from the record (AN2).
 import { randomBytes } from "node:crypto";
+import { cleanText } from "../agents/clean-text.ts";
 import { shortId } from "../core/ids.ts";
 import { type EndState, isUnfinished, type Run, type RunSections, SECTION_NAMES, STATUS_WORD, stepOf } from "../core/run.ts";
 import { type Spend, totalTokens } from "../core/usage.ts";
@@ -41,7 +42,10 @@ export function tokens({ usage }: Spend): string {
 }
 
 /** One line: labels come from models and people. */
-export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
+export const oneLine = (text: string): string => cleanText(text).replace(CONTROL_TOKENS, "").replace(/\s+/g, " ").trim();
+
+/** Marks of chat templates: a model may write them, nobody should meet them. */
+const CONTROL_TOKENS = /<\|[a-z_]{1,40}\|>/gi;
 
 const runtimeOf = (run: Run, now: number): number => (run.endedAt ?? now) - (run.startedAt ?? run.endedAt ?? now);
 
@@ -59,10 +63,7 @@ function statsLine(run: Run, now: number, transcript: string): string {
 
 /** Control tokens and chat-template marks never reach a chat; lines that look like our own headings are quoted. */
 export function quotable(text: string): string {
-  const clean = text
-    .replaceAll("ANNOUNCE_SKIP", "")
-    .replace(/<\|[a-z_]{1,40}\|>/gi, "")
-    .trim();
+  const clean = text.replaceAll("ANNOUNCE_SKIP", "").replace(CONTROL_TOKENS, "").trim();
   const code = codeLines(clean);
   return clean
     .split("\n")

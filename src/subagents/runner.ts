@@ -133,7 +133,7 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
       deps.bus.emit({ type: "turn.doing", sessionKey: run.childKey, address: null, runId: run.id, doing });
     },
     onSpend: (spent, model) =>
-      deps.db.transaction(() => {
+      deps.db.relaxed(() => {
         spend.addSession(run.sessionId, model, spent);
         spend.addRun(run.id, spent);
       }),

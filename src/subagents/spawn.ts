@@ -97,11 +97,9 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   const { run, warning } = draft(deps, requester, request, first.agentId);
 
   const owner = { key: run.childKey, agentId: run.agentId, address: requester.address, parentKey: requester.sessionKey };
-  const session = prepareSession(deps, owner);
-  const ref = { agentId: run.agentId, sessionId: session.id };
   const text = firstMessage(request.task, run.params, deps.contextTransfer(requester.sessionKey));
-  deps.transcripts.append(ref, [{ type: "message", role: "user", text, from: requester.sessionKey, id: "task" }]);
-  deps.transcripts.sync(ref);
+  const session = prepareSession(deps, owner, [{ type: "message", role: "user", text, from: requester.sessionKey, id: "task" }]);
+  const ref = { agentId: run.agentId, sessionId: session.id };
   deps.failpoint("spawn.transcript-written");
 
   const refused = deps.db.transaction(() => {
@@ -151,11 +149,12 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
   const caller = deps.agents.find(requester.agentId);
   if (agent === null || caller === null) throw new Error(`agent ${agentId} vanished`);
   const settings = agent.subagents;
+  const parent = requester.runId === null ? null : deps.runs.get(requester.runId);
   const picked = pickSubagentModel({
     requested: request.model,
     agentModel: settings.model ?? undefined,
     defaultsModel: settings.defaultModel ?? undefined,
-    callerModel: deps.sessions.get(requester.sessionId)?.model ?? caller.model,
+    callerModel: parent?.model ?? deps.sessions.get(requester.sessionId)?.model ?? caller.model,
     // The name only: a missing key is an error to be announced, never a silent switch of provider (MO7).
     check: deps.checkModelName,
   });
@@ -169,7 +168,7 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
     requesterKey: requester.sessionKey,
     requesterSessionId: requester.sessionId,
     requesterRunId: requester.runId,
-    depth: requester.runId === null ? 1 : (deps.runs.get(requester.runId)?.depth ?? 0) + 1,
+    depth: (parent?.depth ?? 0) + 1,
     address: requester.address,
     label: labelOf(request),
     task: request.task.slice(0, TASK_PREVIEW),

@@ -1,7 +1,7 @@
 // The tool exec: runs a command in the sandbox, or without one where the operator chose so (TL5, RO2).
 // command → sandboxCommand → runProcess, output streamed as progress → head and tail of the output and how it ended.
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { availableParallelism, constants, totalmem } from "node:os";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ import { createOutputWindow, escapeName, formatBytes, MAX_TEXT_BYTES } from "./o
 import { type ProcessLimits, type ProcessResult, runProcess } from "./process.ts";
 import { type AvailableSandbox, SANDBOX_PATH, type Sandbox, type SandboxCommand, sandboxCommand } from "./sandbox.ts";
 import { answerFileErrors, openFolder } from "./workspace-files.ts";
-import { type Place, resolvePlace } from "./workspace-path.ts";
+import { type Place, resolveFor } from "./workspace-path.ts";
 
 const DEFAULT_TIMEOUT_SECONDS = 120;
 const MAX_TIMEOUT_SECONDS = 1800;
@@ -67,7 +67,7 @@ export function createExecTool(options: ExecOptions): Tool | null {
       answerFileErrors(args.cwd ?? ".", async () => {
         if (JSON.stringify(args.command).includes("\\u0000"))
           return toolError("The command holds a NUL character, which no program can take.");
-        const place = await resolvePlace(context.workspace, args.cwd ?? ".");
+        const place = await resolveFor(context, args.cwd ?? ".");
         await using _ = await openFolder(place.root, place.parts);
         return await runCommand(options, { argv: toArgv(args.command), place, seconds: args.timeoutSeconds ?? defaultSeconds }, context);
       }),
@@ -125,12 +125,19 @@ async function wrapCommand(
     argv: command.argv,
     workspace: command.place.root,
     readOnly: context.readOnly,
+    closed: closedFolder(command.place),
     cwd: command.place.parts.join("/"),
     scratch: context.readOnly ? await scratchOf(options, context) : null,
     env: { ...baseEnv(SANDBOX_PATH, "/tmp"), ...allowedEnv(options) },
     // Wall time is what ends a command; this only stops what could outlive a stopped clock, so all cores may be used.
     limits: { cpuSeconds: Math.ceil(command.seconds) * availableParallelism(), fileBytes: FILE_BYTES, tasks: TASKS },
   });
+}
+
+/** Without a folder there is nothing to cover, and a mount point would have to be made for it. */
+function closedFolder({ root, closed }: Place): string | null {
+  const folder = closed?.join("/") ?? null;
+  return folder !== null && statSync(join(root, folder), { throwIfNoEntry: false })?.isDirectory() === true ? folder : null;
 }
 
 function onHost(options: ExecOptions, { argv }: Command, mark: string): Omit<SandboxCommand, "inputs"> {

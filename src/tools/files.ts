@@ -7,7 +7,7 @@ import { createListTool } from "./list.ts";
 import { capLines, escapeName, formatBytes } from "./output.ts";
 import { readPage } from "./read-page.ts";
 import { answerFileErrors, findRegular, openFolder, openRegular, replaceFile, splitPlace } from "./workspace-files.ts";
-import { type Place, resolvePlace } from "./workspace-path.ts";
+import { type Place, resolveFor } from "./workspace-path.ts";
 
 const MAX_FILE_BYTES = 5 * 1024 * 1024;
 const DEFAULT_LINES = 2000;
@@ -55,7 +55,7 @@ function createReadTool(): Tool {
     repeatable: true,
     run: (args, context) =>
       answerFileErrors(args.path, async () => {
-        const place = await resolvePlace(context.workspace, args.path);
+        const place = await resolveFor(context, args.path);
         const { parents, name } = splitPlace(place);
         await using folder = await openFolder(place.root, parents);
         const { file, stats } = await openRegular(folder, name, place.shown);
@@ -140,7 +140,7 @@ function changeFile(
 ): Promise<ToolResult> {
   return answerFileErrors(path, async () => {
     if (context.readOnly) return toolError(READ_ONLY);
-    const place = await resolvePlace(context.workspace, path);
+    const place = await resolveFor(context, path);
     return await queue(place, async () => {
       if (context.signal.aborted) return toolError(`Stopped before "${escapeName(path)}" was changed.`);
       return await work(place);

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { defineTool, type Tool, toolError } from "../core/tool.ts";
 import { capLines, escapeName } from "./output.ts";
 import { answerFileErrors, type Folder, openFolder } from "./workspace-files.ts";
-import { resolvePlace } from "./workspace-path.ts";
+import { isBelow, type Place, resolveFor } from "./workspace-path.ts";
 
 const MAX_DEPTH = 6;
 const MAX_ENTRIES = 1000;
@@ -36,12 +36,12 @@ export function createListTool(): Tool {
     repeatable: true,
     run: (args, context) =>
       answerFileErrors(args.path ?? ".", async () => {
-        const place = await resolvePlace(context.workspace, args.path ?? ".");
+        const place = await resolveFor(context, args.path ?? ".");
         const listing: Listing = { lines: [], waiting: [{ parts: place.parts, depth: args.depth ?? 1 }], more: false };
         for (let next = listing.waiting.shift(); next !== undefined; next = listing.waiting.shift()) {
           if (context.signal.aborted) return toolError("Stopped before the folder was listed.");
           const inner = next.parts.length > place.parts.length;
-          await listFolder(place.root, next, listing).catch((error: unknown) => {
+          await listFolder(place, next, listing).catch((error: unknown) => {
             // A folder inside may vanish, be swapped or be closed to us; the rest of the listing still stands.
             if (!inner) throw error;
             listing.more = true;
@@ -54,8 +54,8 @@ export function createListTool(): Tool {
   });
 }
 
-async function listFolder(root: string, at: { parts: readonly string[]; depth: number }, listing: Listing): Promise<void> {
-  await using folder = await openFolder(root, at.parts);
+async function listFolder(place: Place, at: { parts: readonly string[]; depth: number }, listing: Listing): Promise<void> {
+  await using folder = await openFolder(place.root, at.parts);
   const { entries, more } = await readEntries(folder);
   if (more) listing.more = true;
   for (const entry of entries) {
@@ -65,7 +65,7 @@ async function listFolder(root: string, at: { parts: readonly string[]; depth: n
     }
     listing.lines.push([...at.parts.map(escapeName), escapeName(entry.name)].join("/") + kindMark(entry));
     const name = entry.name.toString("utf8");
-    if (entry.isDirectory() && at.depth > 1 && !NOT_OPENED.has(name))
+    if (entry.isDirectory() && at.depth > 1 && !NOT_OPENED.has(name) && !isBelow([...at.parts, name], place.closed))
       listing.waiting.push({ parts: [...at.parts, name], depth: at.depth - 1 });
   }
 }

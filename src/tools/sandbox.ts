@@ -46,6 +46,8 @@ export interface SandboxRequest {
   /** Real path of the workspace on the host. */
   readonly workspace: string;
   readonly readOnly: boolean;
+  /** Folder below the workspace that stands there empty; it exists. */
+  readonly closed?: string | null;
   /** Folder below the workspace to start in; "" is the workspace. */
   readonly cwd: string;
   /** Host folder shown as /scratch, or null for one in memory that lasts for this command. */
@@ -94,9 +96,11 @@ const OWN_MOUNTS = split(`
   --dev /dev --size ${TMPFS_BYTES} --tmpfs /dev/shm --remount-ro /dev
   --size ${TMPFS_BYTES} --tmpfs /tmp`);
 
-function workspaceMounts({ workspace, readOnly, scratch, cwd }: SandboxRequest): string[] {
+function workspaceMounts({ workspace, readOnly, closed, scratch, cwd }: SandboxRequest): string[] {
   const writable = scratch === null ? ["--size", `${TMPFS_BYTES}`, "--tmpfs", "/scratch"] : ["--bind", scratch, "/scratch"];
   const mounts = readOnly ? ["--ro-bind", workspace, SANDBOX_WORKSPACE, ...writable] : ["--bind", workspace, SANDBOX_WORKSPACE];
+  const inside = closed == null ? null : join(SANDBOX_WORKSPACE, closed);
+  if (inside !== null) mounts.push("--size", "4096", "--tmpfs", inside, "--remount-ro", inside);
   // The root itself is a tmpfs without a size, so it is closed once everything stands in it.
   return [...mounts, "--remount-ro", "/", "--chdir", join(SANDBOX_WORKSPACE, cwd)];
 }

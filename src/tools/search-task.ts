@@ -4,6 +4,8 @@ export interface SearchTask {
   /** Real path of the workspace, and the names below it to search in. */
   readonly root: string;
   readonly parts: readonly string[];
+  /** Names of a folder that is left out. */
+  readonly closed: readonly string[] | null;
   readonly pattern: string;
   readonly glob?: string | undefined;
   readonly ignoreCase: boolean;

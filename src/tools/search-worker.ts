@@ -61,7 +61,7 @@ async function searchFolder(walk: Walk, parts: readonly string[], above: readonl
   for (const entry of entries) {
     if (walk.left <= 0) return;
     const path = [...parts, entry.name].join("/");
-    if (entry.name === ".git" || isIgnored(path, entry.isDirectory(), ignore)) continue;
+    if (entry.name === ".git" || path === walk.task.closed?.join("/") || isIgnored(path, entry.isDirectory(), ignore)) continue;
     // A folder that vanished or is closed to us is skipped, as a file is.
     if (entry.isDirectory()) await searchFolder(walk, [...parts, entry.name], ignore).catch(skipMissing);
     else if (entry.isFile() && isWanted(path, walk.glob)) await searchFile(walk, parts, entry.name).catch(skipMissing);

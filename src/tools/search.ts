@@ -12,7 +12,7 @@ import { type ProcessRequest, runProcess } from "./process.ts";
 import { SANDBOX_PATH, type Sandbox, sandboxCommand } from "./sandbox.ts";
 import type { Match, SearchOutcome, SearchTask } from "./search-task.ts";
 import { answerFileErrors } from "./workspace-files.ts";
-import { resolvePlace } from "./workspace-path.ts";
+import { isBelow, resolveFor } from "./workspace-path.ts";
 
 const TIMEOUT_MS = 20_000;
 const DEFAULT_LIMIT = 100;
@@ -52,11 +52,12 @@ export function createSearchTool(options: SearchOptions): Tool {
     repeatable: true,
     run: (args, context) =>
       answerFileErrors(args.path ?? ".", async () => {
-        const place = await resolvePlace(context.workspace, args.path ?? ".");
+        const place = await resolveFor(context, args.path ?? ".");
         await lstat(join(place.root, ...place.parts)); // A missing path is an error, not "no match".
         const limit = args.limit ?? DEFAULT_LIMIT;
         const { pattern, glob, ignoreCase = false } = args;
-        const found = await engine({ root: place.root, parts: place.parts, pattern, glob, ignoreCase, limit: limit + 1 }, context.signal);
+        const { root, parts, closed } = place;
+        const found = await engine({ root, parts, closed, pattern, glob, ignoreCase, limit: limit + 1 }, context.signal);
         if (context.signal.aborted) return toolError("Stopped before the search was finished.");
         if (found.matches.length === 0 && found.problem !== null) return toolError(`Nothing found: ${found.problem}.`);
         if (found.matches.length === 0) return { text: `No line in "${place.shown}" matches.` };
@@ -96,7 +97,8 @@ async function runRipgrep(
     onOutput: (chunk, from) => chunks[from].push(chunk),
   });
   const lines = Buffer.concat(chunks.stdout).toString("utf8").split("\n").slice(0, -1);
-  const matches = await dropLinked(task.root, lines.slice(0, task.limit).flatMap(parseLine));
+  const open = lines.flatMap(parseLine).filter((match) => !isBelow(match.path.split("/"), task.closed));
+  const matches = await dropLinked(task.root, open.slice(0, task.limit));
   if (result.end === "timeout") return { matches, problem: TOO_SLOW };
   if (result.end === "failed") return { matches, problem: `ripgrep could not be started: ${result.reason}` };
   if (result.end === "exit" && result.code === 2 && matches.length === 0) {
@@ -119,6 +121,8 @@ function ripgrepCommand({ sandbox, ripgrep }: SearchOptions & { ripgrep: string 
     ...["--max-columns=300", "--max-columns-preview", "--max-filesize=10M", `--max-count=${task.limit}`],
     ...(task.ignoreCase ? ["--ignore-case"] : []),
     ...(task.glob === undefined ? [] : [`--glob=${task.glob}`]),
+    // After the model's own glob: the last one that fits counts.
+    ...(task.closed === null ? [] : [`--glob=!/${task.closed.map((name) => name.replace(/[\\*?[\]{}!]/g, "\\$&")).join("/")}`]),
     ...[`--regexp=${task.pattern}`, "--", `./${task.parts.join("/")}`],
   ];
   if (!sandbox.available) return { command: ripgrep, args, env: {}, cwd: task.root };

@@ -3,7 +3,9 @@
 // workspace-files.ts then opens name by name without following any link that appears in between.
 import { lstat, realpath } from "node:fs/promises";
 import { isAbsolute, join, relative, sep } from "node:path";
+import { MEMORY_FOLDER } from "../agents/memory.ts";
 import { AppError } from "../core/errors.ts";
+import type { ToolContext } from "../core/tool.ts";
 import { escapeName } from "./output.ts";
 
 /** Where the workspace stands inside the sandbox; file tools accept it too, because a model reads it in a command's output. */
@@ -20,6 +22,8 @@ export interface Place {
   readonly parts: readonly string[];
   /** The path as an answer may show it. */
   readonly shown: string;
+  /** Names of a folder the caller may not enter; null when all of the workspace is open to it. */
+  readonly closed: readonly string[] | null;
 }
 
 export const refuse = (message: string, cause?: unknown): AppError => new AppError("invalid", message, { cause });
@@ -54,7 +58,7 @@ function withoutBase(path: string, bases: readonly string[]): string | null {
  * Resolves links and checks that the target, or for something new its nearest existing folder, lies in the workspace.
  * Throws an AppError otherwise. What it returns may be stale a moment later: open it through workspace-files.ts only.
  */
-export async function resolvePlace(workspace: string, path: string): Promise<Place> {
+async function resolvePlace(workspace: string, path: string): Promise<Place> {
   const root = await realpath(workspace).catch((cause: unknown) => {
     throw refuse("The workspace folder does not exist; the operator has to create it.", cause);
   });
@@ -63,11 +67,37 @@ export async function resolvePlace(workspace: string, path: string): Promise<Pla
   const missing: string[] = [];
   for (let existing = names; ; existing = existing.slice(0, -1)) {
     const real = await realIfPresent(join(root, ...existing), shown);
-    if (real !== null) return { root, parts: [...namesBelow(root, real, shown), ...missing], shown };
+    if (real !== null) return { root, parts: [...namesBelow(root, real, shown), ...missing], shown, closed: null };
     const last = existing.at(-1);
     if (last === undefined) throw refuse("The workspace folder was removed during the call.");
     missing.unshift(last);
   }
+}
+
+/**
+ * resolvePlace for a tool call. The agent's memory is closed to a sub-agent: it inherits AGENT.md and reads what its
+ * briefs name, both in its prompt, and nothing else of it (BF4).
+ */
+export async function resolveFor({ workspace, runId }: Pick<ToolContext, "workspace" | "runId">, path: string): Promise<Place> {
+  const place = await resolvePlace(workspace, path);
+  if (runId === null) return place;
+  const closed = await memoryNames(place.root);
+  if (isBelow(place.parts, closed))
+    throw refuse(`"${place.shown}" is the agent's memory; a sub-agent sees of it what stands in its prompt, and adds to it with remember.`);
+  return { ...place, closed };
+}
+
+/** Are these names the folder itself or something in it? */
+export const isBelow = (parts: readonly string[], folder: readonly string[] | null): boolean =>
+  folder?.every((name, n) => parts[n] === name) === true;
+
+/** Where the memory really lies: it may be a link to another folder of the workspace. */
+async function memoryNames(root: string): Promise<string[]> {
+  const names = await resolvePlace(root, MEMORY_FOLDER).then(
+    ({ parts }) => [...parts],
+    () => [],
+  );
+  return names.length === 0 ? [MEMORY_FOLDER] : names;
 }
 
 async function realIfPresent(path: string, shown: string): Promise<string | null> {

@@ -43,7 +43,10 @@ export function createBoardRoutes(options: BoardApiOptions): Route[] {
 export const pairingViews = ({ pairing, redact }: Pick<BoardApiOptions, "pairing" | "redact">): PairingView[] =>
   pairing.listPending().map((one) => toPairingView(one, redact));
 
-const toPairingView = ({ code, channel, senderId, senderName, expiresAt }: PairingRequest, redact: (text: string) => string): PairingView => ({
+const toPairingView = (
+  { code, channel, senderId, senderName, expiresAt }: PairingRequest,
+  redact: (text: string) => string,
+): PairingView => ({
   code,
   channel,
   senderId,
@@ -59,9 +62,7 @@ function detail({ params }: WebRequest, { details, redact }: BoardApiOptions) {
 
 /** The brief and the sections are Markdown a model wrote. */
 function toDetailView({ brief, sections, ...rest }: RunDetail) {
-  const rendered = Object.entries(sections ?? {}).flatMap(([name, text]) =>
-    text === null ? [] : [{ name, html: renderMarkdown(text) }],
-  );
+  const rendered = Object.entries(sections ?? {}).flatMap(([name, text]) => (text === null ? [] : [{ name, html: renderMarkdown(text) }]));
   return { ...rest, sections: rendered, ...(brief === undefined ? {} : { briefHtml: renderMarkdown(brief) }) };
 }
 

@@ -4,6 +4,7 @@ import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { parseArgs } from "node:util";
 import type { Row, Topic } from "./measure.ts";
+import { models } from "./models.ts";
 import { processTopic } from "./process.ts";
 import { spawn } from "./spawn.ts";
 import { throughput } from "./throughput.ts";
@@ -11,7 +12,7 @@ import { transcripts } from "./transcripts.ts";
 import { transitions } from "./transitions.ts";
 import { turn } from "./turn.ts";
 
-const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, spawn, throughput];
+const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, spawn, throughput, models];
 
 function machineFacts(): string {
   const cores = cpus();

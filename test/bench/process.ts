@@ -1,9 +1,23 @@
-// The real process, from `node src/start.js` to ready and then at rest: offline model, no channels (RN3).
+// The real process, from `node src/start.js` to ready and then at rest: offline model, no channels (RN3); and again with
+// many runs on record, a thousand of them unfinished.
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { systemClock } from "../../src/core/clock.ts";
+import { createBus } from "../../src/core/events.ts";
+import { subagentKey } from "../../src/core/ids.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { openDatabase } from "../../src/stores/database.ts";
+import { createRuns } from "../../src/stores/runs.ts";
+import { createSessions } from "../../src/stores/sessions.ts";
+import { createTranscripts } from "../../src/stores/transcripts.ts";
 import { createHarness } from "../support/harness.ts";
+import { fillRuns } from "./filled-runs.ts";
 import { below, median, type Row, rssMb, type Topic, timed, told } from "./measure.ts";
 
 const STARTS = 5;
 const REST_MS = 3_000;
+const FINISHED = 10_000;
+const UNFINISHED = 1_000;
 
 export const processTopic: Topic = { name: "process", run: measureProcess };
 
@@ -20,8 +34,65 @@ async function measureProcess(): Promise<Row[]> {
   return [
     below("idle RSS of the process", rss, 110, "MB", `${REST_MS / 1000} s after it was ready`),
     below("time to ready", median(starts), 1000, "ms", slowest),
-    told("the same at the first start after an install", `${Math.round(first.rss)} MB, ${Math.round(first.ms)} ms`, "nothing is compiled yet"),
+    told(
+      "the same at the first start after an install",
+      `${Math.round(first.rss)} MB, ${Math.round(first.ms)} ms`,
+      "nothing is compiled yet",
+    ),
+    await measureRecovery(),
   ];
+}
+
+async function measureRecovery(): Promise<Row> {
+  const harness = await createHarness();
+  try {
+    await harness.stop();
+    fillRuns(join(harness.stateDir, "herald.db"), FINISHED);
+    addUnfinished(harness.stateDir);
+    const starts: number[] = [];
+    for (let i = 0; i < 3; i++) {
+      starts.push(await timed(() => harness.restart()));
+      await harness.crash();
+    }
+    const left = harness.rows<{ n: number }>("SELECT count(*) AS n FROM runs WHERE state IN ('queued', 'running')")[0]?.n;
+    const detail = `killed and started again 3 times; ${left} runs were still unfinished at the end`;
+    return below("time to ready with 10 000 finished and 1 000 unfinished runs", median(starts), 1000, "ms", detail);
+  } finally {
+    await harness[Symbol.asyncDispose]();
+  }
+}
+
+/** Half of them queued, half of them found running, as a kill -9 leaves them. */
+function addUnfinished(stateDir: string): void {
+  const db = openDatabase({ path: join(stateDir, "herald.db") });
+  const deps = { db, clock: systemClock, bus: createBus(() => {}) };
+  const runs = createRuns(deps);
+  const sessions = createSessions(deps);
+  const transcripts = createTranscripts({ stateDir, log: silentLogger, now: Date.now, redact: (text) => text });
+  db.transaction(() => {
+    for (let n = 0; n < UNFINISHED; n++) {
+      const run = unfinishedRun(`agent:main:web:dm:${randomUUID()}`);
+      const owner = { id: run.sessionId, key: run.childKey, agentId: "main", address: run.address, parentKey: run.requesterKey };
+      const task = { type: "message", role: "user", text: run.task, from: run.requesterKey, id: "task" } as const;
+      transcripts.create({ agentId: "main", sessionId: run.sessionId }, { key: run.childKey, parent: run.requesterKey }, [task]);
+      sessions.insert(owner);
+      runs.insert(run);
+      if (n % 2 === 0) runs.start(run.id);
+    }
+  });
+  transcripts.close();
+  db.close();
+}
+
+function unfinishedRun(requesterKey: string): Parameters<ReturnType<typeof createRuns>["insert"]>[0] {
+  const chat = requesterKey.split(":").at(-1) ?? "";
+  return {
+    ...{ id: randomUUID(), spawnKey: randomUUID(), childKey: subagentKey("main", randomUUID()), sessionId: randomUUID(), agentId: "main" },
+    ...{ requesterKey, requesterSessionId: randomUUID(), requesterRunId: null, depth: 1 },
+    address: { channel: "web", account: "local", chat, kind: "dm" },
+    ...{ label: "count", task: "Count the lines of every file.", model: "offline/rules", thinking: "off", timeoutMs: 0, maxIterations: 20 },
+    ...{ cleanup: "keep", announce: "post", params: {}, toolCeiling: ["read", "list", "search"], bootId: "before" },
+  };
 }
 
 async function measureFirstStart(): Promise<{ rss: number; ms: number }> {

@@ -102,13 +102,25 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
 export const MODEL = "bench/model";
 
 /** Answers after `delayMs(request)` with what `reply` says; 0 is at once. */
-export function createBenchModels(reply: (request: ModelRequest) => Partial<ModelReply>, delayMs: (request: ModelRequest) => number = () => 0): ModelRouter {
+export function createBenchModels(
+  reply: (request: ModelRequest) => Partial<ModelReply>,
+  delayMs: (request: ModelRequest) => number = () => 0,
+): ModelRouter {
   return {
     async call(request) {
       const ms = delayMs(request);
       if (ms > 0) await systemClock.sleep(ms, request.signal);
       const usage = { input: 1_000, output: 50, cacheRead: 0, cacheWrite: 0 };
-      return { outcome: "ok", text: "Done.", toolCalls: [], finish: "stop", usage, costUsd: 0.001, model: request.model, ...reply(request) };
+      return {
+        outcome: "ok",
+        text: "Done.",
+        toolCalls: [],
+        finish: "stop",
+        usage,
+        costUsd: 0.001,
+        model: request.model,
+        ...reply(request),
+      };
     },
     check: () => null,
     checkName: () => null,

@@ -32,7 +32,8 @@ async function measureAccept(rig: Rig, disk: Disk): Promise<Row> {
   const accept = (): void => {
     // A chat of its own per round, below the cap of children.
     const requester = createRequester(randomUUID());
-    for (let i = 0; i < PER_ROUND; i++) accepted(rig.subagents.spawn({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+    for (let i = 0; i < PER_ROUND; i++)
+      accepted(rig.subagents.spawn({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
   };
   const writes = each(await countWrites(rig.databasePath, async () => accept()), PER_ROUND);
   const one = { commits: 1, syncs: 0 };
@@ -72,7 +73,12 @@ async function measureAnnouncement(rig: Rig, disk: Disk): Promise<Row> {
     },
   });
   const detail = `${us(times.announce / PER_ROUND)} against ${us(times.bare / PER_ROUND)} for ${writes.commits} transactions and ${writes.syncs} syncs`;
-  return atMost("spawn → announcement delivered with a 0 ms model, against its bare durable writes", times.announce / times.bare, 5, detail);
+  return atMost(
+    "spawn → announcement delivered with a 0 ms model, against its bare durable writes",
+    times.announce / times.bare,
+    5,
+    detail,
+  );
 }
 
 export function createRequester(chat: string): Omit<Requester, "spawnKey"> {
@@ -90,5 +96,9 @@ export function accepted(answer: SpawnAnswer): void {
 /** Resolves when so many announcements are delivered. */
 export function settledCount(rig: Rig, count: number, deadlineMs?: number): Promise<void> {
   let left = count;
-  return nextEvent(rig.bus, (event) => event.type === "outbox.settled" && event.delivery.startsWith("announce:") && --left === 0, deadlineMs);
+  return nextEvent(
+    rig.bus,
+    (event) => event.type === "outbox.settled" && event.delivery.startsWith("announce:") && --left === 0,
+    deadlineMs,
+  );
 }

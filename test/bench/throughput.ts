@@ -6,6 +6,7 @@ import { createBenchModels, createRig, type Rig } from "./rig.ts";
 import { accepted, createRequester, settledCount } from "./spawn.ts";
 
 const RUNS = 1_000;
+const ROUNDS = 3;
 const MODEL_MS = 50;
 const SLOTS = 8;
 const CHILDREN = 20;
@@ -13,7 +14,7 @@ const QUEUED = 10_000;
 
 export const throughput: Topic = {
   name: "throughput",
-  run: async () => [...(await withFolder(measureEfficiency))],
+  run: async () => [await measureEfficiency(), ...(await withFolder(measureQueue))],
 };
 
 /** 50 ms per run: the work takes them, the announce step (the call without tools) is answered at once. */
@@ -22,26 +23,30 @@ const models = createBenchModels(
   (request) => (request.tools.length === 0 ? 0 : MODEL_MS),
 );
 
-async function measureEfficiency(folder: string): Promise<Row[]> {
+async function measureEfficiency(): Promise<Row> {
+  const rounds: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) rounds.push(await withFolder(runAll));
+  const ideal = Math.ceil(RUNS / SLOTS) * MODEL_MS;
+  const efficiency = (ideal / median(rounds)) * 100;
+  return {
+    measure: "1 000 runs of a 50 ms model at maxConcurrent 8, against ⌈1000/8⌉ × 50 ms",
+    value: `${efficiency.toFixed(1)} %`,
+    goal: "≥ 90 %",
+    met: efficiency >= 90,
+    detail: `${rounds.map(Math.round).join(", ")} ms against ${ideal} ms, announcements delivered`,
+  };
+}
+
+/** Ms from the first start to the last announcement delivered. */
+async function runAll(folder: string): Promise<number> {
   const rig = await createRig({ folder, models });
   try {
     spawnMany(rig, RUNS);
-    const ms = await timed(async () => {
-      const settled = settledCount(rig, RUNS, 120_000);
+    return await timed(async () => {
+      const settled = settledCount(rig, RUNS, 60_000);
       rig.serveRuns();
       await settled;
     });
-    const ideal = Math.ceil(RUNS / SLOTS) * MODEL_MS;
-    const efficiency = (ideal / ms) * 100;
-    return [
-      {
-        measure: "1 000 runs of a 50 ms model at maxConcurrent 8, against ⌈1000/8⌉ × 50 ms",
-        value: `${efficiency.toFixed(1)} %`,
-        goal: "≥ 90 %",
-        met: efficiency >= 90,
-        detail: `${Math.round(ms)} ms against ${ideal} ms, announcements delivered`,
-      },
-    ];
   } finally {
     await rig.stop();
   }
@@ -67,7 +72,11 @@ async function measureQueue(folder: string): Promise<Row[]> {
         met: last / first <= 1.5,
         detail: `${us(last)} against ${us(first)} per run`,
       },
-      told("memory per queued run", `${growthKb.toFixed(1)} KB`, `RSS ${Math.round(batches[1]?.rss ?? 0)} MB at 1 000, ${Math.round(batches.at(-1)?.rss ?? 0)} MB at 10 000`),
+      told(
+        "memory per queued run",
+        `${growthKb.toFixed(1)} KB`,
+        `RSS ${Math.round(batches[1]?.rss ?? 0)} MB at 1 000, ${Math.round(batches.at(-1)?.rss ?? 0)} MB at 10 000`,
+      ),
     ];
   } finally {
     await rig.stop();
@@ -78,6 +87,7 @@ async function measureQueue(folder: string): Promise<Row[]> {
 function spawnMany(rig: Rig, count: number): void {
   for (let n = 0; n < count; n += CHILDREN) {
     const requester = createRequester(randomUUID());
-    for (let i = 0; i < CHILDREN; i++) accepted(rig.subagents.spawn({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+    for (let i = 0; i < CHILDREN; i++)
+      accepted(rig.subagents.spawn({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
   }
 }

@@ -32,7 +32,11 @@ async function measureTranscripts(folder: string): Promise<Row[]> {
     const detail = (times: { few: number; many: number }): string => `${us(times.many / PER_ROUND)} against ${us(times.few / PER_ROUND)}`;
     return [
       atMost("transcript append at 100 000 entries, against 10", appends.many / appends.few, 1.5, detail(appends)),
-      { ...atMost(`reading the last ${TAIL} of 100 000 entries, against 10 of 10`, reads.many / reads.few, 1.5, detail(reads)), goal: "", met: null },
+      {
+        ...atMost(`reading the last ${TAIL} of 100 000 entries, against 10 of 10`, reads.many / reads.few, 1.5, detail(reads)),
+        goal: "",
+        met: null,
+      },
     ];
   } finally {
     store.close();

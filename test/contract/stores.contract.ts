@@ -340,7 +340,16 @@ function runContract(rig: () => StoreRig): void {
     runs.end("r1", { ...END, as: "error", reason: "broke" });
     runs.settle("r1");
     expect(runs.again("r1")).toBe(true);
-    const fresh = { state: "queued", generation: 2, resumes: 0, crashes: 0, endedAt: null, reason: null, settledAt: null, delivery: "none" };
+    const fresh = {
+      state: "queued",
+      generation: 2,
+      resumes: 0,
+      crashes: 0,
+      endedAt: null,
+      reason: null,
+      settledAt: null,
+      delivery: "none",
+    };
     expect(runs.get("r1")).toMatchObject(fresh);
   });
 
@@ -471,7 +480,12 @@ function smallStoreContract(rig: () => StoreRig): void {
     expect(pairing.request(person("1"))).toBeNull();
     for (const id of ["2", "3"]) expect(pairing.request(person(id))).not.toBeNull();
     expect(pairing.request(person("4"))).toBeNull();
-    expect(pairing.listPending().map((one) => one.senderId).sort()).toEqual(["1", "2", "3"]);
+    expect(
+      pairing
+        .listPending()
+        .map((one) => one.senderId)
+        .sort(),
+    ).toEqual(["1", "2", "3"]);
     await rig().clock.advance(3_600_000);
     expect(pairing.listPending()).toEqual([]);
     expect(pairing.approve(code ?? "")).toBeNull();

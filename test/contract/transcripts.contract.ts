@@ -44,8 +44,15 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
 
     it("[SE2] every kind of entry comes back as it was", () => {
       const entries: NewEntry[] = [
-        user("hi\n\u2028 \"quoted\" 👋🏽 \\u0000"),
-        { type: "message", role: "assistant", text: "", model: "a/b", calls: 1, usage: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 } },
+        user('hi\n\u2028 "quoted" 👋🏽 \\u0000'),
+        {
+          type: "message",
+          role: "assistant",
+          text: "",
+          model: "a/b",
+          calls: 1,
+          usage: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 },
+        },
         { type: "tool_call", callId: "c1", name: "read", args: { path: "x", deep: [{ a: null }] } },
         { type: "tool_result", callId: "c1", name: "read", text: "line\nline", isError: false },
         { type: "note", text: "a child ended", about: "run:1" },
@@ -64,7 +71,10 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
     });
 
     it("[SE6] window gives the newest that fit, at least one, and stops at what the last compaction kept", () => {
-      const kept = rig.transcripts.append(ref, ["old", "older", "kept 1", "kept 2"].map((text) => user(text)))[2];
+      const kept = rig.transcripts.append(
+        ref,
+        ["old", "older", "kept 1", "kept 2"].map((text) => user(text)),
+      )[2];
       const window = (bytes: number): unknown[] =>
         rig.transcripts.window(ref, bytes).map((entry) => (entry.type === "message" ? entry.text : entry.type));
       expect(window(1)).toEqual(["kept 2"]);

@@ -33,7 +33,8 @@ interface SpawnAnswer {
   error?: string;
 }
 const parsed = (text: string | undefined): SpawnAnswer => JSON.parse(text ?? "null") as SpawnAnswer;
-const transcripts = (agentId: string): number => readdirSync(join(scene.herald.stateDir, "agents", agentId, "sessions")).length;
+const transcripts = (agentId: string): number =>
+  readdirSync(join(scene.herald.stateDir, "agents", agentId, "sessions")).filter((name) => name.endsWith(".jsonl")).length;
 const childCalls = (label: string) =>
   scene.model.calls.filter((call) => whoAsks(call) === "child" && call.messages[0]?.text.includes(label));
 

@@ -39,14 +39,23 @@ export function whoAsks(request: FakeRequest): Who {
   return request.system.startsWith("You are a sub-agent of") ? "child" : "main";
 }
 
-export const brain: Respond = (request) => {
+/** A long text in a short message: the brain says `text` this often. */
+export const repeated = (times: number, text: string): string => `{{${times}×${text}}}`;
+const spelledOut = (script: Script): Script =>
+  script.text === undefined
+    ? script
+    : { ...script, text: script.text.replace(/\{\{(\d+)×([^}]*)\}\}/g, (_, times, text) => text.repeat(Number(times))) };
+
+export const brain: Respond = (request) => spelledOut(answer(request));
+
+function answer(request: FakeRequest): Script {
   const at = request.messages.findLastIndex((message) => message.role === "user" && message.text.includes(MARK) && !isNote(message));
   const found = request.messages[at];
   if (whoAsks(request) === "announce") return planOf(found).announce ?? { text: `Result:\n${lastWords(request)}\n\nNotes:\n- (none)` };
   const after = request.messages.slice(at + 1);
   const done = after.filter((message) => message.role === "assistant").length;
   return planOf(found).steps[done] ?? { text: `results: ${JSON.stringify(resultsOf(after))}` };
-};
+}
 
 /** What a requester is told about a child quotes the child. */
 const isNote = (message: FakeMessage): boolean => message.text.startsWith("[Sub-agent");

@@ -1,16 +1,20 @@
 // The web channel and its server on a free loopback port, with a real database in a temp folder, for the web tests.
 // No gateway: tests read what arrived from the inbox table and speak for the agent through channel.send.
-import { mkdtempSync, rmSync } from "node:fs";
+import { appendFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createWebChannel, type WebChannel } from "../../src/channels/web/channel.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { type Bus, createBus } from "../../src/core/events.ts";
+import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { InboxSink } from "../../src/core/message.ts";
 import { type Database, openDatabase } from "../../src/stores/database.ts";
+import { createPairing, type Pairing } from "../../src/stores/pairing.ts";
+import type { EntryBody } from "../../src/stores/transcript-entry.ts";
+import { readTranscriptPage } from "../../src/stores/transcript-page.ts";
 import { createWebMessages, type WebMessages } from "../../src/stores/web-messages.ts";
-import type { RunView } from "../../src/web/board.ts";
+import type { RunDetail, RunView } from "../../src/web/board.ts";
 import { createWebServer, type WebServer, type WebServerOptions } from "../../src/web/server.ts";
 import { loadToken } from "../../src/web/token.ts";
 
@@ -26,6 +30,11 @@ export interface WebFixture {
   server: WebServer;
   /** What the board shows; change it and emit run.changed. */
   runs: RunView[];
+  /** What an open run shows besides; nothing but its task when it is not set. */
+  details: Map<string, Partial<RunDetail>>;
+  pairing: Pairing;
+  /** Appends entries to the run's transcript, as lines of its file. */
+  log(runId: string, ...entries: (EntryBody & { id: string })[]): void;
   /** What was recorded for the gateway, in order. */
   inbox(): { externalId: string; raw: Record<string, unknown> }[];
   /** The agent says something in a chat. */
@@ -37,6 +46,20 @@ export interface WebFixture {
 
 const SPLIT_BY_LENGTH = (markdown: string, { maxLength }: { maxLength: number }): string[] =>
   markdown.match(new RegExp(`[^]{1,${maxLength}}`, "g")) ?? [];
+
+/** A run on the board, running in the main chat unless told otherwise. */
+export function aRun(values: Partial<RunView> = {}): RunView {
+  const id = values.id ?? newId();
+  const place = { requesterKey: "agent:main:web:dm:main", parentId: null, origin: "web main", chat: "main", depth: 1, position: null };
+  const times = { createdAt: 1, startedAt: 1, endedAt: null, doing: null, step: null, tokens: null, costUsd: null };
+  return { id, shortId: id.slice(0, 8), label: "A run", state: "running", delivery: "none", ...place, ...times, ...values };
+}
+
+const FACTS: RunDetail["facts"] = {
+  ...{ childKey: "agent:main:subagent:x", sessionId: "x", agentId: "main", role: null, transcript: "/state/x.jsonl", model: "offline" },
+  ...{ thinking: "off", usage: null, cleanup: "keep", archivedAt: null, archiveDueAt: null, deliveryReason: null },
+  ...{ generation: 1, resumes: 0 },
+};
 
 export function createTableSink(db: Database, bus: Bus): InboxSink {
   return {
@@ -63,6 +86,9 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
   await channel.start(createTableSink(db, bus));
   const token = loadToken(stateDir);
   const runs: RunView[] = [];
+  const details = new Map<string, Partial<RunDetail>>();
+  const pairing = createPairing({ db, clock: systemClock, bus });
+  const transcriptOf = (id: string): string => join(stateDir, `${id}.jsonl`);
   let posted = 0;
   const create = (port: number) =>
     createWebServer({
@@ -75,6 +101,15 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
       channel,
       messages,
       board: { listRuns: () => runs },
+      details: {
+        find(id) {
+          const run = runs.find((one) => one.id === id);
+          return run === undefined ? null : { run, task: "Do it", reason: null, incomplete: false, facts: FACTS, ...details.get(id) };
+        },
+        transcript: (id, range) =>
+          existsSync(transcriptOf(id)) ? readTranscriptPage(transcriptOf(id), { ...range, fits: () => true }) : null,
+      },
+      pairing,
       redact: (text) => text,
       status: () => ({ version: "0.1.0", model: "offline model" }),
       ...options,
@@ -98,6 +133,13 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
     messages,
     server,
     runs,
+    details,
+    pairing,
+    log(id, ...entries) {
+      const at = new Date().toISOString();
+      appendFileSync(transcriptOf(id), entries.map((entry) => `${JSON.stringify({ parentId: null, at, ...entry })}\n`).join(""));
+      bus.emit({ type: "run.changed", runId: id, requesterKey: "k" });
+    },
     inbox: () =>
       db
         .all<{ external_id: string; raw: string }>("SELECT external_id, raw FROM inbox ORDER BY id")

@@ -11,7 +11,8 @@ const BANNER_AFTER_MS = 1200;
 
 /**
  * Can be written to at once; `ready` resolves when history and stream are there, and rejects when they can't be had.
- * `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onStatus(status), onAgentMessage(message).
+ * `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onRun(id), onPairing(waiting), onStatus(status),
+ * onAgentMessage(message), onConnected().
  */
 export function openChat(chat, hooks) {
   const state = {
@@ -89,6 +90,8 @@ function handlersOf(state) {
       showDraft(draft);
     },
     runs: state.hooks.onRuns,
+    run: ({ id }) => state.hooks.onRun(id),
+    pairing: state.hooks.onPairing,
     chats: state.hooks.onChats,
     status: state.hooks.onStatus,
   };
@@ -131,6 +134,7 @@ function onConnection(state, isConnected) {
   clearTimeout(state.bannerTimer);
   state.bannerTimer = null;
   banner.hidden = true;
+  state.hooks.onConnected();
   for (const post of state.pending.values()) if (post.state === "failed" && !post.isFinal) void send(state, post);
 }
 
@@ -173,13 +177,16 @@ function keepPending(state) {
   memory.set(`pending.${state.chat}`, posts.length === 0 ? null : posts);
 }
 
+/** Resolves with whether it was taken. */
 async function press(state, chat, command) {
   try {
     await postJson(`/api/chats/${chat}/messages`, { id: newId(), text: command, kind: "button" });
     if (chat !== state.chat) toast("Done. The answer is in that sub-agent's chat.");
+    return true;
   } catch (error) {
     if (error instanceof SignedOut) state.hooks.onSignedOut();
     else toast(`That did not work: ${error.message}`);
+    return false;
   }
 }
 

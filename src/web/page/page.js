@@ -1,37 +1,81 @@
-// The page's entry: sign in, then the chat the URL names. Puts the parts together; each part keeps to its own corner.
+// The page's entry: sign in, then the chat and the run the URL names. Puts the parts together; each keeps to its own
+// corner.
 import { openChat } from "./chat.js";
 import { createComposer } from "./composer.js";
 import { byId, el, newId, setText, toast } from "./dom.js";
 import { scrollToEnd } from "./message-list.js";
+import { createPairing } from "./pairing.js";
 import { createRunList } from "./run-list.js";
+import { createRunPanel } from "./run-panel.js";
 import { createSidebar } from "./sidebar.js";
 import { showSignIn, signIn, takeTokenFromUrl } from "./sign-in.js";
 import { SignedOut } from "./wire.js";
 
-const CHAT = /^#chat=(main|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/;
+const UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
+const CHAT = new RegExp(`^(?:main|${UUID})$`);
+const RUN = new RegExp(`^${UUID}$`);
 const EXAMPLES = ["Read README.md and tell me what it is about", "In the background, summarise src and count its lines", "/help"];
 
 /** The chat on screen; null while nobody is signed in. */
-const now = { chat: null };
+const now = { chat: null, chatId: null };
 
 const composer = createComposer((text) => now.chat?.send(text));
-const sidebar = createSidebar(() => {
-  location.hash = `chat=${newId()}`;
-});
-const showRuns = createRunList((inChat, command) => now.chat?.pressIn(inChat, command));
+const sidebar = createSidebar(() => go({ chat: newId(), run: null }));
+const onSignedOut = () => signOut("");
+const onCommand = (inChat, command) => now.chat?.pressIn(inChat, command);
+const showPairing = createPairing(onSignedOut);
+const panel = createRunPanel({ onCommand, onSignedOut, onClose: () => go({ ...placeOf(), run: null }) });
+const runList = createRunList({ onCommand, nameOfChat: sidebar.nameOfChat, onOpen: (run) => go({ ...placeOf(), run }) });
 
-const currentChat = () => CHAT.exec(location.hash)?.[1] ?? "main";
+/** What the URL names. Both parts are optional: `#chat=<id>&run=<id>`. */
+function placeOf() {
+  const named = new URLSearchParams(location.hash.slice(1));
+  const [chat, run] = [named.get("chat") ?? "", named.get("run") ?? ""];
+  return { chat: CHAT.test(chat) ? chat : "main", run: RUN.test(run) ? run : null };
+}
 
-async function open(id = currentChat()) {
+function go({ chat, run }) {
+  const parts = [chat === "main" ? null : `chat=${chat}`, run === null ? null : `run=${run}`].filter((part) => part !== null);
+  history.pushState(null, "", parts.length === 0 ? location.pathname : `#${parts.join("&")}`);
+  follow();
+}
+
+/** Shows what the URL names; a chat that is open already stays as it is. */
+function follow() {
+  const { chat, run } = placeOf();
+  if (now.chat === null || now.chatId !== chat) void open(chat);
+  showRun(run);
+}
+
+function showRun(id) {
+  const opener = panel.isOpen() ? document.querySelector("#runs [aria-current]") : null;
+  runList.select(id);
+  if (id !== null) sidebar.close();
+  panel.show(id);
+  // Back to where it was opened from.
+  if (id === null && opener !== null) (opener.closest("[inert]") === null ? opener : byId("open-sidebar")).focus();
+}
+
+async function open(id) {
   now.chat?.close();
   const chat = openChat(id, {
-    onSignedOut: () => signOut(""),
-    onChats: sidebar.showChats,
-    onRuns: showRuns,
+    onSignedOut,
+    onChats(chats) {
+      sidebar.showChats(chats);
+      runList.redraw();
+    },
+    onRuns(runs) {
+      runList.show(runs);
+      panel.showRuns(runs);
+    },
+    onRun: panel.changed,
+    onPairing: showPairing,
     onStatus: showStatus,
     onAgentMessage,
+    onConnected: panel.refresh,
   });
   now.chat = chat;
+  now.chatId = id;
   sidebar.select(id);
   composer.open(id);
   try {
@@ -40,7 +84,7 @@ async function open(id = currentChat()) {
     const isFirst = byId("app").hidden;
     byId("app").hidden = false;
     if (isFirst) showFirst(id);
-    if (matchMedia("(pointer: fine)").matches) composer.focus();
+    if (matchMedia("(pointer: fine)").matches && !panel.isOpen()) composer.focus();
   } catch (error) {
     if (now.chat !== chat) return;
     if (error instanceof SignedOut) return signOut("");
@@ -60,7 +104,8 @@ function showFirst(id) {
 function signOut(reason) {
   now.chat?.close();
   now.chat = null;
-  showSignIn(reason, () => void open());
+  panel.show(null);
+  showSignIn(reason, follow);
 }
 
 function showStatus({ version, model }) {
@@ -81,7 +126,7 @@ async function start() {
     }
   }
   byId("sign-in").hidden = true;
-  await open();
+  follow();
 }
 
 for (const example of EXAMPLES) {
@@ -97,6 +142,6 @@ byId("skip").addEventListener("click", (event) => {
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "visible") document.title = "Herald";
 });
-window.addEventListener("hashchange", () => void (location.hash.startsWith("#token=") ? start() : open()));
+window.addEventListener("hashchange", () => void (location.hash.startsWith("#token=") ? start() : follow()));
 window.addEventListener("unhandledrejection", (event) => toast(`Something went wrong: ${event.reason?.message ?? event.reason}`));
 void start();

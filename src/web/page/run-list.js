@@ -1,47 +1,71 @@
-// The runs beside the chat: what each does, since when, what it cost, whether its announcement arrived; Stop, Retry and Send.
-// Elements are kept by run id, so an update never takes the words out of somebody's hands.
+// The board beside the chat: runs as trees by requester, those that need a person first. Each line says what the run
+// does, since when, what it cost, whether its announcement arrived; it opens the run, and Stop and Retry are at hand.
+// Elements are kept by run id, so an update never takes the focus out of somebody's hands.
 import { byId, el, setText } from "./dom.js";
-import { cost, duration, tokens } from "./words.js";
+import { ageText, isUnfinished, numbersText, originText, stateText } from "./run-words.js";
 
-const isUnfinished = (run) => run.state === "queued" || run.state === "running";
-const DELIVERY = {
-  none: null,
-  pending: "announcement pending",
-  sending: "announcing",
-  delivered: "delivered",
-  skipped: "no announcement",
-  blocked: "not delivered",
-};
-
-/** `onCommand(chat, command)`. */
-export function createRunList(onCommand) {
+/** `onCommand(chat, command)`, `onOpen(runId)`, `nameOfChat(chat)`. */
+export function createRunList(hooks) {
   const list = byId("runs");
+  const view = { runs: [], open: null };
   const items = new Map();
-  let runs = [];
+  const heads = new Map();
 
   const drawAges = () => {
-    for (const run of runs) items.get(run.id)?.drawAge(run);
+    for (const run of view.runs) items.get(run.id)?.drawAge(run);
+  };
+  const draw = () => {
+    const nodes = [];
+    const isGrouped = new Set(view.runs.map(groupOf)).size > 1 || view.runs.some((run) => run.chat === null || run.needsPerson);
+    let group = null;
+    for (const run of view.runs) {
+      if (isGrouped && groupOf(run) !== group) nodes.push(headOf(heads, run, hooks.nameOfChat));
+      group = groupOf(run);
+      const item = items.get(run.id) ?? createItem(run, hooks);
+      items.set(run.id, item);
+      item.draw(run, run.id === view.open);
+      nodes.push(item.node);
+    }
+    place(list, nodes);
+    const ids = new Set(view.runs.map((run) => run.id));
+    for (const id of items.keys()) if (!ids.has(id)) items.delete(id);
+    drawAges();
+    drawCount(view.runs);
   };
   setInterval(drawAges, 1000);
 
-  return (next) => {
-    runs = next;
-    const ids = new Set(runs.map((run) => run.id));
-    for (const [id, item] of items) {
-      if (ids.has(id)) continue;
-      item.node.remove();
-      items.delete(id);
-    }
-    runs.forEach((run, place) => {
-      const item = items.get(run.id) ?? createItem(run, onCommand);
-      items.set(run.id, item);
-      item.draw(run);
-      // Moving a node takes the focus away, so only those that changed their place move.
-      if (list.children[place] !== item.node) list.insertBefore(item.node, list.children[place] ?? null);
-    });
-    drawAges();
-    drawCount(runs);
+  return {
+    show(runs) {
+      view.runs = runs;
+      draw();
+    },
+    /** The run in the panel, or null. */
+    select(id) {
+      view.open = id;
+      draw();
+    },
+    /** A chat has another name. */
+    redraw: draw,
   };
+}
+
+const groupOf = (run) => (run.needsPerson ? "" : run.origin);
+
+function headOf(heads, run, nameOfChat) {
+  const group = groupOf(run);
+  const node = heads.get(group) ?? el("li", { class: "run-group faint" });
+  heads.set(group, node);
+  setText(node, run.needsPerson ? "Needs you" : run.chat === null ? originText(run) : nameOfChat(run.chat));
+  return node;
+}
+
+/** Moving a node takes the focus away, so only those that changed their place move. */
+function place(list, nodes) {
+  const wanted = new Set(nodes);
+  for (const node of [...list.children]) if (!wanted.has(node)) node.remove();
+  nodes.forEach((node, at) => {
+    if (list.children[at] !== node) list.insertBefore(node, list.children[at] ?? null);
+  });
 }
 
 function drawCount(runs) {
@@ -53,85 +77,38 @@ function drawCount(runs) {
   setText(badge, active === 1 ? "1 sub-agent" : `${active} sub-agents`);
 }
 
-function createItem(first, onCommand) {
-  const label = el("span", { class: "run-label" });
+function createItem({ id, chat }, { onCommand, onOpen }) {
+  const open = (event) => {
+    event.preventDefault();
+    onOpen(id);
+  };
+  const button = (action, text) =>
+    el("button", { class: "small", type: "button", onclick: () => onCommand(chat, `/subagents ${action} ${id}`) }, text);
+  const label = el("a", { class: "run-label", href: `#run=${id}`, onclick: open });
   const age = el("span", { class: "run-age faint" });
   const doing = el("p", { class: "run-line" });
   const numbers = el("p", { class: "run-line faint" });
-  const stop = el(
-    "button",
-    { class: "small", type: "button", onclick: () => onCommand(first.chat, `/subagents stop ${first.id}`) },
-    "Stop",
-  );
-  const retry = el(
-    "button",
-    { class: "small", type: "button", onclick: () => onCommand(first.chat, `/subagents retry ${first.id}`) },
-    "Retry",
-  );
-  const { form, toggle } = createSendForm(first, onCommand);
-  const actions = el("div", { class: "run-actions", hidden: first.chat === null }, stop, retry, toggle);
+  const stop = button("stop", "Stop");
+  const retry = button("retry", "Retry");
+  const actions = el("div", { class: "run-actions" }, stop, retry);
   const head = el("div", { class: "run-head" }, el("span", { class: "dot", "aria-hidden": "true" }), label, age);
-  const node = el("li", { class: "run" }, head, doing, numbers, actions, form);
+  const node = el("li", { class: "run" }, head, doing, numbers, actions);
   return {
     node,
-    draw(run) {
+    draw(run, isOpen) {
       node.dataset.state = run.state;
       node.dataset.delivery = run.delivery;
-      node.dataset.depth = String(Math.min(run.depth, 4));
+      node.dataset.level = String(Math.min(run.level, 4));
       setText(label, run.label || run.shortId);
       node.title = `${run.label} · ${run.shortId}`;
-      setText(doing, describe(run));
-      const parts = [
-        run.tokens === null ? null : tokens(run.tokens),
-        run.costUsd === null ? null : cost(run.costUsd),
-        DELIVERY[run.delivery],
-      ];
-      setText(numbers, parts.filter((part) => part !== null).join(" · "));
+      if (isOpen) label.setAttribute("aria-current", "true");
+      else label.removeAttribute("aria-current");
+      setText(doing, stateText(run));
+      setText(numbers, numbersText(run));
       stop.hidden = !isUnfinished(run);
       retry.hidden = run.delivery !== "blocked";
+      actions.hidden = chat === null || (stop.hidden && retry.hidden);
     },
-    drawAge(run) {
-      const since = run.startedAt ?? run.createdAt;
-      setText(age, run.endedAt === null ? duration(Date.now() - since) : `${duration(Date.now() - run.endedAt)} ago`);
-    },
+    drawAge: (run) => setText(age, ageText(run)),
   };
-}
-
-function describe(run) {
-  if (run.state === "queued") return run.position === null ? "queued" : `queued, number ${run.position}`;
-  if (run.state === "running") return run.doing ? `running · ${run.doing}` : "running";
-  const tookMs = run.endedAt === null ? null : run.endedAt - (run.startedAt ?? run.createdAt);
-  return tookMs === null || run.startedAt === null ? run.state : `${run.state} in ${duration(tookMs)}`;
-}
-
-function createSendForm(run, onCommand) {
-  const input = el("input", {
-    type: "text",
-    "aria-label": `Message to ${run.label}`,
-    placeholder: "Message to this sub-agent",
-    maxlength: "4000",
-  });
-  const form = el("form", { class: "run-send", hidden: true }, input, el("button", { class: "small", type: "submit" }, "Send"));
-  const toggle = el("button", { class: "small", type: "button", "aria-expanded": "false" }, "Send…");
-  const show = (isShown) => {
-    form.hidden = !isShown;
-    toggle.setAttribute("aria-expanded", String(isShown));
-    if (isShown) input.focus();
-    else toggle.focus();
-  };
-  toggle.addEventListener("click", () => show(form.hidden));
-  form.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape") return;
-    event.stopPropagation();
-    show(false);
-  });
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const text = input.value.trim();
-    if (text === "") return;
-    onCommand(run.chat, `/subagents send ${run.id} ${text}`);
-    input.value = "";
-    show(false);
-  });
-  return { form, toggle };
 }

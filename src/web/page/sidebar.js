@@ -24,10 +24,11 @@ export function createSidebar(onNewChat) {
       view.chats = chats;
       drawChats(view);
     },
+    nameOfChat: (id) => titleOf(id, view.chats.find((chat) => chat.id === id)?.title),
   };
 }
 
-export const titleOf = (chat, title) => title?.split("\n")[0].trim() || (chat === "main" ? "Main chat" : "New chat");
+const titleOf = (chat, title) => title?.split("\n")[0].trim() || (chat === "main" ? "Main chat" : "New chat");
 
 function drawChats(view) {
   const seen = memory.get("seen", {});
@@ -70,23 +71,25 @@ function createDrawer() {
     opener.setAttribute("aria-expanded", String(isOpen));
     // Off screen must also be out of reach of the Tab key.
     sidebar.inert = narrow.matches && !isOpen;
-    document.querySelector("main.chat").inert = narrow.matches && isOpen;
+    for (const node of [document.querySelector("main.chat"), byId("panel")]) node.inert = narrow.matches && isOpen;
   };
   const close = () => {
     const wasOpen = document.body.classList.contains("drawer-open");
     set(false);
     if (wasOpen) opener.focus();
+    return wasOpen;
   };
   const open = () => {
     set(true);
     byId("close-sidebar").focus();
   };
   opener.addEventListener("click", open);
-  byId("runs-badge").addEventListener("click", open);
+  for (const badge of ["runs-badge", "pairing-badge"]) byId(badge).addEventListener("click", open);
   byId("close-sidebar").addEventListener("click", close);
   backdrop.addEventListener("click", close);
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") close();
+    // Whatever lies below the drawer keeps out of it.
+    if (event.key === "Escape" && close()) event.preventDefault();
   });
   narrow.addEventListener("change", () => set(false));
   set(false);

@@ -6,6 +6,7 @@ export class SignedOut extends Error {}
 export class Refused extends Error {
   constructor(status, text) {
     super(text || `Herald answered ${status}.`);
+    this.status = status;
     this.isFinal = status >= 400 && status < 500 && status !== 408 && status !== 429;
   }
 }

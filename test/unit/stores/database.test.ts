@@ -87,7 +87,11 @@ describe("opening", () => {
     opened.length = 0;
     raw(`PRAGMA user_version=${MIGRATIONS.length + 3}`);
     expect(() => open()).toThrow(
-      expect.objectContaining({ name: "AppError", code: "state", message: expect.stringMatching(/written by a newer Herald.*Start the newer/) }),
+      expect.objectContaining({
+        name: "AppError",
+        code: "state",
+        message: expect.stringMatching(/written by a newer Herald.*Start the newer/),
+      }),
     );
     expect(raw("PRAGMA user_version")).toEqual([{ user_version: MIGRATIONS.length + 3 }]);
   });
@@ -127,7 +131,8 @@ describe("opening", () => {
 
 describe("transactions", () => {
   const add = (db: Database, key: string): number => db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, '[]', 1)", key);
-  const keys = (db: Database): unknown[] => db.all<{ session_key: string }>("SELECT session_key FROM listings").map((row) => row.session_key);
+  const keys = (db: Database): unknown[] =>
+    db.all<{ session_key: string }>("SELECT session_key FROM listings").map((row) => row.session_key);
 
   it("[RC1] all or nothing; an inner failure that is caught outside its transaction undoes the whole", () => {
     const db = open();
@@ -197,7 +202,8 @@ describe("transactions", () => {
     try {
       db.transaction(() => {
         db.afterCommit(() => rung.push("bell"));
-        for (let n = 0; n < 1_000; n++) db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
+        for (let n = 0; n < 1_000; n++)
+          db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
       });
       expect.unreachable();
     } catch (error) {
@@ -228,12 +234,20 @@ describe("transactions", () => {
 
 /** The same database, noting each statement it is asked. */
 function recording(db: Database, asked: Map<string, Params>): Database {
-  const note = <T extends unknown[]>(sql: string, ...params: T): void => void asked.set(sql, params as unknown as Params);
   return {
     ...db,
-    run: (sql, ...params) => (note(sql, ...params), db.run(sql, ...params)),
-    get: (sql, ...params) => (note(sql, ...params), db.get(sql, ...params)),
-    all: (sql, ...params) => (note(sql, ...params), db.all(sql, ...params)),
+    run(sql, ...params) {
+      asked.set(sql, params);
+      return db.run(sql, ...params);
+    },
+    get(sql, ...params) {
+      asked.set(sql, params);
+      return db.get(sql, ...params);
+    },
+    all(sql, ...params) {
+      asked.set(sql, params);
+      return db.all(sql, ...params);
+    },
   };
 }
 
@@ -349,5 +363,38 @@ describe("plans", () => {
     const plan = db.all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...params).map((row) => row.detail);
     expect(plan.join("\n")).toMatch(new RegExp(`INDEX ${index}\\b`));
     expect(plan.join("\n")).not.toContain("TEMP B-TREE");
+  });
+});
+
+describe("damaged rows", () => {
+  it("[RC4] one run that can't be read is told by name and left out; all others are there", () => {
+    const db = open();
+    const told: unknown[] = [];
+    const runs = createRuns({ db, clock: createManualClock(), bus: createBus(() => {}), onDamaged: (error) => told.push(error) });
+    for (const id of ["good", "bad"]) runs.insert(newRun(id));
+    db.run("UPDATE runs SET tool_ceiling = '[\"rea' WHERE id = 'bad'");
+    expect(runs.listUnfinished().map((run) => run.id)).toEqual(["good"]);
+    expect(runs.get("bad")).toBeNull();
+    expect(told[0]).toMatchObject({ code: "state", message: "Row bad of table runs is damaged: its tool_ceiling can't be read" });
+    expect(db.get("SELECT tool_ceiling FROM runs WHERE id = 'bad'")).toEqual({ tool_ceiling: '["rea' });
+  });
+
+  it("[RC4] a session row that can't be read is named", () => {
+    const db = open();
+    const sessions = createSessions({ db, clock: createManualClock() });
+    sessions.insert({ id: "s", key: "k", agentId: "main", address: ADDRESS, parentKey: null });
+    db.run("UPDATE sessions SET address = 'x' WHERE id = 's'");
+    expect(() => sessions.find("k")).toThrow("Row s of table sessions is damaged: its address can't be read");
+  });
+
+  it("[RC4] an incoming row that can't be read decodes to nothing and holds nobody up", () => {
+    const db = open();
+    const inbox = createInbox({ db, clock: createManualClock(), bus: createBus(() => {}), failpoint: noFailpoints });
+    inbox.sink("web", "local").put([
+      { externalId: "1", raw: { text: "a" } },
+      { externalId: "2", raw: { text: "b" } },
+    ]);
+    db.run("UPDATE inbox SET raw = '{' WHERE external_id = '1'");
+    expect(inbox.listNew(0, 10).map((row) => row.raw)).toEqual([null, { text: "b" }]);
   });
 });

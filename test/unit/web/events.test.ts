@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Address } from "../../../src/core/address.ts";
 import { newId } from "../../../src/core/ids.ts";
 import type { RunView } from "../../../src/web/board.ts";
-import { startWeb, until, type WebFixture } from "../../support/web-server.ts";
+import { aRun, startWeb, until, type WebFixture } from "../../support/web-server.ts";
 
 const MAIN: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
 
@@ -81,12 +81,6 @@ function hear(tab: Tab, block: string): void {
   if (data !== undefined)
     tab.heard.push({ id: field("id") === undefined ? null : Number(field("id")), event: field("event") ?? "", data: JSON.parse(data) });
 }
-
-const run = (values: Partial<RunView> = {}): RunView => ({
-  ...{ id: newId(), shortId: "1a2b3c4d", label: "job", state: "running", delivery: "none", requesterKey: "k", chat: "main", depth: 1 },
-  ...{ createdAt: 1, startedAt: 1, endedAt: null, doing: null, tokens: null, costUsd: null, position: null },
-  ...values,
-});
 
 describe("messages by cursor", () => {
   it("[WB2] a new tab hears what comes, with a growing id, and nothing of other chats", async () => {
@@ -234,15 +228,15 @@ describe("what goes on now", () => {
   it("[WB1] runs arrive on connect and on change: those in need first, then unfinished ones", async () => {
     await start();
     web.runs.push(
-      run({ label: "old", state: "done", endedAt: 2 }),
-      run({ label: "active" }),
-      run({ label: "stuck", state: "done", delivery: "blocked" }),
+      aRun({ label: "old", state: "done", endedAt: 2 }),
+      aRun({ label: "active" }),
+      aRun({ label: "stuck", state: "done", delivery: "blocked" }),
     );
     const tab = await openTab();
     await until(() => tab.of("runs").length === 1);
     const labels = () => (tab.of("runs").at(-1) as unknown as RunView[]).map((view) => view.label);
     expect(labels()).toEqual(["stuck", "active", "old"]);
-    web.runs.push(run({ label: "newer", createdAt: 5 }));
+    web.runs.push(aRun({ label: "newer", createdAt: 5 }));
     for (let n = 0; n < 50; n++) web.bus.emit({ type: "run.changed", runId: "x", requesterKey: "k" });
     await until(() => tab.of("runs").length === 2);
     expect(labels()).toEqual(["stuck", "newer", "active", "old"]);

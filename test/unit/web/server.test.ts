@@ -128,10 +128,11 @@ describe("health", () => {
     const early = await startWeb();
     try {
       await early.server.close();
-      const { bus, channel, messages, token } = early;
+      const { bus, channel, messages, pairing, token } = early;
       early.server = createWebServer({
-        ...{ host: "127.0.0.1", port: 0, token, log: silentLogger, clock: systemClock, bus, channel, messages },
-        ...{ board: { listRuns: () => [] }, redact: (text) => text, status: () => ({ version: "0", model: "m" }) },
+        ...{ host: "127.0.0.1", port: 0, token, log: silentLogger, clock: systemClock, bus, channel, messages, pairing },
+        ...{ board: { listRuns: () => [] }, details: { find: () => null, transcript: () => null } },
+        ...{ redact: (text) => text, status: () => ({ version: "0", model: "m" }) },
       });
       const url = await early.server.listen();
       const before = await fetch(`${url}/healthz`);

@@ -1,0 +1,121 @@
+// Runs as the page shows them: one line each for the board, everything on record for the one that is open.
+// stores, lane, session folder → RunView, RunDetail → web/board.ts
+
+import { Trace } from "../brief/trace.ts";
+import type { Address } from "../core/address.ts";
+import { errorText } from "../core/errors.ts";
+import { shortId } from "../core/ids.ts";
+import type { Logger } from "../core/logger.ts";
+import { isUnfinished, type Run, stepOf } from "../core/run.ts";
+import { totalTokens } from "../core/usage.ts";
+import type { Lane } from "../lanes/lanes.ts";
+import { readTranscriptPage } from "../stores/transcript-page.ts";
+import type { Archiver } from "../subagents/archive.ts";
+import { BRIEF_FILE } from "../subagents/briefing.ts";
+import { transcriptOfRun } from "../subagents/deps.ts";
+import { readEnd, sessionFolder } from "../subagents/session-folder.ts";
+import type { Board, RunDetail, RunDetails, RunView } from "../web/board.ts";
+import type { Stores } from "./stores.ts";
+
+export interface RunBoardWiring {
+  readonly stores: Pick<Stores, "runs" | "transcripts">;
+  readonly lane: Lane;
+  readonly archiver: Archiver;
+  readonly log: Logger;
+}
+
+/** A trace has no end; the page shows its newest entries. */
+const MAX_DOCUMENT_BYTES = 32 * 1024;
+const TRACE_FILE = "trace.md";
+
+export function createRunBoard(wiring: RunBoardWiring): { board: Board; details: RunDetails } {
+  const { runs, transcripts } = wiring.stores;
+  const view = (run: Run): RunView => toView(run, wiring.lane.position(run.id));
+  return {
+    board: { listRuns: ({ limit }) => listRuns(wiring, limit).map(view) },
+    details: {
+      find(id) {
+        const run = runs.get(id);
+        return run === null ? null : { run: view(run), ...recordOf(wiring, run), ...documentsOf(wiring, run) };
+      },
+      transcript(id, range) {
+        const run = runs.get(id);
+        if (run === null) return null;
+        try {
+          return readTranscriptPage(transcripts.path(transcriptOfRun(run)), { ...range, fits: isShown });
+        } catch (error) {
+          if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+          throw error;
+        }
+      },
+    },
+  };
+}
+
+/** The announce step is the runtime talking to the child (AN5); a message that only calls tools has no words. */
+const isShown: Parameters<typeof readTranscriptPage>[1]["fits"] = (entry) =>
+  entry.phase !== "announce" && (entry.type !== "message" || entry.text.trim() !== "");
+
+/** All that need a person, all unfinished ones, and the newest others. */
+function listRuns({ stores: { runs } }: RunBoardWiring, limit: number): Run[] {
+  const waiting = runs.listBlocked(limit).filter((run) => !isUnfinished(run.state));
+  const rest = runs.listRecent(limit).filter((run) => !isUnfinished(run.state) && run.delivery !== "blocked");
+  return [...waiting, ...runs.listUnfinished(limit), ...rest].slice(0, limit);
+}
+
+function toView(run: Run, position: number | null): RunView {
+  const { id, label, state, delivery, requesterKey, depth, createdAt, startedAt, endedAt, doing, spend } = run;
+  return {
+    id,
+    shortId: shortId(id),
+    label,
+    state,
+    delivery,
+    requesterKey,
+    parentId: run.requesterRunId,
+    origin: originOf(run.address),
+    chat: run.address.channel === "web" ? run.address.chat : null,
+    depth,
+    createdAt,
+    startedAt,
+    endedAt,
+    doing,
+    step: isUnfinished(state) ? stepOf(run.plan) : null,
+    tokens: spend.usage === null ? null : totalTokens(spend.usage),
+    costUsd: spend.costUsd,
+    position,
+  };
+}
+
+const originOf = ({ channel, chat, thread }: Address): string => `${channel} ${chat}${thread === undefined ? "" : `, thread ${thread}`}`;
+
+function recordOf({ stores, archiver }: RunBoardWiring, run: Run): Omit<RunDetail, "run"> {
+  const { childKey, sessionId, agentId, model, thinking, cleanup, archivedAt, deliveryReason, generation, resumes } = run;
+  const transcript = stores.transcripts.path(transcriptOfRun(run));
+  const about = { childKey, sessionId, agentId, role: run.params.role ?? null, transcript, model, thinking, usage: run.spend.usage };
+  const state = { cleanup, archivedAt, archiveDueAt: archiver.dueAt(run), deliveryReason, generation, resumes };
+  return {
+    task: run.task,
+    reason: run.reason,
+    incomplete: run.incomplete,
+    facts: { ...about, ...state },
+    ...(run.plan === null ? {} : { plan: run.plan }),
+    ...(run.sections === null ? {} : { sections: run.sections }),
+  };
+}
+
+/** What stands in the child's session folder. A file nobody could read is left out: the record is shown all the same. */
+function documentsOf({ stores, log }: RunBoardWiring, run: Run): Pick<RunDetail, "brief" | "trace"> {
+  const read = (name: string): string | null => {
+    try {
+      return readEnd(sessionFolder(stores.transcripts, run), name, MAX_DOCUMENT_BYTES);
+    } catch (error) {
+      log.warn({ runId: run.id, name, reason: errorText(error) }, "a document of a run can't be read");
+      return null;
+    }
+  };
+  const brief = read(BRIEF_FILE);
+  // Cut at the front it may begin within an entry, which the parser passes over.
+  const trace = Trace.parse(read(TRACE_FILE) ?? "").getEntries();
+  return { ...(brief === null ? {} : { brief }), ...(trace.length === 0 ? {} : { trace }) };
+}

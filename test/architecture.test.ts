@@ -1,0 +1,195 @@
+// The layout of src/README.md as data: who may import whom, where the big libraries may be seen, which names and which
+// module state there must not be. Each failure is a sentence that says what to move where.
+import { readdirSync, readFileSync } from "node:fs";
+import { basename, dirname, join, normalize, relative } from "node:path";
+import { describe, expect, it } from "vitest";
+
+const SRC = new URL("../src/", import.meta.url).pathname;
+
+/** Folder (or file at the top) → folders it may import. Its own files are always allowed. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  core: [],
+  brief: [],
+  stores: ["core"],
+  lanes: ["core"],
+  models: ["core"],
+  agents: ["core", "stores", "models"],
+  tools: ["core", "stores", "agents"],
+  subagents: ["core", "stores", "lanes", "brief", "models", "agents", "tools"],
+  gateway: ["core", "stores", "lanes", "models", "agents", "tools", "subagents"],
+  channels: ["core"],
+  web: ["core", "stores"],
+  config: ["core", "models"],
+  app: ["core", "stores", "lanes", "brief", "models", "agents", "tools", "subagents", "gateway", "channels", "web", "config"],
+  "start.js": ["main.ts"],
+  "main.ts": ["core", "config", "app"],
+  "auth.ts": ["core", "models"],
+  "pair.ts": ["core", "config", "stores"],
+};
+
+/** Library → the only places that may import it, and why nobody else needs it. */
+const LIBRARY_HOME: readonly { library: RegExp; homes: readonly string[] }[] = [
+  { library: /^(ai|ai-retry|ollama-ai-provider-v2)(\/|$)/, homes: ["models/"] },
+  { library: /^@ai-sdk\/mcp(\/|$)/, homes: ["tools/"] },
+  { library: /^@ai-sdk\/provider-utils(\/|$)/, homes: ["models/", "tools/"] },
+  { library: /^@ai-sdk\/(?!mcp|provider-utils)/, homes: ["models/"] },
+  { library: /^grammy(\/|$)/, homes: ["channels/telegram/"] },
+  { library: /^@slack\//, homes: ["channels/slack/"] },
+  { library: /^p-queue$/, homes: ["lanes/"] },
+  { library: /^pino(-pretty)?$/, homes: ["core/logger.ts"] },
+  { library: /^node:sqlite$/, homes: ["stores/"] },
+  { library: /^js-yaml$/, homes: ["brief/"] },
+  { library: /^json5$/, homes: ["config/"] },
+  { library: /^prom-client$/, homes: ["web/"] },
+  { library: /^execa$/, homes: ["tools/"] },
+];
+
+const BANNED_NAME =
+  /^(utils?|helpers?|managers?|services?|common|types|index|misc|shared|lib)\.|[-.](utils?|helpers?|manager|service|types)\.(ts|js)$/;
+
+interface Source {
+  /** Relative to src, with slashes. */
+  readonly path: string;
+  readonly home: string;
+  readonly text: string;
+}
+
+const sources: Source[] = readdirSync(SRC, { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile() && /\.(ts|js)$/.test(entry.name))
+  .map((entry) => relative(SRC, join(entry.parentPath, entry.name)).replaceAll("\\", "/"))
+  .map((path) => ({ path, home: path.split("/")[0] ?? "", text: readFileSync(join(SRC, path), "utf8") }));
+
+/** Modules of ours; the page's own scripts run in the browser and import only each other. */
+const modules = sources.filter(({ path }) => !path.startsWith("web/page/"));
+
+const IMPORT =
+  /^\s*(?:import|export)\b[^"';]*?\bfrom\s*"([^"]+)"|^\s*import\s*"([^"]+)"|\bimport\(\s*"([^"]+)"\s*\)|\bimport\(\s*`([^`$]+)`/gm;
+const importsOf = ({ text }: Source): string[] =>
+  [...text.matchAll(IMPORT)].map((match) => match.slice(1).find((part) => part !== undefined) ?? "");
+
+const isOurs = (name: string): boolean => name.startsWith(".");
+/** `../core/ids.ts` seen from `stores/x.ts` → `core/ids.ts`. */
+const targetOf = (source: Source, name: string): string => normalize(join(dirname(source.path), name)).replaceAll("\\", "/");
+
+describe("the import table", () => {
+  it("reads imports in every form", () => {
+    const text =
+      'import a from "./a.ts";\nimport type {\n  B,\n} from "../b.ts";\nexport { c } from "c";\nconst d = await import("./d.ts");\nimport "e";\n';
+    expect(importsOf({ path: "x/y.ts", home: "x", text })).toEqual(["./a.ts", "../b.ts", "c", "./d.ts", "e"]);
+    expect(modules.flatMap(importsOf).length).toBeGreaterThan(500);
+  });
+
+  it("knows every folder: a new one needs a line here and a reason in src/README.md", () => {
+    const unknown = [...new Set(sources.map(({ home }) => home))].filter((home) => !Object.hasOwn(MAY_IMPORT, home));
+    expect(unknown).toEqual([]);
+  });
+
+  it("imports go down", () => {
+    const wrong = modules.flatMap((source) =>
+      importsOf(source)
+        .filter(isOurs)
+        .map((name) => ({ name, home: targetOf(source, name).split("/")[0] ?? "" }))
+        .filter(({ home }) => home !== source.home && home !== ".." && MAY_IMPORT[source.home]?.includes(home) !== true)
+        .map(({ name, home }) => {
+          const allowed = MAY_IMPORT[source.home]?.join(", ") || "nothing of ours";
+          return `src/${source.path} imports ${name}: ${source.home} may not import ${home} (only ${allowed}). Pass it in as an argument, or move what both need down.`;
+        }),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("nothing below the composition root sees app, main or the settings", () => {
+    for (const [home, allowed] of Object.entries(MAY_IMPORT)) {
+      if (home.includes(".") || home === "app") continue;
+      expect(allowed.filter((other) => ["app", "config", "main.ts"].includes(other))).toEqual([]);
+    }
+  });
+
+  it("an import names a file that is there, with its extension", () => {
+    const paths = new Set(sources.map(({ path }) => path));
+    const missing = modules.flatMap((source) =>
+      importsOf(source)
+        .filter((name) => isOurs(name) && !name.endsWith(".json") && !paths.has(targetOf(source, name)))
+        .map((name) => `src/${source.path} imports ${name}, which is no file of src`),
+    );
+    expect(missing).toEqual([]);
+  });
+
+  it("the table has no cycle between folders", () => {
+    const visit = (home: string, trail: readonly string[]): string[] =>
+      trail.includes(home) ? [[...trail, home].join(" → ")] : (MAY_IMPORT[home] ?? []).flatMap((next) => visit(next, [...trail, home]));
+    expect(Object.keys(MAY_IMPORT).flatMap((home) => visit(home, []))).toEqual([]);
+  });
+});
+
+describe("libraries", () => {
+  it.each(LIBRARY_HOME.map(({ library, homes }) => [String(library), library, homes] as const))(
+    "%s stays at home",
+    (_name, library, homes) => {
+      const wrong = modules
+        .filter(({ path }) => !homes.some((home) => path.startsWith(home)))
+        .flatMap((source) =>
+          importsOf(source)
+            .filter((name) => !isOurs(name) && library.test(name))
+            .map((name) => `src/${source.path} imports ${name}, which only ${homes.join(" and ")} may: go through what they export`),
+        );
+      expect(wrong).toEqual([]);
+    },
+  );
+
+  it("core does no I/O", () => {
+    const wrong = modules
+      .filter(({ home }) => home === "core")
+      .flatMap((source) => importsOf(source).filter((name) => /^node:(fs|net|http|https|child_process|sqlite|dgram|dns)/.test(name)))
+      .map((name) => `core imports ${name}`);
+    expect(wrong).toEqual([]);
+  });
+
+  it("the page asks no other host: its scripts import only each other", () => {
+    const wrong = sources
+      .filter(({ path }) => path.startsWith("web/page/"))
+      .flatMap((source) => importsOf(source).filter((name) => !/^\.\/[\w-]+\.js$/.test(name) && !/^\/[\w-]+\.js$/.test(name)));
+    expect(wrong).toEqual([]);
+  });
+});
+
+describe("house style", () => {
+  it("there is no state on module level", () => {
+    const wrong = modules.flatMap(({ path, text }) =>
+      [...text.matchAll(/^(?:export )?(?:let|var) (\w+)/gm)].map(
+        (match) => `src/${path} keeps \`${match[1]}\` on module level: make it part of a factory`,
+      ),
+    );
+    expect(wrong).toEqual([]);
+  });
+
+  it("a file is called after what it is", () => {
+    const wrong = sources.filter(({ path }) => BANNED_NAME.test(basename(path))).map(({ path }) => `src/${path} needs a noun for a name`);
+    expect(wrong).toEqual([]);
+    expect(["utils.ts", "index.ts", "run-utils.ts", "types.ts", "lane-manager.ts"].every((name) => BANNED_NAME.test(name))).toBe(true);
+    expect(["run.ts", "mcp-server.ts", "indexes.ts"].some((name) => BANNED_NAME.test(name))).toBe(false);
+  });
+
+  it("there are no classes but errors and the brief documents", () => {
+    const wrong = modules
+      .filter(({ home }) => home !== "brief")
+      .flatMap(({ path, text }) => [...text.matchAll(/^(?:export )?class (\w+)(?: extends (\w+))?/gm)].map((match) => ({ path, match })))
+      .filter(({ match }) => match[2]?.endsWith("Error") !== true)
+      .map(({ path, match }) => `src/${path} has a class ${match[1]}: make it a factory`);
+    expect(wrong).toEqual([]);
+  });
+
+  it("every file begins with what it is for", () => {
+    const wrong = modules.filter(({ text }) => !text.startsWith("//")).map(({ path }) => `src/${path} begins without a comment`);
+    expect(wrong).toEqual([]);
+  });
+
+  it("nobody exits the process or reads its environment but the entry points, the settings and the tools that start programs", () => {
+    const entries = ["main.ts", "start.js", "auth.ts", "pair.ts"];
+    const wrong = modules
+      .filter(({ path, home }) => !entries.includes(path) && home !== "config" && home !== "tools")
+      .filter(({ text }) => /\bprocess\.(exit\(|exitCode|env\b|argv\b)/.test(text.replaceAll(/^\s*(\/\/|\*|\/\*).*$/gm, "")))
+      .map(({ path }) => `src/${path} reaches for the process: take it as an option`);
+    expect(wrong).toEqual([]);
+  });
+});

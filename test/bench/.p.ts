@@ -1,2 +1,0 @@
-import { throughput } from "./throughput.ts";
-console.log(await throughput.run());

@@ -1,0 +1,114 @@
+// The real program on one state folder, started and killed again and again. Unlike the harness of the flow tests it may be
+// killed before it is ready, and it keeps no output but the last lines.
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { NODE, START } from "../support/harness.ts";
+
+export interface GatewayProcess {
+  readonly stateDir: string;
+  /** Starts it; resolves at once. */
+  start(failpoint: string | null): void;
+  /** Resolves with whether it became ready within this time and before it ended. */
+  ready(withinMs: number): Promise<boolean>;
+  /** Resolves with whether it ended within this time. */
+  ended(withinMs: number): Promise<boolean>;
+  isRunning(): boolean;
+  kill(signal: "SIGKILL" | "SIGTERM"): void;
+  exit(): { readonly code: number | null; readonly signal: NodeJS.Signals | null };
+  /** Posts to the page; rejects when nobody listens. */
+  post(path: string, body: unknown): Promise<number>;
+  /** The last lines it wrote. */
+  output(): string;
+}
+
+interface State {
+  readonly dir: string;
+  readonly stateDir: string;
+  child: ChildProcess | null;
+  origin: string | null;
+  output: string;
+  token: string | null;
+}
+
+const KEPT_OUTPUT = 20_000;
+
+export function createGatewayProcess(dir: string, config: Record<string, unknown>): GatewayProcess {
+  const state: State = { dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", token: null };
+  mkdirSync(join(dir, "config"), { recursive: true });
+  writeFileSync(join(dir, "config/herald.json5"), JSON.stringify(config), { mode: 0o600 });
+  const isRunning = (): boolean => state.child !== null && state.child.exitCode === null && state.child.signalCode === null;
+  return {
+    stateDir: state.stateDir,
+    start: (failpoint) => launch(state, failpoint),
+    ready: (withinMs) => until(() => state.origin !== null || !isRunning(), withinMs).then(() => state.origin !== null && isRunning()),
+    async ended(withinMs) {
+      const { child } = state;
+      if (child === null || !isRunning()) return true;
+      const over = new AbortController();
+      await Promise.race([once(child, "exit", { signal: over.signal }), delay(withinMs, over.signal)]);
+      over.abort();
+      return !isRunning();
+    },
+    isRunning,
+    kill: (signal) => void state.child?.kill(signal),
+    exit: () => ({ code: state.child?.exitCode ?? null, signal: state.child?.signalCode ?? null }),
+    post: (path, body) => post(state, path, body),
+    output: () => state.output,
+  };
+}
+
+function launch(state: State, failpoint: string | null): void {
+  state.origin = null;
+  const env = {
+    PATH: process.env.PATH,
+    HOME: state.dir,
+    HERALD_STATE_DIR: state.stateDir,
+    ...(failpoint === null ? {} : { HERALD_FAILPOINT: failpoint }),
+  };
+  const child = spawn(NODE, [START], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
+  state.child = child;
+  let head = "";
+  const read = (chunk: Buffer): void => {
+    const text = chunk.toString();
+    state.output = (state.output + text).slice(-KEPT_OUTPUT);
+    if (state.child !== child || state.origin !== null) return;
+    head += text;
+    state.origin = /^Page: +(http:\/\/\S+)/m.exec(head)?.[1] ?? null;
+  };
+  child.stdout.on("data", read);
+  child.stderr.on("data", read);
+}
+
+async function post(state: State, path: string, body: unknown): Promise<number> {
+  if (state.origin === null) throw new Error("the page is not there");
+  state.token ??= readFileSync(join(state.stateDir, "web-token"), "utf8").trim();
+  const response = await fetch(`${state.origin}${path}`, {
+    method: "POST",
+    body: JSON.stringify(body),
+    headers: { authorization: `Bearer ${state.token}`, "content-type": "application/json" },
+    signal: AbortSignal.timeout(5_000),
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+export const delay = (ms: number, signal?: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+
+/** Resolves when it is true or the time is over. */
+export async function until(isTrue: () => boolean, withinMs: number, everyMs = 5): Promise<boolean> {
+  const deadline = performance.now() + withinMs;
+  while (!isTrue()) {
+    if (performance.now() > deadline) return false;
+    await delay(everyMs);
+  }
+  return true;
+}

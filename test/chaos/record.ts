@@ -1,0 +1,147 @@
+// Reads what the gateway has on record after (or between) its lives: tables and transcripts → the facts of a history.
+import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { type EndFact, type History, type InboxFact, type OutboxFact, placeOf, type RunFact, type TranscriptFact } from "./history.ts";
+
+type Rows = <T>(sql: string) => T[];
+
+interface StoredAddress {
+  readonly channel: string;
+  readonly chat: string;
+  readonly thread?: string;
+}
+
+const placeOfAddress = (json: string): string => {
+  const { channel, chat, thread } = JSON.parse(json) as StoredAddress;
+  return placeOf(channel, chat, thread);
+};
+
+export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs" | "ends"> {
+  const outbox = rows<Omit<OutboxFact, "place" | "text"> & { address: string; part: string }>(
+    "SELECT id, delivery, n, state, ref, address, part FROM outbox ORDER BY id",
+  ).map(
+    ({ address, part, ...row }): OutboxFact => ({
+      ...row,
+      place: placeOfAddress(address),
+      text: (JSON.parse(part) as { text: string }).text,
+    }),
+  );
+  const runs = rows<Omit<RunFact, "place"> & { address: string }>(
+    `SELECT id, label, child_key AS childKey, session_id AS sessionId, state, delivery, generation, resumes, cleanup,
+       settled_at AS settledAt, archived_at AS archivedAt, archive_name AS archiveName, address FROM runs ORDER BY created_at`,
+  ).map(({ address, ...run }): RunFact => ({ ...run, place: placeOfAddress(address) }));
+  return {
+    inbox: rows<InboxFact>("SELECT id, channel, external_id AS externalId, state FROM inbox ORDER BY id"),
+    outbox,
+    runs,
+    ends: rows<{ about: string; text: string }>("SELECT about, text FROM notes ORDER BY id").flatMap(toEnd),
+  };
+}
+
+function toEnd({ about, text }: { about: string; text: string }): EndFact[] {
+  const [, runId, generation] = /^([0-9a-f-]{36}):(\d+)$/.exec(about) ?? [];
+  const status = /runtime status: (success|error|timeout|unknown)\]/.exec(text)?.[1];
+  if (runId === undefined || status === undefined) return [];
+  // The second line is the runtime's own sentence; everything behind it quotes the child.
+  const isStopped = / was stopped\b/.test(text.split("\n")[1] ?? "");
+  return [{ runId, generation: Number(generation), status: isStopped ? "stopped" : (status as EndFact["status"]) }];
+}
+
+/** Every transcript of the agent, archived ones included, each line looked at. */
+export const readTranscripts = (folder: string): TranscriptFact[] =>
+  listTranscripts(folder).map((name) => readTranscript(name, readFileSync(join(folder, name), "utf8")));
+
+const listTranscripts = (folder: string): string[] => readdirSync(folder).filter((name) => /\.jsonl(?:\.deleted\..+)?$/.test(name));
+
+export function readTranscript(name: string, text: string): TranscriptFact {
+  const sessionId = name.slice(0, 36);
+  const problems: string[] = [];
+  const entries: { id: string; text: string }[] = [];
+  const known = new Set<string>();
+  const lines = text.split("\n");
+  if (lines.pop() !== "") problems.push("its last line is torn");
+  let parent: string | null = null;
+  for (const [n, line] of lines.entries()) {
+    const value = parseLine(line);
+    if (value === null) {
+      problems.push(`line ${n + 1} is no JSON`);
+      continue;
+    }
+    if ((n === 0) !== (value.type === "session")) problems.push(`line ${n + 1} is ${n === 0 ? "no header" : "a second header"}`);
+    if (n === 0) continue;
+    const { id, parentId } = value as { id: string; parentId: string | null };
+    if (known.has(id)) problems.push(`line ${n + 1} repeats the id ${id}`);
+    if (parentId !== parent) problems.push(`line ${n + 1} follows ${parentId}, but ${parent} stands before it`);
+    known.add(id);
+    parent = id;
+    entries.push({ id, text: typeof value.text === "string" && value.role === "user" ? value.text : "" });
+  }
+  if (lines.length === 0) problems.push("it is empty");
+  return { name, sessionId, problems, entries };
+}
+
+function parseLine(line: string): Record<string, unknown> | null {
+  try {
+    return JSON.parse(line) as Record<string, unknown>;
+  } catch {
+    return null;
+  }
+}
+
+export interface TranscriptWatch {
+  /** Called while nobody writes: what stood in a file at the last look must still stand there. Returns what changed. */
+  look(): string[];
+}
+
+const TAIL = 4_096;
+
+/** A line once written is never lost or changed: files only grow. */
+export function createTranscriptWatch(folder: string): TranscriptWatch {
+  const known = new Map<string, { size: number; changedAt: number; tail: Buffer }>();
+  return {
+    look() {
+      const problems: string[] = [];
+      const names = listed(folder);
+      const present = new Set(names.map((name) => name.slice(0, 36)));
+      for (const id of known.keys()) if (!present.has(id)) problems.push(`the transcript ${id} is gone`);
+      for (const name of names) {
+        const id = name.slice(0, 36);
+        const path = join(folder, name);
+        const { size, mtimeMs: changedAt } = statSync(path);
+        const before = known.get(id);
+        if (before !== undefined && before.size === size && before.changedAt === changedAt) continue;
+        if (before !== undefined && !readAt(path, before.size - before.tail.length, before.tail.length).equals(before.tail))
+          problems.push(`the transcript ${name} lost or changed lines it had at ${before.size} bytes`);
+        const whole = endOfLines(readAt(path, Math.max(0, size - TAIL), Math.min(size, TAIL)));
+        known.set(id, { size: size - whole.cut, changedAt, tail: whole.bytes });
+      }
+      return problems;
+    },
+  };
+}
+
+function listed(folder: string): string[] {
+  try {
+    return listTranscripts(folder);
+  } catch (error) {
+    // Killed before its first session.
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+/** A torn last line may be cut off; whole ones may not. */
+function endOfLines(bytes: Buffer): { bytes: Buffer; cut: number } {
+  const end = bytes.lastIndexOf(0x0a) + 1;
+  return { bytes: bytes.subarray(0, end), cut: bytes.length - end };
+}
+
+function readAt(path: string, position: number, length: number): Buffer {
+  const fd = openSync(path, "r");
+  try {
+    const bytes = Buffer.alloc(length);
+    return bytes.subarray(0, readSync(fd, bytes, 0, length, position));
+  } finally {
+    closeSync(fd);
+  }
+}

@@ -1,0 +1,203 @@
+// One chaos run: traffic on all channels while the process is killed at random moments and at named points, restarted on
+// the same folder, drained at last, asked for all its slots at once, and judged.
+// createWorld → kill loop → drain → probe → stop → History → check.
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { FAILPOINTS } from "../../src/core/failpoints.ts";
+import { check, type Verdict } from "./checker.ts";
+import { delay, until } from "./gateway-process.ts";
+import type { History, Incident } from "./history.ts";
+import { createRandom, type Random } from "./random.ts";
+import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch } from "./record.ts";
+import { createTraffic, type Traffic } from "./traffic.ts";
+import { createWorld, type World } from "./world.ts";
+
+export interface ChaosOptions {
+  readonly kills: number;
+  readonly seed: number;
+  /** No more kills after this, however many there were. */
+  readonly minutes: number;
+  /** Said now and then while it runs. */
+  progress?(line: string): void;
+}
+
+export interface ChaosOutcome {
+  readonly verdict: Verdict;
+  readonly history: History;
+  readonly kills: number;
+  /** Of them, at a named point. */
+  readonly pointKills: number;
+  readonly starts: number;
+  readonly durationMs: number;
+  /** How often each named point killed it. */
+  readonly points: Readonly<Record<string, number>>;
+}
+
+interface State {
+  readonly options: ChaosOptions;
+  readonly world: World;
+  readonly traffic: Traffic;
+  readonly random: Random;
+  readonly transcripts: TranscriptWatch;
+  readonly incidents: Incident[];
+  readonly troubles: string[];
+  readonly points: Record<string, number>;
+  kills: number;
+  starts: number;
+  /** Nobody says anything new while this much waits. */
+  isCrowded: boolean;
+}
+
+const START_MS = 20_000;
+const DRAIN_MS = 180_000;
+const TICK_MS = 60;
+const CROWDED = 70;
+const ROOMY = 30;
+
+export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
+  const startedAt = performance.now();
+  const dir = mkdtempSync(join(tmpdir(), "herald-chaos-"));
+  const world = await createWorld(dir);
+  const random = createRandom(options.seed);
+  const state: State = {
+    ...{ options, world, random, traffic: createTraffic(world, createRandom(options.seed + 1)) },
+    transcripts: createTranscriptWatch(join(world.gateway.stateDir, "agents/main/sessions")),
+    ...{ incidents: [], troubles: [], points: {}, kills: 0, starts: 0, isCrowded: false },
+  };
+  const ticker = setInterval(() => tick(state), TICK_MS);
+  try {
+    const deadline = startedAt + options.minutes * 60_000;
+    world.trouble(createRandom(options.seed + 2));
+    while (state.kills < options.kills && performance.now() < deadline) await oneLife(state);
+    clearInterval(ticker);
+    const history = await finish(state);
+    return {
+      verdict: check(history),
+      history,
+      kills: state.kills,
+      pointKills: Object.values(state.points).reduce((sum, count) => sum + count, 0),
+      starts: state.starts,
+      durationMs: performance.now() - startedAt,
+      points: state.points,
+    };
+  } finally {
+    clearInterval(ticker);
+    await world.close();
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+function tick({ world, traffic, random, isCrowded }: State): void {
+  world.watch();
+  // People also write while nobody is there to read it.
+  if (!isCrowded && random.chance(world.gateway.isRunning() ? 0.5 : 0.1)) traffic.step();
+}
+
+/** From one start to the kill that ends it. */
+async function oneLife(state: State): Promise<void> {
+  const { world, random } = state;
+  const point = random.chance(0.4) ? random.pick(FAILPOINTS) : null;
+  const hits = random.weighted({ 1: 6, 2: 2, 3: 1, 5: 1 });
+  world.stir(random);
+  begin(state, point === null ? null : `${point}:${hits}`);
+  if (point !== null) await world.gateway.ended(random.between(700, 2_000));
+  else if (random.chance(0.12)) await world.gateway.ended(random.between(30, 500));
+  else if (await world.gateway.ready(START_MS))
+    await world.gateway.ended(random.chance(0.1) ? random.between(1_200, 2_500) : random.between(20, 700));
+  const byPoint = !world.gateway.isRunning();
+  world.gateway.kill("SIGKILL");
+  if (!(await world.gateway.ended(10_000))) throw new Error("the gateway survived SIGKILL");
+  end(state, byPoint ? point : null);
+}
+
+function begin(state: State, failpoint: string | null): void {
+  state.starts++;
+  state.incidents.push({ at: Date.now(), what: `start${failpoint === null ? "" : `, to die at ${failpoint}`}` });
+  state.world.gateway.start(failpoint);
+}
+
+function end(state: State, point: string | null): void {
+  const { gateway } = state.world;
+  const { code, signal } = gateway.exit();
+  state.kills++;
+  state.incidents.push({ at: Date.now(), what: `killed${point === null ? "" : ` at ${point}`}` });
+  if (point !== null) state.points[point] = (state.points[point] ?? 0) + 1;
+  if (signal !== "SIGKILL") state.troubles.push(`it ended by itself with code ${code}: ${gateway.output().slice(-1_500)}`);
+  state.troubles.push(...state.transcripts.look());
+  const waiting = countOpen(state.world).total;
+  state.isCrowded = state.isCrowded ? waiting > ROOMY : waiting > CROWDED;
+  if (state.kills % 25 === 0) state.options.progress?.(`${state.kills} kills, ${state.traffic.said().length} said, ${waiting} open`);
+}
+
+interface Open {
+  readonly inbox: number;
+  readonly runs: number;
+  readonly outbox: number;
+  readonly archive: number;
+  readonly total: number;
+}
+
+/** What is accepted and not settled. A database nobody has made yet has nothing. */
+function countOpen(world: World): Open {
+  try {
+    const [row] = world.rows<Omit<Open, "total">>(`SELECT (SELECT count(*) FROM inbox WHERE state <> 'done') AS inbox,
+      (SELECT count(*) FROM runs WHERE state IN ('queued', 'running')) AS runs,
+      (SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending', 'unknown')) AS outbox,
+      (SELECT count(*) FROM runs WHERE cleanup = 'delete' AND settled_at IS NOT NULL AND archived_at IS NULL) AS archive`);
+    const { inbox = 0, runs = 0, outbox = 0, archive = 0 } = row ?? {};
+    return { inbox, runs, outbox, archive, total: inbox + runs + outbox + archive };
+  } catch {
+    return { inbox: 0, runs: 0, outbox: 0, archive: 0, total: 0 };
+  }
+}
+
+/** No more kills, no more trouble: everything must come to its end by itself. */
+async function finish(state: State): Promise<History> {
+  const { world, traffic, options } = state;
+  world.trouble(null);
+  begin(state, null);
+  if (!(await world.gateway.ready(START_MS))) state.troubles.push(`it did not start again: ${world.gateway.output().slice(-1_500)}`);
+  options.progress?.("draining");
+  await drain(state);
+  traffic.probe();
+  await drain(state);
+  world.gateway.kill("SIGTERM");
+  await world.gateway.ended(40_000);
+  const { code } = world.gateway.exit();
+  if (code !== 0) state.troubles.push(`it did not stop by itself: code ${code}: ${world.gateway.output().slice(-1_500)}`);
+  state.troubles.push(...state.transcripts.look(), ...traffic.refusals().map((text) => `a platform refused ${text}`), ...integrity(world));
+  const wanted = { wantedMain: world.lanes.main, wantedSubagent: world.lanes.subagent };
+  return {
+    said: traffic.said(),
+    seen: world.seen().toSorted((a, b) => a.order - b.order),
+    ...readTables(world.rows),
+    transcripts: readTranscripts(join(world.gateway.stateDir, "agents/main/sessions")),
+    incidents: state.incidents,
+    slots: { main: world.door.most("main"), subagent: world.door.most("subagent"), ...wanted },
+    troubles: state.troubles,
+  };
+}
+
+/** Until nothing is open, twice in a row: what is settled may have set something off. */
+async function drain(state: State): Promise<void> {
+  const { world, traffic } = state;
+  await traffic.settled();
+  // The platforms hand over what was said while nobody was there.
+  const isArrived = (): boolean => world.rows<{ n: number }>("SELECT count(*) AS n FROM inbox")[0]?.n === traffic.said().length;
+  let quiet = 0;
+  const isQuiet = (): boolean => {
+    world.watch();
+    quiet = isArrived() && countOpen(world).total === 0 ? quiet + 1 : 0;
+    return quiet >= 3;
+  };
+  if (!(await until(isQuiet, DRAIN_MS, 100)))
+    state.troubles.push(`it did not settle within ${DRAIN_MS / 1000} s: ${JSON.stringify(countOpen(world))}`);
+  await delay(200);
+}
+
+function integrity(world: World): string[] {
+  return world
+    .rows<{ integrity_check: string }>("PRAGMA integrity_check")
+    .flatMap((row) => (row.integrity_check === "ok" ? [] : [`database: ${row.integrity_check}`]));
+}

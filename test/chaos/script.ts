@@ -1,0 +1,135 @@
+// The scripted model of a chaos run. Stateless: what it says follows from the newest marked words in the request alone, so
+// a turn that is run again after a kill gets the same answer. Every reply names the message it answers and which piece of
+// how many it is (`re m17 1/1`), every result names its child and the words it followed (`res m17.2 m17 1/1`).
+import { whoAsks } from "../support/brain.ts";
+import type { FakeMessage, FakeRequest, Respond, Script } from "../support/fake-model-server.ts";
+import type { ChildKind, ChildPlan, Said } from "./history.ts";
+import { hash } from "./random.ts";
+
+/** `[m17] spawn quick:keep,slow:delete`; what a person says, and what is sent to a child (`[m40] more`). */
+const MARKED = /\[(m\d+)\] (\w+)(?: (\S+))?/;
+/** `{m17.2} quick`: a child's task. */
+const TASK = /\{(m\d+\.\d+)\} (\w+)/;
+
+export const LONG_PIECES = 40;
+const LONG_FILLER = "and so on ".repeat(33);
+/** `hang` ends by this limit. */
+const HANG_SECONDS = 1;
+
+export const wordsOf = (said: Pick<Said, "id" | "kind" | "children">): string => {
+  const children = said.children.map(({ kind, cleanup }) => `${kind}:${cleanup}`).join(",");
+  return `[${said.id}] ${said.kind}${children === "" ? "" : ` ${children}`}`;
+};
+
+export interface Door {
+  /** Resolves when as many wait as are wanted, or after a while. */
+  enter(lane: "main" | "subagent"): Promise<void>;
+  /** The most that ever waited at once. */
+  most(lane: "main" | "subagent"): number;
+}
+
+export function createDoor(wanted: { main: number; subagent: number }, patienceMs: number): Door {
+  const lanes = { main: createCrowd(wanted.main, patienceMs), subagent: createCrowd(wanted.subagent, patienceMs) };
+  return { enter: (lane) => lanes[lane].enter(), most: (lane) => lanes[lane].most() };
+}
+
+function createCrowd(wanted: number, patienceMs: number) {
+  let inside = 0;
+  let most = 0;
+  const full = Promise.withResolvers<void>();
+  return {
+    async enter(): Promise<void> {
+      inside++;
+      most = Math.max(most, inside);
+      if (inside >= wanted) full.resolve();
+      let timer: NodeJS.Timeout | undefined;
+      await Promise.race([full.promise, new Promise<void>((resolve) => (timer = setTimeout(resolve, patienceMs)))]);
+      clearTimeout(timer);
+      inside--;
+    },
+    most: () => most,
+  };
+}
+
+export const createScript =
+  (door: Door): Respond =>
+  async (request) => {
+    const script = await scriptFor(request, door);
+    return { usage: { input: 100, output: 20 }, ...script };
+  };
+
+function scriptFor(request: FakeRequest, door: Door): Script | Promise<Script> {
+  switch (whoAsks(request)) {
+    case "announce":
+      return announce(request);
+    case "child":
+      return child(request, door);
+    case "main":
+      return main(request, door);
+  }
+}
+
+/** What a requester is told about a child quotes the child. */
+const isNote = (message: FakeMessage): boolean => message.text.startsWith("[Sub-agent");
+const isFrom = (message: FakeMessage, pattern: RegExp): boolean =>
+  message.role === "user" && !isNote(message) && pattern.test(message.text);
+
+async function main(request: FakeRequest, door: Door): Promise<Script> {
+  const at = request.messages.findLastIndex((message) => isFrom(message, MARKED));
+  const [, id = "?", kind = "say", args = ""] = MARKED.exec(request.messages[at]?.text ?? "") ?? [];
+  const hasResults = request.messages.slice(at + 1).some((message) => message.role === "tool");
+  const delayMs = hash(`${id} ${hasResults}`) % 120;
+  if (kind === "tool" && !hasResults) return { text: "looking", toolCalls: [{ name: "list", args: { path: "." } }], delayMs };
+  if (kind === "spawn" && !hasResults) return { text: "", toolCalls: parseChildren(id, args).map(spawnCall), delayMs };
+  if (kind === "door") await door.enter("main");
+  if (kind === "long") return { text: longReply(id), delayMs };
+  return { text: `re ${id} 1/1`, delayMs: kind === "slow" ? 400 + (hash(id) % 800) : delayMs };
+}
+
+export const longReply = (id: string): string =>
+  Array.from({ length: LONG_PIECES }, (_, n) => `re ${id} ${n + 1}/${LONG_PIECES} ${LONG_FILLER}`.trim()).join("\n\n");
+
+export const parseChildren = (id: string, args: string): ChildPlan[] =>
+  args.split(",").map((word, n) => {
+    const [kind, cleanup] = word.split(":");
+    return { label: `${id}.${n + 1}`, kind: kind as ChildKind, cleanup: cleanup as ChildPlan["cleanup"] };
+  });
+
+const spawnCall = ({ label, kind, cleanup }: ChildPlan, n: number) => ({
+  name: "sessions_spawn",
+  id: `c${n}`,
+  args: { task: `{${label}} ${kind}`, label, cleanup, ...(kind === "hang" ? { runTimeoutSeconds: HANG_SECONDS } : {}) },
+});
+
+interface Errand {
+  readonly label: string;
+  readonly kind: string;
+  /** The newest words it was told: the message that spawned it, or a later one that was sent to it. */
+  readonly token: string;
+  readonly hasResults: boolean;
+}
+
+function errandOf(request: FakeRequest): Errand {
+  const [, label = "?", kind = "quick"] = TASK.exec(request.messages.find((message) => isFrom(message, TASK))?.text ?? "") ?? [];
+  const at = request.messages.findLastIndex((message) => isFrom(message, MARKED));
+  const sent = MARKED.exec(request.messages[at]?.text ?? "")?.[1];
+  const hasResults = request.messages.slice(at + 1).some((message) => message.role === "tool");
+  // What it was told later it simply answers.
+  return { label, kind: sent === undefined ? kind : "quick", token: sent ?? label.split(".")[0] ?? "?", hasResults };
+}
+
+async function child(request: FakeRequest, door: Door): Promise<Script> {
+  const { label, kind, token, hasResults } = errandOf(request);
+  const delayMs = hash(`${label} ${token} ${hasResults}`) % 250;
+  if (kind === "hang") return { hang: "before-head" };
+  if (kind === "fail") return { status: 400, message: "told to fail", delayMs };
+  if (kind === "tool" && !hasResults) return { text: "looking", toolCalls: [{ name: "list", args: { path: "." } }], delayMs };
+  if (kind === "door") await door.enter("subagent");
+  return { text: `res ${label} ${token} 1/1`, delayMs: kind === "slow" ? 500 + (hash(label) % 1_000) : delayMs };
+}
+
+function announce(request: FakeRequest): Script {
+  const words = request.messages.findLast((message) => message.role === "assistant" && message.text !== "")?.text ?? "";
+  if (errandOf(request).kind === "skip") return { text: "ANNOUNCE_SKIP" };
+  return { text: `Result:\n${words}\n\nNotes:\n- (none)`, delayMs: hash(words) % 100 };
+}

@@ -1,0 +1,259 @@
+// What stands around the gateway in a chaos run: fake Telegram with topics, fake Slack with threads over Socket Mode, the
+// page's clients, and the scripted model. They outlive every kill, so what they saw is the truth.
+import { randomUUID } from "node:crypto";
+import { DatabaseSync } from "node:sqlite";
+import type { FakeModelServer } from "../support/fake-model-server.ts";
+import { createFakeOpenAi } from "../support/fake-openai.ts";
+import { createFakeSlack, type FakeSlack } from "../support/fake-slack.ts";
+import { createFakeTelegram, type FakeTelegram } from "../support/fake-telegram.ts";
+import { scriptedConfig } from "../support/scripted-model.ts";
+import { createGatewayProcess, delay, type GatewayProcess } from "./gateway-process.ts";
+import { type Place, placeOf, type Seen } from "./history.ts";
+import type { Random } from "./random.ts";
+import { createDoor, createScript, type Door } from "./script.ts";
+
+export interface World {
+  readonly gateway: GatewayProcess;
+  readonly door: Door;
+  readonly lanes: { readonly main: number; readonly subagent: number };
+  /** A place nobody has spoken in. A Slack thread begins with the first message said there. */
+  newPlace(channel: "telegram" | "slack" | "web"): Spot;
+  /** Private chats: one each on Telegram and Slack. */
+  readonly direct: readonly Spot[];
+  /** Says it there; resolves when the platform (or the page) has taken it. */
+  say(spot: Spot, text: string): Promise<Delivered>;
+  /** Takes down when people saw what; called often. */
+  watch(): void;
+  seen(): Seen[];
+  /** Makes trouble on the platforms: now and then a call fails, or works and loses its answer. */
+  trouble(random: Random | null): void;
+  /** A little more trouble, at a restart. */
+  stir(random: Random): void;
+  rows<T>(sql: string): T[];
+  close(): Promise<void>;
+}
+
+export interface Spot {
+  readonly channel: "telegram" | "slack" | "web";
+  readonly chat: string;
+  /** A Slack thread is known once its root was said. */
+  thread: string | null;
+  /** A Slack channel, where the first message makes the thread. */
+  readonly opensThread: boolean;
+}
+
+export const spotPlace = (spot: Spot): Place => placeOf(spot.channel, spot.chat, spot.thread);
+
+export interface Delivered {
+  readonly externalId: string;
+  readonly ref: string;
+  readonly place: Place;
+}
+
+const PERSON = 42;
+const GROUP = -1001;
+const ROOM = "C0ROOM";
+const LANES = { main: 4, subagent: 6 };
+const DOOR_PATIENCE_MS = 15_000;
+const POST_RETRY_MS = 20;
+
+interface Fakes {
+  readonly telegram: FakeTelegram;
+  readonly slack: FakeSlack;
+  readonly model: FakeModelServer;
+}
+
+export async function createWorld(dir: string): Promise<World> {
+  const door = createDoor(LANES, DOOR_PATIENCE_MS);
+  const [model, telegram, slack] = await Promise.all([
+    createFakeOpenAi({ respond: createScript(door) }),
+    createFakeTelegram(),
+    createFakeSlack({ ackTimeoutMs: 300 }),
+  ]);
+  const fakes: Fakes = { telegram, slack, model };
+  slack.channels.add(ROOM);
+  const gateway = createGatewayProcess(dir, configFor(fakes));
+  let topics = 100;
+  const watching = createWatch(fakes);
+  const rows = <T>(sql: string): T[] => readRows<T>(gateway.stateDir, sql);
+  return {
+    gateway,
+    door,
+    lanes: LANES,
+    newPlace(channel) {
+      if (channel === "telegram") return { channel, chat: String(GROUP), thread: String(topics++), opensThread: false };
+      if (channel === "slack") return { channel, chat: ROOM, thread: null, opensThread: true };
+      return { channel, chat: randomUUID(), thread: null, opensThread: false };
+    },
+    direct: [
+      { channel: "telegram", chat: String(PERSON), thread: null, opensThread: false },
+      { channel: "slack", chat: "D0PERSON", thread: null, opensThread: false },
+    ],
+    say: (spot, text) => say(fakes, gateway, spot, text),
+    watch: watching.look,
+    seen: () => [...watching.seen(), ...seenOnPage(rows)],
+    trouble: (random) => trouble(fakes, random),
+    stir: (random) => stir(fakes, random),
+    rows,
+    async close() {
+      gateway.kill("SIGKILL");
+      await gateway.ended(5_000);
+      await Promise.all([model.close(), telegram.close(), slack.close()]);
+    },
+  };
+}
+
+function configFor({ telegram, slack, model }: Fakes): Record<string, unknown> {
+  const subagents = { maxConcurrent: LANES.subagent, maxChildrenPerSession: 100, archiveAfterMinutes: 1, announceTimeoutSeconds: 10 };
+  const channels = {
+    telegram: {
+      botToken: telegram.token,
+      apiRoot: telegram.apiRoot,
+      allowFrom: [String(PERSON)],
+      groups: { [GROUP]: { requireMention: false } },
+    },
+    slack: {
+      botToken: slack.botToken,
+      appToken: slack.appToken,
+      apiUrl: slack.apiUrl,
+      allowFrom: ["U0PERSON"],
+      channels: { [ROOM]: { requireMention: false } },
+    },
+  };
+  const config = scriptedConfig(model.url, { maxConcurrent: LANES.main, subagents }, { channels });
+  return { ...config, models: { ...(config.models as object), probeLocal: false }, web: { port: 0 }, logging: { level: "warn" } };
+}
+
+async function say(fakes: Fakes, gateway: GatewayProcess, spot: Spot, text: string): Promise<Delivered> {
+  if (spot.channel === "telegram") {
+    const ref = fakes.telegram.say({
+      chat: Number(spot.chat),
+      from: PERSON,
+      text,
+      ...(spot.thread === null ? {} : { thread: Number(spot.thread) }),
+    });
+    const update = fakes.telegram.pending().at(-1);
+    return { externalId: String(update?.update_id), ref: String(ref), place: spotPlace(spot) };
+  }
+  if (spot.channel === "slack") {
+    const ts = fakes.slack.say({ channel: spot.chat, text, ...(spot.thread === null ? {} : { thread: spot.thread }) });
+    if (spot.opensThread) spot.thread ??= ts;
+    return { externalId: `msg:${spot.chat}:${ts}`, ref: ts, place: spotPlace(spot) };
+  }
+  const id = randomUUID();
+  await postUntilTaken(gateway, `/api/chats/${spot.chat}/messages`, { id, text, kind: "message" });
+  return { externalId: id, ref: id, place: spotPlace(spot) };
+}
+
+/** A tab repeats its post under the same id until somebody takes it. */
+async function postUntilTaken(gateway: GatewayProcess, path: string, body: unknown): Promise<void> {
+  const deadline = performance.now() + 120_000;
+  for (;;) {
+    try {
+      const status = await gateway.post(path, body);
+      if (status < 300) return;
+      if (status !== 429 && status < 500) throw new RangeError(`the page refused a post: ${status}`);
+    } catch (error) {
+      if (error instanceof RangeError) throw error;
+      // Nobody there right now: killed or not up yet.
+    }
+    if (performance.now() > deadline) throw new RangeError("the page took no post for two minutes");
+    await delay(POST_RETRY_MS);
+  }
+}
+
+/** The fakes don't keep the time; looking often tells it well enough. Slack's message names are times. */
+function createWatch({ telegram, slack }: Fakes) {
+  const times = new Map<number, number>();
+  return {
+    look() {
+      const now = Date.now();
+      for (const { id } of telegram.allMessages()) if (!times.has(id)) times.set(id, now);
+    },
+    seen(): Seen[] {
+      const onTelegram = telegram.allMessages().map(
+        (message): Seen => ({
+          place: placeOf("telegram", message.chat, message.thread),
+          order: message.id,
+          at: times.get(message.id) ?? Date.now(),
+          text: message.text,
+          ref: String(message.id),
+          key: null,
+          replyTo: message.replyTo === null ? null : String(message.replyTo),
+        }),
+      );
+      const onSlack = slack.allMessages().map(
+        (message): Seen => ({
+          place: placeOf("slack", message.channel, message.thread),
+          order: Number(message.ts),
+          at: Math.floor(Number(message.ts) * 1000),
+          text: message.text,
+          ref: message.ts,
+          key: String(message.metadata?.event_payload.key ?? ""),
+          replyTo: null,
+        }),
+      );
+      return [...onTelegram, ...onSlack];
+    },
+  };
+}
+
+function seenOnPage(rows: World["rows"]): Seen[] {
+  const messages = rows<{ seq: number; chat: string; key: string; text: string; at: number }>(
+    "SELECT seq, chat, key, text, at FROM web_messages WHERE author = 'agent' ORDER BY seq",
+  );
+  return messages.map(({ seq, chat, key, text, at }) => ({
+    place: placeOf("web", chat, null),
+    order: seq,
+    at,
+    text,
+    ref: String(seq),
+    key,
+    replyTo: null,
+  }));
+}
+
+function trouble({ telegram, slack }: Fakes, random: Random | null): void {
+  if (random === null) {
+    telegram.faults.choose(null);
+    telegram.faults.clear();
+    return slack.faults.clear();
+  }
+  telegram.faults.choose((method) => {
+    if (method === "sendMessage" && random.chance(0.06))
+      return random.pick(["drop", "drop_after", "500", "500_after", "truncate_after", "429", "slow", "html"] as const);
+    return method === "getUpdates" && random.chance(0.01) ? random.pick(["drop", "drop_after", "500", "409"] as const) : null;
+  });
+}
+
+function stir({ telegram, slack, model }: Fakes, random: Random): void {
+  // Nobody reads the record of calls here, and it would only fill the memory.
+  for (const calls of [telegram.calls, slack.calls, telegram.actions, slack.statuses, slack.acks]) calls.length = 0;
+  model.calls.splice(0, Math.max(0, model.calls.length - 200));
+  if (random.chance(0.3)) {
+    const fault = random.pick([
+      "drop",
+      "drop_after",
+      "500",
+      "500_after",
+      "truncate_after",
+      "cut_json_after",
+      "429",
+      "slow",
+      "html",
+    ] as const);
+    slack.faults.add("chat.postMessage", fault, { skip: random.between(0, 4) });
+  }
+  if (random.chance(0.05)) slack.faults.add("conversations.replies", random.pick(["drop", "500", "html"] as const));
+  if (random.chance(0.05)) slack.sockets.drop(1);
+  if (random.chance(0.05)) slack.sockets.refresh();
+}
+
+function readRows<T>(stateDir: string, sql: string): T[] {
+  const db = new DatabaseSync(`${stateDir}/herald.db`, { readOnly: true });
+  try {
+    return db.prepare(sql).all() as T[];
+  } finally {
+    db.close();
+  }
+}

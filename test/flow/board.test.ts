@@ -1,0 +1,390 @@
+// The board and the open run in a real browser: against the page's server alone, and once against the whole process.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Browser, BrowserContext, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { newId } from "../../src/core/ids.ts";
+import type { EntryBody } from "../../src/stores/transcript-entry.ts";
+import { signInUrl } from "../../src/web/token.ts";
+import { BROWSER_NOTE, hasBrowser, launchBrowser } from "../support/browser.ts";
+import { createChannelScene } from "../support/channel-scene.ts";
+import { createHarness } from "../support/harness.ts";
+import { waitFor } from "../support/wait.ts";
+import { aRun, startWeb, until, type WebFixture } from "../support/web-server.ts";
+
+const ATTACK = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>";
+const said = (id: string, text: string): EntryBody & { id: string } => ({
+  id,
+  type: "message",
+  role: "assistant",
+  text,
+  model: "m",
+  calls: 0,
+});
+const ann = {
+  ...{ channel: "telegram", account: "bot", senderId: "42", senderName: "Ann" },
+  address: { channel: "telegram", account: "bot", chat: "42", kind: "dm" },
+} as const;
+
+let browser: Browser;
+let context: BrowserContext;
+let requested: string[];
+let problems: string[];
+
+if (hasBrowser) {
+  beforeAll(async () => {
+    browser = await launchBrowser();
+  });
+  afterAll(async () => {
+    await browser.close();
+  });
+  beforeEach(async () => {
+    context = await browser.newContext({ viewport: { width: 1400, height: 800 }, reducedMotion: "reduce" });
+    context.setDefaultTimeout(15_000);
+    requested = [];
+    problems = [];
+    context.on("request", (request) => requested.push(request.url()));
+    context.on("weberror", (error) => problems.push(error.error().message));
+    context.on("console", (message) => {
+      if (/Content Security Policy|Uncaught/.test(message.text())) problems.push(message.text());
+    });
+  });
+  afterEach(async () => {
+    await context.close();
+    expect(problems).toEqual([]);
+  });
+}
+
+async function openPage(origin: string, token: string): Promise<Page> {
+  const page = await context.newPage();
+  await page.goto(signInUrl(origin, token));
+  await page.waitForSelector("#app", { state: "visible" });
+  return page;
+}
+
+const focused = (page: Page) => page.evaluate("document.activeElement.id || document.activeElement.className");
+const widths = (page: Page) => page.evaluate("[document.documentElement.scrollWidth, document.getElementById('panel-scroll').scrollWidth]");
+
+describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
+  let web: WebFixture;
+  beforeEach(async () => {
+    web = await startWeb();
+  });
+  afterEach(async () => {
+    await web.close();
+  });
+  const start = () => openPage(web.url, web.token);
+  const changed = (runId: string) => web.bus.emit({ type: "run.changed", runId, requesterKey: "k" });
+
+  it("[WB1] shows trees under their requester, those that need a person first, with what each does and cost", async () => {
+    const parent = aRun({ label: "parent", doing: "read a.md", step: "2/5 Read", tokens: 11_200, costUsd: 0.12 });
+    web.runs.push(
+      parent,
+      aRun({ label: "child", parentId: parent.id, state: "queued", startedAt: null, position: 3, depth: 2 }),
+      aRun({ label: "stuck", state: "done", endedAt: 61_001, delivery: "blocked" }),
+      aRun({ label: "far away", chat: null, origin: "telegram 5551", state: "done", endedAt: 1, delivery: "delivered" }),
+    );
+    const page = await start();
+    await page.locator(".run").nth(3).waitFor();
+    expect(
+      await page
+        .locator("#runs > li")
+        .evaluateAll("nodes => nodes.map((n) => n.querySelector('.run-label')?.textContent ?? n.textContent)"),
+    ).toEqual(["Needs you", "stuck", "Main chat", "parent", "child", "Telegram 5551", "far away"]);
+    const lines = (label: string) =>
+      page
+        .locator(".run", { has: page.locator(`.run-label:text-is("${label}")`) })
+        .locator(".run-line")
+        .allInnerTexts();
+    expect(await lines("parent")).toEqual(["running · 2/5 Read · read a.md", "11.2k tokens · $0.12"]);
+    expect((await lines("child"))[0]).toBe("queued, number 3");
+    expect(await lines("stuck")).toEqual(["done in 1m01s", "not delivered"]);
+    expect((await lines("far away"))[1]).toBe("delivered");
+    expect(await page.locator(".run[data-level='1']").count()).toBe(1);
+    expect(await page.locator(".run-actions:visible button:visible").allInnerTexts()).toEqual(["Retry", "Stop", "Stop"]);
+  });
+
+  it("[WB1] a run opens by keyboard, has an address without a token, and Esc goes back to where it was opened", async () => {
+    const run = aRun({ label: "Count lines" });
+    web.runs.push(run);
+    web.details.set(run.id, {
+      task: "count the lines",
+      brief: "Mission: *count*",
+      plan: [
+        { title: "Read", status: "done" },
+        { title: "Count", status: "doing" },
+      ],
+      sections: { summary: "It is **42**", changes: "None.", evidence: null, risks: null, blockers: null },
+      trace: [{ agent: "agent:main:web:dm:main", action: "Delegated it", timestamp: "2026-01-01T00:00:00.000Z" }],
+    });
+    const page = await start();
+    await page.focus(".run-label");
+    await page.keyboard.press("Enter");
+    await page.locator("#panel-task", { hasText: "count the lines" }).waitFor();
+    expect(page.url()).toBe(`${web.url}/#run=${run.id}`);
+    expect(await focused(page)).toBe("panel-title");
+    expect(await page.locator("#panel-plan li").allInnerTexts()).toEqual(["Read", "Count"]);
+    expect(await page.locator("#panel-sections").innerText()).toBe("Summary\nIt is 42\nChanges\nNone.");
+    expect(await page.textContent("#panel-brief em")).toBe("count");
+    expect(await page.textContent("#panel-trace")).toContain("Delegated it");
+    await page.locator("#fold-facts summary").press("Enter");
+    expect(await page.locator("#panel-facts").innerText()).toContain(`Run\n${run.id}`);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("#panel", { state: "hidden" });
+    expect(page.url()).toBe(`${web.url}/`);
+    expect(await focused(page)).toBe("run-label");
+    await page.goBack();
+    await page.waitForSelector("#panel", { state: "visible" });
+    await page.reload();
+    await page.locator("#panel-title", { hasText: "Count lines" }).waitFor();
+    await page.click("#panel-close");
+    await page.waitForSelector("#panel", { state: "hidden" });
+    expect(requested.filter((url) => new URL(url).origin !== web.url)).toEqual([]);
+  });
+
+  it("[WB1] opening a run leaves the chat as it is, in another chat too", async () => {
+    const run = aRun({ label: "Count" });
+    web.runs.push(run);
+    const chat = newId();
+    await web.say("words of the other chat", { chat });
+    const page = await start();
+    await page.goto(`${web.url}/#chat=${chat}`);
+    await page.locator("#messages .body", { hasText: "words of the other chat" }).waitFor();
+    await page.fill("#text", "half a thought");
+    await page.click(".run-label");
+    await page.waitForSelector("#panel", { state: "visible" });
+    expect(page.url()).toBe(`${web.url}/#chat=${chat}&run=${run.id}`);
+    await web.say("later", { chat });
+    await page.locator("#messages .body", { hasText: "later" }).waitFor();
+    expect(await page.inputValue("#text")).toBe("half a thought");
+    expect(requested.filter((url) => url.includes(`/api/chats/${chat}/messages`))).toHaveLength(1);
+  });
+
+  it("[WB1] [OB2] the transcript grows while it runs and pages back; what the person opened stays open", async () => {
+    const run = aRun({ label: "Count" });
+    web.runs.push(run);
+    web.log(run.id, { id: "task", type: "message", role: "user", from: "agent:main:web:dm:main", text: "count" });
+    web.log(run.id, ...Array.from({ length: 60 }, (_, n) => said(`s${n}`, `step ${n}`)));
+    web.log(run.id, { id: "c", type: "tool_result", callId: "1", name: "read", text: "first line\nsecond line", isError: false });
+    const page = await start();
+    await page.click(".run-label");
+    await page.locator("#panel-log li").nth(39).waitFor();
+    await page.locator("#panel-log summary").press("Enter");
+    await page.locator("#panel-log pre", { hasText: "second line" }).waitFor();
+    await page.evaluate("document.getElementById('panel-scroll').scrollTop = 1e6");
+    web.runs.splice(0, 1, { ...run, doing: "exec wc" });
+    web.log(run.id, { id: "d", type: "tool_call", callId: "2", name: "exec", args: { command: "wc" } });
+    await page.locator("#panel-log .call", { hasText: 'exec {"command":"wc"}' }).waitFor();
+    await page.locator("#panel-state", { hasText: "running · exec wc" }).waitFor();
+    expect(await page.isVisible("#panel-log pre")).toBe(true);
+    // It was read at its end, so the end stays in sight.
+    await until(
+      async () =>
+        ((await page.evaluate(
+          "(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight)(document.getElementById('panel-scroll'))",
+        )) as number) < 5,
+    );
+    await page.click("#panel-earlier");
+    await page.waitForSelector("#panel-earlier", { state: "hidden" });
+    expect(await page.locator("#panel-log .said .body").allInnerTexts()).toEqual(Array.from({ length: 60 }, (_, n) => `step ${n}`));
+    expect(await page.locator("#panel-log li").count()).toBe(63);
+    // More than a page at once: the end is shown whole, and what came before can be had again.
+    web.log(run.id, ...Array.from({ length: 90 }, (_, n) => said(`t${n}`, `later ${n}`)));
+    await page.locator("#panel-log .said", { hasText: "later 89" }).waitFor();
+    await page.waitForSelector("#panel-earlier", { state: "visible" });
+    expect(await page.locator("#panel-log li").count()).toBe(40);
+  });
+
+  it("[WB1] Stop, Send and Retry post into the chat that asked; an update does not take the words away", async () => {
+    const run = aRun({ label: "Count" });
+    web.runs.push(run);
+    const page = await start();
+    await page.click(".run-label");
+    await page.waitForSelector("#panel-send", { state: "visible" });
+    await page.focus("#panel-text");
+    await page.keyboard.type("hurry ");
+    web.runs.splice(0, 1, { ...run, doing: "step 2" });
+    changed(run.id);
+    await page.locator("#panel-state", { hasText: "step 2" }).waitFor();
+    await page.keyboard.type("up");
+    await page.keyboard.press("Enter");
+    await until(() => web.inbox().length === 1);
+    await page.click("#panel-stop");
+    await until(() => web.inbox().length === 2);
+    web.runs.splice(0, 1, { ...run, state: "done", endedAt: 2, delivery: "blocked" });
+    web.details.set(run.id, { reason: "the disk is full" });
+    changed(run.id);
+    await page.locator("#panel-why", { hasText: "the disk is full" }).waitFor();
+    expect(await page.isVisible("#panel-stop")).toBe(false);
+    await page.click("#panel-retry");
+    await until(() => web.inbox().length === 3);
+    expect(web.inbox().map(({ raw }) => [raw.text, raw.kind, raw.chat])).toEqual([
+      [`/subagents send ${run.id} hurry up`, "button", "main"],
+      [`/subagents stop ${run.id}`, "button", "main"],
+      [`/subagents retry ${run.id}`, "button", "main"],
+    ]);
+    // Words that were not sent wait for their run.
+    await page.fill("#panel-text", "one more thing");
+    await page.keyboard.press("Escape");
+    await page.click(".run-label");
+    expect(await page.inputValue("#panel-text")).toBe("one more thing");
+  });
+
+  it("[WB1] a run of another channel can be watched, not steered; an unknown one is said to be unknown", async () => {
+    const run = aRun({ label: "far away", chat: null, origin: "telegram 5551", requesterKey: "agent:main:telegram:dm:5551" });
+    web.runs.push(run);
+    web.log(run.id, said("a", "working on it"));
+    const page = await start();
+    expect(await page.locator(".run-actions:visible").count()).toBe(0);
+    await page.click(".run-label");
+    await page.locator("#panel-log .said", { hasText: "working on it" }).waitFor();
+    await page.locator("#panel-elsewhere", { hasText: "Asked for in Telegram 5551" }).waitFor();
+    for (const id of ["panel-send", "panel-stop", "panel-retry"]) expect(await page.isVisible(`#${id}`)).toBe(false);
+    await page.evaluate(`location.hash = 'run=${newId()}'`);
+    await page.locator("#panel-problem", { hasText: "There is no such run." }).waitFor();
+    expect(await page.textContent("#panel-title")).toBe("Sub-agent");
+    expect(await page.isVisible("#panel-task")).toBe(false);
+  });
+
+  it("[WB1] hostile labels, tasks, plans, traces and transcripts are shown as text and run nothing", async () => {
+    const run = aRun({ label: ATTACK, doing: ATTACK, step: ATTACK, origin: ATTACK, chat: null });
+    web.runs.push(run);
+    web.details.set(run.id, {
+      ...{ task: ATTACK, reason: ATTACK, brief: `${ATTACK}\n\n[x](javascript:window.pwned=1)` },
+      plan: [{ title: ATTACK, status: "doing" }],
+      sections: { summary: `${ATTACK}\n\n![x](https://evil.example/?q=1)`, changes: ATTACK, evidence: null, risks: null, blockers: null },
+      trace: [{ agent: ATTACK, action: ATTACK, timestamp: "2026-01-01T00:00:00.000Z" }],
+    });
+    web.log(
+      run.id,
+      { id: "task", type: "message", role: "user", from: ATTACK, text: ATTACK },
+      { id: "m", type: "message", role: "user", from: ATTACK, text: ATTACK },
+      said("a", `${ATTACK}\n\n![x](https://evil.example/?q=2)\n\n\`\`\`html\n${ATTACK}\n\`\`\``),
+      { id: "b", type: "tool_call", callId: "1", name: ATTACK, args: { a: ATTACK } },
+      { id: "c", type: "tool_result", callId: "1", name: ATTACK, text: `${ATTACK}\n${ATTACK}`, isError: true },
+      { id: "d", type: "note", text: ATTACK },
+      { id: "e", type: "compaction", summary: ATTACK, keptFrom: null },
+    );
+    web.pairing.request({ ...ann, senderName: ATTACK });
+    const page = await start();
+    await page.locator("#pairing .person-name", { hasText: "<script>" }).waitFor();
+    await page.click(".run-label");
+    await page.locator("#panel-log li").nth(6).waitFor();
+    for (const id of ["panel-title", "panel-task", "panel-plan", "panel-sections", "panel-trace", "panel-log", "panel-why"])
+      expect(await page.textContent(`#${id}`), id).toContain("<script>");
+    expect(await page.locator("#panel script, #panel img, #sidebar script, #runs img, #pairing img").count()).toBe(0);
+    expect(await page.evaluate("window.pwned")).toBeUndefined();
+    expect(requested.filter((url) => new URL(url).origin !== web.url)).toEqual([]);
+  });
+
+  it("[WB2] fills a phone's screen and no more, whatever is written; the drawer leads to it and closes first", async () => {
+    const run = aRun({ label: "wide".repeat(50), doing: "doing".repeat(50) });
+    web.runs.push(run);
+    web.details.set(run.id, {
+      task: "task".repeat(100),
+      sections: { summary: `\`\`\`\n${"code ".repeat(100)}\n\`\`\``, changes: null, evidence: null, risks: null, blockers: null },
+    });
+    web.log(run.id, said("a", `${"word".repeat(100)}\n\n| ${"cell | ".repeat(30)}\n|${"---|".repeat(30)}`));
+    web.log(run.id, { id: "b", type: "tool_call", callId: "1", name: "tool".repeat(20), args: { a: "x".repeat(500) } });
+    const page = await start();
+    await page.setViewportSize({ width: 360, height: 700 });
+    await page.click("#open-sidebar");
+    await page.locator(".run-label").click();
+    await page.locator("#panel-log li").nth(1).waitFor();
+    for (const summary of await page.locator("#panel summary:visible").all()) await summary.click();
+    expect(await widths(page)).toEqual([360, 360]);
+    expect(await page.isVisible("#sidebar")).toBe(false);
+    // What lies under it is out of reach of the Tab key.
+    expect(await page.isVisible("#text")).toBe(false);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("#panel", { state: "hidden" });
+    expect(await focused(page)).toBe("open-sidebar");
+    expect(await page.isVisible("#text")).toBe(true);
+  });
+
+  it("[WB2] after a lost connection the open run is up to date again", async () => {
+    const run = aRun({ label: "Count" });
+    web.runs.push(run);
+    web.log(run.id, said("a", "before"));
+    const page = await start();
+    await page.click(".run-label");
+    await page.locator("#panel-log .said", { hasText: "before" }).waitFor();
+    await web.server.close();
+    await page.waitForSelector("#banner", { state: "visible" });
+    web.log(run.id, said("b", "missed"));
+    await web.restart();
+    await page.locator("#panel-log .said", { hasText: "missed" }).waitFor();
+    await page.waitForSelector("#panel-problem", { state: "hidden" });
+    expect(await page.locator("#panel-log .said .body").allInnerTexts()).toEqual(["before", "missed"]);
+  });
+
+  it("[SC1] who waits to be let in is shown while they wait, and let in by a press", async () => {
+    const page = await start();
+    await page.waitForSelector("#runs-empty", { state: "visible" });
+    expect(await page.isVisible("#pairing")).toBe(false);
+    const code = web.pairing.request(ann) ?? "";
+    web.pairing.request({ ...ann, senderId: "43", senderName: "" });
+    await page.locator("#pairing .person").nth(1).waitFor();
+    const first = page.locator("#pairing .person").first();
+    expect(
+      (await first.innerText())
+        .split("\n")
+        .map((line) => line.trim())
+        .filter((line) => line !== ""),
+    ).toEqual(["Ann", "telegram 42", code, "Approve"]);
+    await first.getByRole("button", { name: "Approve" }).press("Enter");
+    await page.locator("#toast", { hasText: "Ann may talk to Herald now." }).waitFor();
+    await until(async () => (await page.locator("#pairing .person").count()) === 1);
+    expect([web.pairing.isPaired("telegram", "bot", "42"), web.pairing.isPaired("telegram", "bot", "43")]).toEqual([true, false]);
+    // Let in elsewhere meanwhile: it goes away here too.
+    web.pairing.approve(web.pairing.listPending()[0]?.code ?? "");
+    await page.waitForSelector("#pairing", { state: "hidden" });
+  });
+});
+
+describe.skipIf(!hasBrowser)(`the board of a running gateway${BROWSER_NOTE}`, () => {
+  it("[WB1] [OB2] a run is watched as it works, told something, stopped from its panel; a finished one shows its sections", async () => {
+    await using herald = await createHarness();
+    await herald.say("in the background, wait 50 seconds");
+    await waitFor("the run", () => herald.rows<{ state: string }>("SELECT state FROM runs")[0]?.state === "running");
+    const page = await openPage(herald.origin(), readFileSync(join(herald.stateDir, "web-token"), "utf8").trim());
+    await page.click(".run-label");
+    await page.locator("#panel-state", { hasText: "running" }).waitFor();
+    await page.locator("#panel-log .task", { hasText: "wait 50 seconds" }).waitFor();
+    await page.fill("#panel-text", "never mind");
+    await page.keyboard.press("Enter");
+    await page.locator("#messages .body", { hasText: "📨 Sent to" }).waitFor();
+    await page.click("#panel-stop");
+    await page.locator("#panel-state", { hasText: "stopped" }).waitFor();
+    await page.locator("#messages .body", { hasText: "Stopped 1 sub-agent" }).waitFor();
+    await herald.say("in the background, summarise notes.md");
+    await page.locator(".run-label", { hasText: "summarise notes.md" }).click();
+    await page.locator("#panel-state", { hasText: "done" }).waitFor();
+    await page.locator("#panel-log .said").first().waitFor();
+    await page.locator("#panel-facts dd", { hasText: "agent:main:subagent:" }).first().waitFor({ state: "attached" });
+    await page.locator("#panel-log .call").first().waitFor();
+    // The announce step is the runtime talking to the child: not shown.
+    expect(await page.textContent("#panel-log")).not.toContain("ANNOUNCE_SKIP");
+  });
+});
+
+describe("pairing on the page", () => {
+  it("[SC1] a person approved there is told so in their chat, once, and answered from then on", async () => {
+    await using scene = await createChannelScene({ telegram: { allowFrom: ["1"] }, slack: null });
+    const { telegram, herald } = scene;
+    await scene.connected();
+    telegram.say({ chat: 77, text: "let me in" });
+    await telegram.until(() => telegram.messages(77).some(({ text }) => text.includes("pairing code")), "the code");
+    const waiting = async () =>
+      ((await (await herald.request("/api/pairing")).json()) as { waiting: { code: string; senderId: string }[] }).waiting;
+    const [person] = await waiting();
+    expect(person?.senderId).toBe("77");
+    const approve = () => herald.request("/api/pairing", { method: "POST", body: JSON.stringify({ code: person?.code }) });
+    expect((await approve()).status).toBe(200);
+    await telegram.until(() => telegram.messages(77).some(({ text }) => text === "You may talk to me now."), "the good news");
+    expect([(await approve()).status, await waiting()]).toEqual([404, []]);
+    telegram.say({ chat: 77, text: "hello again" });
+    await telegram.until(() => telegram.messages(77).some(({ text }) => text === "heard: hello again"), "an answer");
+    expect(telegram.messages(77)).toHaveLength(3);
+  });
+});

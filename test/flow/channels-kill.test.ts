@@ -1,0 +1,141 @@
+// Kill -9 at every named point of receiving and of sending, per channel. What arrived is handled once; an announcement
+// is never lost, never repeated on Slack, and on Telegram only when the kill fell between send and acknowledgement.
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, it } from "vitest";
+import { type ChannelScene, createChannelScene } from "../support/channel-scene.ts";
+import { waitFor } from "../support/wait.ts";
+
+/** How often each point is tried; CI asks for more. */
+const KILLS = Number(process.env.HERALD_TEST_KILLS ?? 2);
+
+const CHANNELS = ["telegram", "slack"] as const;
+const RECEIVING = ["inbox.before-put", "inbox.put", "gateway.routed", "turn.committed"] as const;
+/** A spawn by command says three things: started, the answer, and at last the announcement. */
+const ANNOUNCING = ["run.ended", "delivery.marked:3", "delivery.sent:3", "delivery.settled:3"] as const;
+/** The status line first, then the result edited into it. */
+const RESERVED = ["delivery.sent:3", "delivery.marked:4", "delivery.sent:4"] as const;
+
+const GROUP = -1001;
+const TOPIC = 77;
+const ROOM = "C0ROOM";
+const MARK = "(may be repeated)";
+
+interface Place {
+  say(text: string): void;
+  /** What people read there. */
+  texts(): string[];
+  /** What they read anywhere else. */
+  elsewhere(): string[];
+}
+
+async function setUp(
+  channel: (typeof CHANNELS)[number],
+  failpoint: string,
+  announce = "plain",
+): Promise<{ scene: ChannelScene; place: Place }> {
+  const scene = await createChannelScene({
+    telegram: channel === "telegram" ? { allowFrom: ["42"], groups: { [GROUP]: { requireMention: false } }, announce } : null,
+    slack: channel === "slack" ? { allowFrom: ["U0PERSON"], channels: { [ROOM]: { requireMention: false } } } : null,
+    failpoint,
+  });
+  const { telegram, slack } = scene;
+  if (channel === "telegram") {
+    const place: Place = {
+      say: (text) => void telegram.say({ chat: GROUP, thread: TOPIC, from: 42, text }),
+      texts: () => telegram.messages(GROUP, TOPIC).map((message) => message.text),
+      elsewhere: () => telegram.allMessages().flatMap(({ thread, text }) => (thread === TOPIC ? [] : [text])),
+    };
+    return { scene, place };
+  }
+  slack.channels.add(ROOM);
+  const root = slack.say({ channel: ROOM, text: "the root", extra: { subtype: "channel_topic" } });
+  const place: Place = {
+    say: (text) => void slack.say({ channel: ROOM, thread: root, text: text.replace(/^\//, "!") }),
+    texts: () => slack.messages(ROOM, root).map((message) => message.text),
+    elsewhere: () => slack.allMessages().flatMap(({ thread, text }) => (thread === root ? [] : [text])),
+  };
+  return { scene, place };
+}
+
+/** Says it to a gateway that dies at the point, starts it again, and waits until nothing is left to do. */
+async function sayAndDie(
+  { scene, place }: { scene: ChannelScene; place: Place },
+  text: string,
+  round: number,
+  failpoint: string,
+): Promise<void> {
+  const { herald } = scene;
+  if (round > 0) {
+    await herald.crash();
+    await herald.restart({ failpoint });
+  }
+  place.say(text);
+  await herald.exited();
+  // Once the real wait is waited for; otherwise the gateway was simply down for longer.
+  if (round > 0 || failpoint !== "delivery.marked:3") ageSends(herald.stateDir);
+  await herald.restart();
+  await scene.connected();
+}
+
+/** As if half a minute had passed while nobody was there. */
+function ageSends(stateDir: string): void {
+  const db = new DatabaseSync(join(stateDir, "herald.db"));
+  db.exec("UPDATE outbox SET sending_at = sending_at - 30000 WHERE state = 'sending'");
+  db.close();
+}
+
+/** Without the mark: a kill right behind a commit finds the sending already begun. */
+const heard = (place: Place): string[] => place.texts().map((text) => text.replace(MARK, "").trim());
+
+const rounds = Array.from({ length: KILLS }, (_, round) => round);
+const isAnnouncement = (text: string): boolean => text.includes("Stats: runtime");
+
+describe.each(CHANNELS)("%s and kill -9", (channel) => {
+  it.concurrent.each(RECEIVING)("[RC1][RC3] %s: every update is handled once", { timeout: 40_000 * KILLS }, async (point) => {
+    const { scene, place } = await setUp(channel, point);
+    await using _scene = scene;
+    for (const round of rounds) {
+      await sayAndDie({ scene, place }, `question ${round}`, round, point);
+      await waitFor(`the answer to question ${round}`, () => heard(place).includes(`heard: question ${round}`));
+      await scene.settled();
+    }
+    expect(heard(place)).toEqual(rounds.map((round) => `heard: question ${round}`));
+    expect(place.elsewhere()).toEqual([]);
+  });
+
+  it.concurrent.each(ANNOUNCING)(
+    "[RC1][DL4] %s: no announcement is lost or silently repeated",
+    { timeout: 60_000 * KILLS },
+    async (point) => {
+      const { scene, place } = await setUp(channel, point);
+      await using _scene = scene;
+      for (const round of rounds) {
+        await sayAndDie({ scene, place }, `/subagents spawn task ${round}`, round, point);
+        await scene.settled();
+        const copies = place.texts().filter((text) => isAnnouncement(text) && text.includes(`task ${round}`));
+        const marks = copies.map((text) => text.startsWith(MARK));
+        if (channel === "slack" || point === "delivery.settled:3") expect(marks).toEqual([false]);
+        else if (point === "delivery.sent:3") expect(marks).toEqual([false, true]);
+        // Sending had begun, so nobody can tell; it arrives once all the same.
+        else expect(copies).toHaveLength(1);
+      }
+      expect(place.elsewhere()).toEqual([]);
+    },
+  );
+});
+
+describe("Telegram with a reserved place, and kill -9", () => {
+  it.concurrent.each(RESERVED)("[DL4] %s: the result appears exactly once", { timeout: 60_000 * KILLS }, async (point) => {
+    const { scene, place } = await setUp("telegram", point, "reserved");
+    await using _scene = scene;
+    for (const round of rounds) {
+      await sayAndDie({ scene, place }, `/subagents spawn task ${round}`, round, point);
+      await scene.settled();
+      const copies = place.texts().filter((text) => isAnnouncement(text) && text.includes(`task ${round}`));
+      expect(copies.map((text) => text.startsWith(MARK))).toEqual([false]);
+    }
+    const alone = place.texts().filter((text) => text.startsWith("⏳")).length;
+    expect(alone).toBe(point === "delivery.sent:3" ? KILLS : 0);
+  });
+});

@@ -1,0 +1,162 @@
+// Kill -9 at every named point from spawn to archive, and at random moments under load: every accepted run is announced
+// exactly once, in its own chat, and what was resumed or interrupted says so.
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { FAILPOINTS, type Failpoint } from "../../src/core/failpoints.ts";
+import { calls, child, plan, spawns } from "../support/brain.ts";
+import { type Chat, createScene, type Scene } from "../support/scene.ts";
+import { waitFor } from "../support/wait.ts";
+
+/** How often each point is tried, and how many random moments; CI asks for more. */
+const KILLS = Number(process.env.HERALD_TEST_KILLS ?? 2);
+const RANDOM_KILLS = Number(process.env.HERALD_TEST_RANDOM_KILLS ?? 10);
+const SEED = Number(process.env.HERALD_TEST_SEED ?? 20_260_101);
+
+const RESUMED = "The gateway restarted while this ran; the work was resumed from its transcript.";
+const inPath = (from: Failpoint, to: Failpoint): Failpoint[] => FAILPOINTS.slice(FAILPOINTS.indexOf(from), FAILPOINTS.indexOf(to) + 1);
+
+/** Points where the row says running: the run is taken up again, and its Notes say so. */
+const RUNNING = new Set<Failpoint>(["run.started", "run.worked", "run.announced", "run.before-end"]);
+
+describe("[RC1] kill -9 at each named point from spawn to archive", () => {
+  it("[RC1] no point of the path is left out", () => {
+    const path = inPath("spawn.transcript-written", "archive.recorded");
+    expect([...inPath("spawn.transcript-written", "run.ended"), "stop.recorded", ...inPath("archive.named", "archive.recorded")]).toEqual(
+      path,
+    );
+  });
+
+  it.concurrent.each(inPath("spawn.transcript-written", "run.ended"))(
+    "[RC1] %s: the run is announced exactly once",
+    { timeout: 60_000 * KILLS },
+    async (point) => {
+      await using scene = await createScene({ failpoint: point });
+      const chat = scene.chat();
+      for (let i = 0; i < KILLS; i++) {
+        if (i > 0) await restartAt(scene, point);
+        const steps = [calls(["list", { path: "." }]), { text: `result ${i}` }];
+        const said = chat.say(plan([spawns(child(`run ${i}`, steps)), { text: `sent ${i}` }]));
+        await scene.herald.exited();
+        await scene.herald.restart();
+        await said;
+        const text = await chat.announced(`run ${i}`);
+        expect(text).toContain("\nStatus: success\n");
+        expect(text).toContain(`result ${i}`);
+        expect(text.includes(RESUMED)).toBe(RUNNING.has(point));
+        await scene.herald.reply(new RegExp(`^sent ${i}$`), chat.id);
+      }
+      await expectOnce(chat, KILLS);
+    },
+  );
+
+  it.concurrent("[ST2] stop.recorded: what was stopped stays stopped, and the stop is answered once", {
+    timeout: 60_000 * KILLS,
+  }, async () => {
+    await using scene = await createScene({ failpoint: "stop.recorded" });
+    for (let i = 0; i < KILLS; i++) {
+      if (i > 0) await restartAt(scene, "stop.recorded");
+      const chat = scene.chat();
+      await chat.act([spawns(child("long", [{ hang: true }]))]);
+      const said = chat.say("/stop");
+      await scene.herald.exited();
+      await scene.herald.restart();
+      await said;
+      await scene.herald.reply(/^⚙️ Agent was aborted\. Stopped 1 sub-agent\.$/, chat.id);
+      expect(await chat.ask("/subagents all")).toContain("stopped · long");
+      expect((await scene.herald.replies(chat.id)).filter((message) => message.text.startsWith("⚙️"))).toHaveLength(1);
+      expect(chat.run("long").state).toBe("stopped");
+      expect(await chat.announcements()).toEqual([]);
+    }
+  });
+
+  it.concurrent.each(inPath("archive.named", "archive.recorded"))(
+    "[AR2] %s: the transcript is archived once, under the name on record, and can be read",
+    { timeout: 60_000 * KILLS },
+    async (point) => {
+      await using scene = await createScene({ failpoint: point });
+      const chat = scene.chat();
+      for (let i = 0; i < KILLS; i++) {
+        if (i > 0) await restartAt(scene, point);
+        const said = chat.say(plan([spawns(child(`run ${i}`, `result ${i}`, { cleanup: "delete" })), { text: `sent ${i}` }]));
+        await scene.herald.exited();
+        await scene.herald.restart();
+        await said;
+        const run = await waitFor("it to be archived", () => (chat.run(`run ${i}`).archived_at === null ? null : chat.run(`run ${i}`)));
+        const folder = join(scene.herald.stateDir, "agents/main/sessions");
+        expect(existsSync(join(folder, run.archive_name ?? ""))).toBe(true);
+        expect(existsSync(join(folder, `${run.session_id}.jsonl`))).toBe(false);
+        expect(await chat.announced(`run ${i}`)).toContain("\nStatus: success\n");
+        await scene.herald.reply(new RegExp(`^sent ${i}$`), chat.id);
+        expect(await chat.ask(`/subagents log ${run.id}`)).toContain(`result ${i}`);
+      }
+      await expectOnce(chat, KILLS);
+    },
+  );
+});
+
+async function restartAt(scene: Scene, point: Failpoint): Promise<void> {
+  await scene.herald.crash();
+  await scene.herald.restart({ failpoint: point });
+}
+
+async function expectOnce(chat: Chat, count: number): Promise<void> {
+  const heads = (await chat.announcements()).map(({ text }) => text.split("\n")[0]);
+  expect(heads).toEqual(Array.from({ length: count }, (_, i) => `**Sub-agent: run ${i}**`));
+  expect(chat.runs()).toHaveLength(count);
+}
+
+it(`[RC2] ${RANDOM_KILLS} random kills under load: no run is lost or announced twice`, {
+  timeout: 60_000 + 10_000 * RANDOM_KILLS,
+}, async () => {
+  const random = createRandom(SEED);
+  await using scene = await createScene({ subagents: { maxConcurrent: 3, maxChildrenPerSession: 1_000 } });
+  const chats = [scene.chat(), scene.chat()];
+  for (let i = 0; i < RANDOM_KILLS; i++) {
+    const said = chats.map((chat, c) => chat.say(plan([spawns(...load(random, `${i}.${c}`)), { text: `sent ${i}` }])));
+    await new Promise((resolve) => setTimeout(resolve, random(500)));
+    await scene.herald.crash();
+    await scene.herald.restart();
+    await Promise.all(said);
+    // A message is given up after its third crash; this test is about runs.
+    for (const chat of chats) await scene.herald.reply(new RegExp(`^sent ${i}$`), chat.id);
+  }
+  for (const chat of chats) {
+    await waitFor("every run to be announced", () => chat.runs().every((run) => run.delivery === "delivered"), 60_000);
+    const runs = chat.runs();
+    expect(runs).toHaveLength(RANDOM_KILLS * 3);
+    expect(new Set(runs.map((run) => run.label)).size).toBe(runs.length);
+    const announcements = await chat.announcements();
+    expect(announcements).toHaveLength(runs.length);
+    for (const run of runs) {
+      const [text = "", ...others] = announcements
+        .filter((message) => message.text.startsWith(`**Sub-agent: ${run.label}**`))
+        .map((message) => message.text);
+      expect(others).toEqual([]);
+      expect(text).toContain(`\nStatus: ${run.state === "done" ? "success" : "unknown"}\n`);
+      expect(["done", "interrupted"]).toContain(run.state);
+      if (run.resumes > 0 || run.state === "interrupted") expect(text).toMatch(/resumed from its transcript|It was interrupted/);
+    }
+  }
+  expect(scene.herald.rows<{ integrity_check: string }>("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+});
+
+/** Three children of different length, so that a kill finds some queued, some at work, some announcing, some over. */
+const load = (random: (below: number) => number, name: string): Record<string, unknown>[] =>
+  Array.from({ length: 3 }, (_, n) =>
+    child(`run ${name}.${n}`, [
+      { ...calls(["list", { path: "." }]), delayMs: random(120) },
+      { text: `result ${name}.${n}`, delayMs: random(120) },
+    ]),
+  );
+
+/** mulberry32: the same moments for the same seed. */
+function createRandom(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) % below;
+  };
+}

@@ -1,0 +1,195 @@
+// Slack through the whole process: commands in channels and threads, buttons, the sign of work, channels that are closed
+// to the bot, events that come again, and sockets that don't hold.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { child, plan, spawns, whoAsks } from "../support/brain.ts";
+import { type ChannelScene, createChannelScene, createDoor, newestWords, obey } from "../support/channel-scene.ts";
+import type { SeenMessage } from "../support/fake-slack-state.ts";
+
+const ROOM = "C0ROOM";
+const DIRECT = "D0PERSON";
+
+let scene: ChannelScene;
+let door = createDoor();
+beforeAll(async () => {
+  scene = await createChannelScene({
+    telegram: null,
+    slack: { allowFrom: ["U0PERSON"], channels: { [ROOM]: {} } },
+    respond: async (request, call) => {
+      if (newestWords(request).includes("wait for it")) await door.opened;
+      if (whoAsks(request) === "child" && newestWords(request).includes("slowly")) await door.opened;
+      return obey(request, call);
+    },
+  });
+  await scene.connected();
+});
+afterAll(async () => scene[Symbol.asyncDispose]());
+
+/** The next message of the bot there that fits. */
+async function next(channel: string, thread: string | null, said: () => unknown, fits: (message: SeenMessage) => boolean = () => true) {
+  const before = scene.slack.messages(channel, thread).length;
+  said();
+  return scene.slack.until(() => scene.slack.messages(channel, thread).slice(before).find(fits), "an answer");
+}
+
+/** A thread in which a sub-agent works until the door opens; its root and the line that says it started. */
+async function start(label: string): Promise<{ root: string; line: SeenMessage }> {
+  door = createDoor();
+  const { slack } = scene;
+  const root = slack.mention({ channel: ROOM, text: plan([spawns(child(label, "slowly done", { briefing: "slowly" }))]) });
+  const line = await slack.until(() => slack.messages(ROOM, root).find(({ buttons }) => buttons.length > 0), "the started line");
+  await slack.until(() => slack.messages(ROOM, root).some(({ text }) => text.startsWith("results:")), "the reply");
+  return { root, line };
+}
+
+describe("commands", () => {
+  it("[CM1] /subagents as a slash command; !subagents and @bot /subagents in a thread, about that thread", async () => {
+    const { slack } = scene;
+    const { root } = await start("in a thread");
+    const answer = await next(ROOM, null, () => slack.slash({ channel: ROOM, command: "/subagents" }));
+    expect(answer.text).toMatch(/🧭 Subagents \(current session\)\s+Active: 0 · Done: 0/);
+    for (const text of ["!subagents", " /subagents list", `<@${slack.botUser}> /subagents`, `<@${slack.botUser}> !subagents list`]) {
+      const { text: told } = await next(ROOM, root, () => slack.say({ channel: ROOM, thread: root, text }));
+      expect(told, text).toMatch(/Active: 1 · Done: 0[\s\S]*in a thread/);
+    }
+    const { text: unknown } = await next(ROOM, root, () => slack.say({ channel: ROOM, thread: root, text: "!subagents dance" }));
+    expect(unknown).toContain("/subagents stop <id|#|all>");
+    const { text: stopped } = await next(ROOM, root, () => slack.say({ channel: ROOM, thread: root, text: "!stop" }));
+    expect(stopped).toContain("Stopped 1 sub-agent.");
+    door.open();
+  });
+
+  it("[CM1] an exclamation that is no command stays a message", async () => {
+    const { text } = await next(DIRECT, null, () => scene.slack.say({ channel: DIRECT, text: "!nice work" }));
+    expect(text).toBe("heard: !nice work");
+  });
+});
+
+describe("the line that says a sub-agent started", () => {
+  it("[CM4][CM5][CM6] Info, Log and Stop act on that sub-agent; a later press is answered politely and changes nothing", async () => {
+    const { slack, herald } = scene;
+    const { root, line } = await start("one to press");
+    expect(line.buttons).toMatchObject([{ label: "Stop", style: "danger" }, { label: "Log" }, { label: "Info" }]);
+    const press = async (label: string): Promise<string> => {
+      let acknowledged: Promise<boolean> | undefined;
+      const answer = await next(ROOM, root, () => {
+        acknowledged = slack.press({ channel: ROOM, message: line.ts, label });
+      });
+      expect(await acknowledged).toBe(true);
+      return answer.text;
+    };
+    expect(await press("Info")).toMatch(/Status: running[\s\S]*Label: one to press/);
+    expect(await press("Log")).toContain('Log of "one to press"');
+    expect(await press("Stop")).toMatch(/^⚙️ Stopped 1 sub-agent: "one to press"/);
+    expect(await press("Stop")).toMatch(/has already ended \(stopped\)/);
+    expect(herald.rows("SELECT 1 FROM runs WHERE label = 'one to press' AND state = 'stopped'")).toHaveLength(1);
+    door.open();
+  });
+});
+
+describe("a turn at work", () => {
+  it("[AG4] shows its status in its own thread, a receipt on the question, and clears the status at the end", async () => {
+    const { slack } = scene;
+    door = createDoor();
+    const root = slack.mention({ channel: ROOM, text: "wait for it" });
+    const status = () => slack.statuses.filter(({ thread }) => thread === root).map((one) => one.status);
+    await slack.until(() => status().length === 1, "the status");
+    await slack.until(
+      () =>
+        slack
+          .history(ROOM)
+          .find(({ ts }) => ts === root)
+          ?.reactions.includes("eyes"),
+      "the receipt",
+    );
+    const { text } = await next(ROOM, root, () => door.open());
+    expect(text).toBe("heard: wait for it");
+    await slack.until(() => status().length === 2, "the end of the status");
+    expect(status()).toEqual(["is working…", ""]);
+  });
+
+  it("[ST1] Slack's own Stop ends the turn and its sub-agents", async () => {
+    const { slack } = scene;
+    const { root } = await start("to be stopped");
+    const stop = { type: "agent_session_stopped", channel: ROOM, thread_ts: root, user: "U0PERSON" };
+    const { text } = await next(ROOM, root, () => slack.inject(stop));
+    expect(text).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
+    door.open();
+  });
+});
+
+describe("a channel the bot was removed from", () => {
+  it("[DL3] the run's announcement is blocked with the reason, info shows it, retry sends it", async () => {
+    const { slack, herald } = scene;
+    const { root } = await start("to be blocked");
+    slack.channels.break(ROOM, "not_in_channel");
+    door.open();
+    const delivery = () => herald.rows<{ delivery: string }>("SELECT delivery FROM runs WHERE label = 'to be blocked'")[0]?.delivery;
+    await slack.until(() => delivery() === "blocked", "the run to be blocked");
+    slack.channels.break(ROOM, null);
+    const info = () => next(ROOM, root, () => slack.say({ channel: ROOM, thread: root, text: "!subagents info last" }));
+    expect((await info()).text).toMatch(/blocked.*not_in_channel/);
+    const isAnnouncement = ({ text }: SeenMessage): boolean => text.includes("Stats: runtime");
+    slack.say({ channel: ROOM, thread: root, text: "!subagents retry last" });
+    await slack.until(() => slack.messages(ROOM, root).some(isAnnouncement), "the announcement");
+    await scene.settled();
+    expect(slack.messages(ROOM, root).filter(isAnnouncement)).toHaveLength(1);
+    expect((await info()).text).toContain("delivered");
+  });
+});
+
+describe("events that come again, and sockets that don't hold", () => {
+  const answers = (text: string): SeenMessage[] => scene.slack.allMessages().filter((message) => message.text === `heard: ${text}`);
+
+  it("[RC3] a mention, told as two events, and an event delivered again are handled once", async () => {
+    const { slack } = scene;
+    slack.mention({ channel: ROOM, text: "only once" });
+    const payload = slack.pending()[0] ?? {};
+    await slack.until(() => answers("only once").length > 0, "the answer");
+    expect(await slack.redeliver(payload)).toBe(true);
+    await slack.until(() => slack.pending().length === 0, "all acknowledgements");
+    await scene.settled();
+    expect(answers("only once")).toHaveLength(1);
+  });
+
+  it("[RC3] two sockets, moved and cut again and again while people write: no loss, no double", { timeout: 60_000 }, async () => {
+    const { slack, herald } = scene;
+    const pid = herald.pid();
+    await slack.until(() => slack.sockets.open() === 2, "two sockets");
+    const made = slack.sockets.made();
+    const said = Array.from({ length: 12 }, (_, n) => `storm ${n}`);
+    for (const [n, text] of said.entries()) {
+      slack.say({ channel: DIRECT, text });
+      if (n % 3 === 0) slack.sockets.refresh();
+      if (n % 3 === 1) slack.sockets.drop();
+      if (n % 3 === 2) slack.sockets.drop(1);
+      await slack.until(() => slack.sockets.open() > 0, "a socket", 30_000);
+    }
+    await slack.until(() => said.every((text) => answers(text).length > 0), "all answers", 40_000);
+    await slack.until(() => slack.pending().length === 0, "all acknowledgements", 20_000);
+    await scene.settled();
+    for (const text of said) expect(answers(text), text).toHaveLength(1);
+    expect(slack.sockets.made()).toBeGreaterThan(made);
+    expect(herald.pid()).toBe(pid);
+  });
+
+  it("[RC3] invalid_auth on reconnect: the process lives, says which setting to check, and goes on when it is accepted", {
+    timeout: 60_000,
+  }, async () => {
+    const { slack, herald } = scene;
+    const pid = herald.pid();
+    slack.faults.add("apps.connections.open", { error: "invalid_auth" }, { times: 2 });
+    slack.sockets.drop();
+    await slack.until(
+      () => slack.calls.filter(({ method, executed }) => method === "apps.connections.open" && !executed).length >= 2,
+      "two refusals",
+      30_000,
+    );
+    await herald.say("/status");
+    expect((await herald.reply(/- slack: failed/)).text).toContain("channels.slack.appToken");
+    slack.say({ channel: DIRECT, text: "are you back?" });
+    await slack.until(() => answers("are you back?").length > 0, "the answer", 45_000);
+    await scene.settled();
+    expect(answers("are you back?")).toHaveLength(1);
+    expect(herald.pid()).toBe(pid);
+  });
+});

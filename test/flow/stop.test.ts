@@ -1,0 +1,107 @@
+// /stop against the real process: the answer comes at once, the model's connections close, processes are gone, nothing
+// starts afterwards and nothing is announced later, not even after a restart.
+import { readdirSync, readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { calls, child, plan, spawns } from "../support/brain.ts";
+import { createScene, type Scene } from "../support/scene.ts";
+import { waitFor } from "../support/wait.ts";
+
+let scene: Scene;
+beforeAll(async () => {
+  // On a host without a sandbox the one command of this test, sleep, runs without one.
+  scene = await createScene({
+    subagents: { maxConcurrent: 2 },
+    config: { tools: { exec: { unsandboxed: true } }, agents: { list: [{ id: "main" }] } },
+  });
+});
+afterAll(async () => scene[Symbol.asyncDispose]());
+
+/** Processes whose command line has this text, our own test runner excepted. */
+function processes(text: string): number[] {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
+  return pids.filter((pid) => commandLine(pid).includes(text)).map(Number);
+}
+
+function commandLine(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+  } catch {
+    return ""; // it ended meanwhile
+  }
+}
+
+/** Answers of a stop are promised within a second; a loaded machine gets more, and must still not wait for the work. */
+const SOON_MS = 5_000;
+
+describe("/stop", () => {
+  it.skipIf(process.platform !== "linux")("[ST2] ends a long tool and three children, one of them queued, for good", async () => {
+    const chat = scene.chat();
+    const seconds = 4_000 + Math.floor(Math.random() * 1_000_000) / 1_000;
+    const sleeping = `sleep ${seconds}`;
+    const long = [calls(["exec", { command: ["sleep", String(seconds)], timeoutSeconds: 600 }])];
+    await chat.say(plan([spawns(child("in a tool", long), child("in the model", [{ hang: true }]), child("queued", "never")), ...long]));
+    await chat.say("a message that waits");
+    await waitFor("both sleeps", () => processes(sleeping).length >= 2);
+    await waitFor("the hanging model call", () => scene.model.open === 1);
+    expect(chat.runs().map((run) => run.state)).toEqual(["running", "running", "queued"]);
+
+    const askedAt = performance.now();
+    expect(await chat.ask("/stop", SOON_MS)).toBe("⚙️ Agent was aborted. Stopped 3 sub-agents.");
+    const answeredAt = performance.now();
+    const callsAtAnswer = scene.model.calls.length;
+    expect(answeredAt - askedAt).toBeLessThan(SOON_MS);
+    await waitFor("the model's connection to close", () => scene.model.open === 0, SOON_MS);
+    expect(scene.model.calls.some((call) => call.clientClosed)).toBe(true);
+    await waitFor("the processes to be gone", () => processes(sleeping).length === 0, SOON_MS);
+
+    expect(chat.runs().map((run) => run.state)).toEqual(["stopped", "stopped", "stopped"]);
+    await scene.herald.crash();
+    await scene.herald.restart();
+    // A turn of another chat shows that the new process works; nothing of the stopped chat moved.
+    expect(await scene.chat().ask("still there?")).toBe("no plan");
+    expect(scene.model.calls.length).toBe(callsAtAnswer + 1);
+    expect(processes(sleeping)).toEqual([]);
+    expect(await chat.announcements()).toEqual([]);
+    expect((await scene.herald.replies(chat.id)).map((message) => message.text)).toEqual(["⚙️ Agent was aborted. Stopped 3 sub-agents."]);
+  });
+
+  it("[ST1] the bare words stop, abort and esc do the same, a sentence with /stop in it does not", async () => {
+    const chat = scene.chat();
+    for (const word of ["stop", "Abort", "esc", "/STOP", "/stop\u200b"]) {
+      await chat.act([spawns(child(`before ${word}`, [{ hang: true }]))]);
+      expect(await chat.ask(word)).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
+    }
+    expect(await chat.ask("please do not /stop now")).toMatch(/^results:/);
+    expect(await chat.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 0 sub-agents.");
+  });
+
+  it("[ST1] stops only this chat's runs, with everything below them", async () => {
+    const [mine, other] = [scene.chat(), scene.chat()];
+    await other.act([spawns(child("theirs", [{ text: "theirs goes on", delayMs: 700 }]))]);
+    await mine.act([spawns(child("mine", [{ hang: true }]))]);
+    expect(await mine.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
+    expect(await other.announced("theirs")).toContain("theirs goes on");
+  });
+
+  it("[MO5] within moments of /stop the provider sees the connection closed, also that of the main turn", async () => {
+    const chat = scene.chat();
+    await chat.say(plan([{ text: "half of this and", hang: "after-text" }]));
+    await waitFor("the hanging call", () => scene.model.open === 1);
+    await chat.ask("/stop");
+    await waitFor("the connection to close", () => scene.model.open === 0, SOON_MS);
+    expect(scene.model.calls.at(-1)?.clientClosed).toBe(true);
+    expect(scene.model.calls.at(-1)?.messages.at(-1)?.text).toContain("half of this and");
+  });
+
+  it("[AN6] a stopped run doesn't announce, and the requester's model hears that it was stopped", async () => {
+    const chat = scene.chat();
+    await chat.act([spawns(child("halted", [{ text: "words before", hang: "after-text" }]))]);
+    await chat.reached("halted", "running");
+    await chat.ask("/subagents stop halted");
+    await chat.ask("what became of it?");
+    expect(lastTold()).toContain("was stopped (by /subagents stop) before it finished. It announces nothing.");
+    expect(await chat.announcements()).toEqual([]);
+  });
+});
+
+const lastTold = (): string => scene.model.calls.at(-1)?.messages.find((message) => message.text.startsWith("[Sub-agent"))?.text ?? "";

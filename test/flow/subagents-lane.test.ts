@@ -1,0 +1,109 @@
+// The lane against the real process: fifty runs at once, fairness between chats, time limits and slots given back.
+import { describe, expect, it } from "vitest";
+import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
+import type { FakeModelServer } from "../support/fake-model-server.ts";
+import { createScene } from "../support/scene.ts";
+import { waitFor } from "../support/wait.ts";
+
+/** The most requests of sub-agents (work and announce step) that were open at the same moment. */
+function mostAtOnce(model: FakeModelServer): number {
+  const moments = model.calls
+    .filter((call) => whoAsks(call) !== "main")
+    .flatMap((call) => [
+      { at: call.startedAt, change: 1 },
+      { at: call.endedAt ?? Number.POSITIVE_INFINITY, change: -1 },
+    ])
+    // One that ends in the millisecond another starts made room for it.
+    .sort((a, b) => a.at - b.at || a.change - b.change);
+  let open = 0;
+  return Math.max(0, ...moments.map(({ change }) => (open += change)));
+}
+
+const labelsStarted = (model: FakeModelServer): string[] =>
+  model.calls.flatMap((call) => (whoAsks(call) === "child" ? [/work of ([a-z]+ \d+)/.exec(call.messages[0]?.text ?? "")?.[1] ?? ""] : []));
+
+describe("fifty at once", () => {
+  it("[LN2] never more than eight run, in order; another chat's first goes next; fifty announcements once each", async () => {
+    await using scene = await createScene({ subagents: { maxConcurrent: 8, maxChildrenPerSession: 60 } });
+    const [busy, quiet] = [scene.chat(), scene.chat()];
+    const fifty = Array.from({ length: 50 }, (_, n) => child(`busy ${n}`, [{ text: `work of busy ${n}`, delayMs: 120 }]));
+    await busy.ask(plan([spawns(...fifty), { text: "sent fifty" }]));
+    const startedBefore = labelsStarted(scene.model).length;
+    expect(startedBefore).toBeLessThan(40);
+    await quiet.ask(plan([spawns(child("quiet 0", [{ text: "work of quiet 0" }])), { text: "sent one" }]));
+    const recorded = labelsStarted(scene.model).length;
+    await waitFor(
+      "all announcements",
+      async () => (await busy.announcements()).length === 50 && (await quiet.announcements()).length === 1,
+    );
+
+    expect(mostAtOnce(scene.model)).toBe(8);
+    const started = labelsStarted(scene.model);
+    expect(started.filter((label) => label.startsWith("busy"))).toEqual(fifty.map((one) => one.label));
+    // It was behind nobody's backlog: at most those whose start was under way when it was recorded come before it.
+    expect(started.indexOf("quiet 0")).toBeLessThanOrEqual(recorded + 8);
+    const heads = (await busy.announcements()).map(({ text }) => text.split("\n")[0]).sort();
+    expect(heads).toEqual(fifty.map((one) => `**Sub-agent: ${one.label}**`).sort());
+    expect(await busy.ask("/subagents list")).toContain("Active: 0 · Done: 50");
+  });
+});
+
+describe("one slot", () => {
+  it("[SP8][LN3] a run that times out, fails or is stopped gives its slot back; partial text is announced", {
+    timeout: 60_000,
+  }, async () => {
+    await using scene = await createScene({
+      subagents: { maxConcurrent: 1, maxChildrenPerSession: 60 },
+      config: { tools: { exec: { unsandboxed: true } }, models: { idleTimeoutSeconds: 600 } },
+    });
+    const chat = scene.chat();
+    const half = "words before it hangs. ".repeat(20);
+    await chat.act([
+      spawns(
+        child("hanging model", [{ text: half, hang: "after-text" }], { runTimeoutSeconds: 2 }),
+        child("silent model", [{ hang: "before-head" }], { runTimeoutSeconds: 2 }),
+        child("hanging tool", [{ ...calls(["exec", { command: ["sleep", "600"], timeoutSeconds: 600 }]), text: "I begin." }], {
+          runTimeoutSeconds: 2,
+        }),
+        child("refused", [{ status: 400, message: "no" }]),
+        child("to be stopped", [{ hang: true }]),
+        child("after all", "I had a slot"),
+      ),
+    ]);
+    const timedOut = async (label: string): Promise<string> => {
+      const text = await chat.announced(label);
+      const run = chat.run(label);
+      expect(run.state).toBe("timeout");
+      // Promised within 1 s after the limit; a loaded machine gets more, and must still not wait for the work.
+      expect((run.ended_at ?? 0) - (run.started_at ?? 0)).toBeGreaterThanOrEqual(1_990);
+      expect((run.ended_at ?? 0) - (run.started_at ?? 0)).toBeLessThan(6_000);
+      expect(text).toContain("\nStatus: timeout\n");
+      expect(text).toContain("- It was ended by its time limit (runTimeoutSeconds 2s); this is what it had until then.");
+      return text;
+    };
+    expect(await timedOut("hanging model")).toMatch(/Result:\nwords before it hangs\./);
+    expect(await timedOut("silent model")).toContain("Result:\n(not available)");
+    expect(await timedOut("hanging tool")).toContain("Result:\nI begin.");
+    await chat.reached("to be stopped", "running");
+    expect(await chat.ask("/subagents stop to be stopped")).toMatch(/^⚙️ Stopped 1 sub-agent: "to be stopped"/);
+    expect(await chat.announced("after all")).toContain("I had a slot");
+    expect(await chat.ask("/status")).toMatch(/subagent[^\n]*0/);
+    expect(mostAtOnce(scene.model)).toBe(1);
+    // No other model and no announce step was tried for those that timed out (SP8, AN1).
+    const asked = scene.model.calls.filter((call) => whoAsks(call) === "announce").map((call) => call.messages[0]?.text ?? "");
+    expect(asked).toHaveLength(1);
+    expect(asked[0]).toContain("I had a slot");
+  });
+
+  it("[LN4] finished, failed and stopped records occupy no slot, also after a restart", async () => {
+    await using scene = await createScene({ subagents: { maxConcurrent: 1 } });
+    const chat = scene.chat();
+    await chat.act([spawns(child("done", "x"), child("failed", [{ status: 400, message: "no" }]), child("hanging", [{ hang: true }]))]);
+    await chat.reached("hanging", "running");
+    await chat.ask("/stop");
+    await scene.herald.crash();
+    await scene.herald.restart();
+    await chat.act([spawns(child("next", "there is a slot"))]);
+    expect(await chat.announced("next")).toContain("there is a slot");
+  });
+});

@@ -1,0 +1,206 @@
+// Telegram through the whole process: commands and buttons, the typing sign, blocked chats, and updates that come twice.
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { child, plan, spawns, whoAsks } from "../support/brain.ts";
+import { type ChannelScene, createChannelScene, createDoor, newestWords, obey } from "../support/channel-scene.ts";
+import type { SeenMessage } from "../support/fake-telegram.ts";
+
+const PERSON = 42;
+const GROUP = -1001;
+
+let scene: ChannelScene;
+let door = createDoor();
+beforeAll(async () => {
+  scene = await createChannelScene({
+    telegram: { allowFrom: [String(PERSON)], groups: { [GROUP]: {} } },
+    slack: null,
+    respond: async (request, call) => {
+      if (newestWords(request).includes("wait for it")) await door.opened;
+      if (whoAsks(request) === "child" && newestWords(request).includes("slowly")) await door.opened;
+      return obey(request, call);
+    },
+  });
+  await scene.connected();
+});
+afterAll(async () => scene[Symbol.asyncDispose]());
+
+/** The next message of the bot there that fits. */
+async function next(chat: number, thread: number | null, said: () => void, fits: (message: SeenMessage) => boolean = () => true) {
+  const before = scene.telegram.messages(chat, thread).length;
+  said();
+  return scene.telegram.until(() => scene.telegram.messages(chat, thread).slice(before).find(fits), "an answer");
+}
+
+const ask = (text: string, chat = PERSON): Promise<SeenMessage> =>
+  next(
+    chat,
+    null,
+    () => void scene.telegram.say({ chat, from: PERSON, text }),
+    (message) => message.buttons.length === 0,
+  );
+
+/** A sub-agent that works until the door opens, and the line that says it started. */
+async function start(label: string): Promise<SeenMessage> {
+  door = createDoor();
+  const work = plan([spawns(child(label, "slowly done", { briefing: "slowly" }))]);
+  const line = await next(
+    PERSON,
+    null,
+    () => void scene.telegram.say({ chat: PERSON, text: work }),
+    ({ buttons }) => buttons.length > 0,
+  );
+  await scene.telegram.until(() => scene.telegram.messages(PERSON).find(({ text }) => text.startsWith("results:") && text.includes(label)));
+  return line;
+}
+
+describe("commands", () => {
+  it("[CM1] /subagents works in a private chat, with the bot's name in a group, and not when it names another bot", async () => {
+    const { telegram } = scene;
+    expect((await ask("/subagents")).text).toMatch(/^🧭 Subagents \(current session\)\nActive: 0 · Done: 0/);
+    expect((await ask("/subagents dance")).text).toContain("/subagents stop <id|#|all>");
+    const inGroup = await next(
+      GROUP,
+      5,
+      () => void telegram.say({ chat: GROUP, thread: 5, from: PERSON, text: "/subagents@herald_test_bot list" }),
+    );
+    expect(inGroup.text).toContain("🧭 Subagents (current session)");
+    telegram.say({ chat: GROUP, thread: 5, from: PERSON, text: "/subagents@other_bot list" });
+    const after = await next(GROUP, 5, () => void telegram.say({ chat: GROUP, thread: 5, from: PERSON, text: "/help" }));
+    expect(after.text).toContain("Commands");
+    expect(telegram.messages(GROUP, 5)).toHaveLength(2);
+  });
+
+  it("[CM1] the bot's commands are made known to Telegram", async () => {
+    await scene.telegram.until(() => scene.telegram.commands().length > 0, "setMyCommands");
+    const names = scene.telegram.commands().map((command) => (command as { command: string }).command);
+    expect(names).toEqual(expect.arrayContaining(["subagents", "stop", "new", "status", "help"]));
+  });
+});
+
+describe("the line that says a sub-agent started", () => {
+  it("[CM4][CM5][CM6] Info, Log and Stop act on that sub-agent; a later press is answered politely and changes nothing", async () => {
+    const { telegram, herald } = scene;
+    const line = await start("one to press");
+    expect(line).toMatchObject({ quiet: true, buttons: [{ text: "Stop" }, { text: "Log" }, { text: "Info" }] });
+    const press = (label: string): Promise<SeenMessage> =>
+      next(PERSON, null, () => void telegram.press({ chat: PERSON, message: line.id, label }));
+    expect((await press("Info")).text).toMatch(/Status: running[\s\S]*Label: one to press/);
+    expect((await press("Log")).text).toContain('Log of "one to press"');
+    expect((await press("Stop")).text).toMatch(/^⚙️ Stopped 1 sub-agent: "one to press"/);
+    expect((await press("Stop")).text).toMatch(/has already ended \(stopped\)/);
+    telegram.press({ chat: PERSON, message: line.id, label: "Stop", old: true });
+    await telegram.until(
+      () => telegram.calls.some(({ payload }) => payload.text === "This button is too old."),
+      "the answer to an old press",
+    );
+    const answered = telegram.calls.filter(({ method, executed }) => method === "answerCallbackQuery" && executed);
+    expect(answered).toHaveLength(5);
+    expect(herald.rows("SELECT 1 FROM runs WHERE label = 'one to press' AND state = 'stopped'")).toHaveLength(1);
+    door.open();
+  });
+
+  it("[CM3] a press for a sub-agent of another chat finds nothing there", async () => {
+    const { telegram } = scene;
+    const line = await start("one of my own");
+    const data = line.buttons.find(({ text }) => text === "Stop")?.data ?? "";
+    const there = await next(GROUP, null, () => void telegram.say({ chat: GROUP, from: PERSON, text: `@${telegram.username} hello` }));
+    const answer = await next(GROUP, null, () => void telegram.press({ chat: GROUP, message: there.id, from: PERSON, data }));
+    expect(answer.text).not.toContain("Stopped");
+    expect((await ask("/subagents stop all")).text).toBe("⚙️ Stopped 1 sub-agent.");
+    door.open();
+  });
+});
+
+describe("a turn at work", () => {
+  it("[AG4] shows the typing sign in its own topic until it ends", async () => {
+    const { telegram } = scene;
+    door = createDoor();
+    const shown = telegram.actions.length;
+    const id = telegram.say({ chat: GROUP, thread: 6, from: PERSON, text: `@${telegram.username} wait for it` });
+    await telegram.until(() => telegram.actions.length > shown, "the typing sign");
+    expect(telegram.actions.slice(shown)).toEqual([{ chat: GROUP, thread: 6 }]);
+    await telegram.until(
+      () =>
+        telegram
+          .history(GROUP)
+          .find((message) => message.id === id)
+          ?.reactions.includes("👀"),
+      "the receipt",
+    );
+    const reply = await next(GROUP, 6, () => door.open());
+    expect(reply).toMatchObject({ text: "heard: wait for it", replyTo: id });
+  });
+});
+
+describe("a person who blocked the bot", () => {
+  it("[DL3] the run's announcement is blocked with the reason, info shows it, retry sends it", async () => {
+    const { telegram, herald } = scene;
+    await start("to be blocked");
+    telegram.chats.block(PERSON);
+    door.open();
+    const blocked = () =>
+      herald.rows<{ delivery: string }>("SELECT delivery FROM runs WHERE label = 'to be blocked'")[0]?.delivery === "blocked";
+    await telegram.until(blocked, "the run to be blocked");
+    const tries = telegram.calls.filter(({ method }) => method === "sendMessage").length;
+    telegram.chats.block(PERSON, null);
+    expect((await ask("/subagents info last")).text).toMatch(/blocked.*bot was blocked by the user/);
+    expect(telegram.calls.filter(({ method }) => method === "sendMessage")).toHaveLength(tries + 1);
+    const isAnnouncement = ({ text }: SeenMessage): boolean => text.includes("Stats: runtime") && text.includes("to be blocked");
+    telegram.say({ chat: PERSON, text: "/subagents retry last" });
+    await telegram.until(() => telegram.messages(PERSON).some(isAnnouncement), "the announcement");
+    await scene.settled();
+    expect(telegram.messages(PERSON).filter(isAnnouncement)).toHaveLength(1);
+    expect((await ask("/subagents info last")).text).toContain("delivered");
+  });
+});
+
+describe("updates that come twice, and trouble with polling", () => {
+  it("[RC3] a replayed update is handled once", async () => {
+    const { telegram } = scene;
+    const update = telegram.inject({
+      message: {
+        message_id: 9001,
+        date: 1,
+        chat: { id: 77, type: "private" },
+        from: { id: PERSON, is_bot: false, first_name: "P" },
+        text: "once only",
+      },
+    });
+    telegram.chats.add(77);
+    await telegram.until(() => telegram.messages(77).length === 1, "the answer");
+    telegram.replay(update);
+    await telegram.until(() => telegram.pending().length === 0, "the replay to be taken");
+    await scene.settled();
+    expect(telegram.messages(77).map(({ text }) => text)).toEqual(["heard: once only"]);
+  });
+
+  it("[RC3] 409, 429, 500, html, cut and dropped polls: every message is answered once and the process lives", {
+    timeout: 60_000,
+  }, async () => {
+    const { telegram, herald } = scene;
+    const pid = herald.pid();
+    const faults = ["409", "429", "500", "html", "drop", "truncate_after"] as const;
+    for (const fault of faults) {
+      telegram.faults.add("getUpdates", fault);
+      telegram.say({ chat: PERSON, text: `in spite of ${fault}` });
+      await telegram.until(
+        () => telegram.messages(PERSON).some(({ text }) => text === `heard: in spite of ${fault}`),
+        `an answer in spite of ${fault}`,
+      );
+    }
+    await scene.settled();
+    for (const fault of faults) {
+      expect(telegram.messages(PERSON).filter(({ text }) => text === `heard: in spite of ${fault}`)).toHaveLength(1);
+    }
+    expect(herald.pid()).toBe(pid);
+  });
+
+  it("[RC3] an edited message runs nothing", async () => {
+    const { telegram, model } = scene;
+    const id = telegram.say({ chat: PERSON, text: "first wording" });
+    await telegram.until(() => telegram.messages(PERSON).some(({ text }) => text === "heard: first wording"), "the answer");
+    const asked = model.calls.length;
+    telegram.edit({ chat: PERSON, id, text: "second wording" });
+    await ask("/status");
+    expect(model.calls).toHaveLength(asked);
+  });
+});

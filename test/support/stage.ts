@@ -1,0 +1,156 @@
+// The sub-agents' parts on real stores, without the rest of the app: real spawn, lane, runner, steering, archiver and
+// delivery on the web channel; the model and the clock are the test's. For races and for driving time.
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createTurns } from "../../src/agents/turn.ts";
+import { createAgents } from "../../src/app/agents.ts";
+import { createChannels } from "../../src/app/channels.ts";
+import { openStores, type Stores } from "../../src/app/stores.ts";
+import { createSubagentParts, type SubagentParts } from "../../src/app/subagents.ts";
+import { configSchema } from "../../src/config/schema.ts";
+import type { Clock } from "../../src/core/clock.ts";
+import { type Bus, createBus } from "../../src/core/events.ts";
+import { noFailpoints } from "../../src/core/failpoints.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import type { Run } from "../../src/core/run.ts";
+import { createSecrets } from "../../src/core/secrets.ts";
+import type { Tool } from "../../src/core/tool.ts";
+import { createDelivery } from "../../src/gateway/delivery.ts";
+import { createLane, type Lane } from "../../src/lanes/lanes.ts";
+import type { ModelReply, Models } from "../../src/models/model.ts";
+import type { Requester, SpawnRequest } from "../../src/subagents/spawn.ts";
+import { CHAT_KEY } from "./runs.ts";
+
+export interface Stage extends AsyncDisposable {
+  readonly stores: Stores;
+  readonly parts: SubagentParts;
+  readonly lane: Lane;
+  readonly bus: Bus;
+  /** Spawns from the chat; throws when it is not accepted. */
+  spawn(request?: Partial<SpawnRequest>, requester?: Partial<Requester>): Run;
+  get(id: string): Run;
+  /** Ids of the announcements of a run, in order. */
+  announced(run: Run): string[];
+  notes(run: Run): number;
+  unread(run: Run): number;
+  /** A changed settings file. */
+  reconfigure(subagents: Record<string, unknown>, rest?: Record<string, unknown>): void;
+}
+
+export interface StageOptions {
+  readonly clock: Clock;
+  readonly call: Models["call"];
+  /** agents.defaults.subagents */
+  readonly subagents?: Record<string, unknown>;
+  readonly config?: Record<string, unknown>;
+  readonly tools?: readonly Tool[];
+  /** Kept when it is given: a second stage takes up what the first one left. */
+  readonly stateDir?: string;
+  readonly bootId?: string;
+  /** Don't start working: the test calls recover() first. */
+  readonly idle?: boolean;
+}
+
+/** The many small durable writes of a race are the disk's business, not the test's. */
+const FAST = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+export const makeStateDir = (): string => mkdtempSync(join(FAST, "herald-stage-"));
+
+const SESSION_ID = "00000000-0000-4000-8000-000000000000";
+
+export const okReply = (text: string): ModelReply => ({
+  ...{ outcome: "ok", text, toolCalls: [], finish: "stop", usage: null, costUsd: null, model: "scripted/model-1" },
+});
+
+export async function createStage(options: StageOptions): Promise<Stage> {
+  const stateDir = options.stateDir ?? makeStateDir();
+  const { clock } = options;
+  const failures: unknown[] = [];
+  const bus = createBus((error) => failures.push(error));
+  const settings = (subagents: object, rest: object) =>
+    configSchema.parse({ ...rest, agents: { defaults: { model: "scripted/model-1", subagents } } });
+  let config = settings(options.subagents ?? {}, options.config ?? {});
+  const secrets = createSecrets();
+  const base = { clock, bus, log: silentLogger, secrets, failpoint: noFailpoints, config: () => config };
+  const stores = openStores({ ...base, stateDir });
+  const agents = createAgents({ config: base.config, stateDir, defaultModel: () => "scripted/model-1" });
+  const channels = await createChannels({ ...base, config, stores });
+  const models = { call: options.call, check: () => null, checkName: () => null, contextWindow: () => 128_000 };
+  const lane = createLane({
+    name: "subagent",
+    concurrency: config.agents.defaults.subagents.maxConcurrent,
+    onError: (_id, error) => failures.push(error),
+  });
+  const parts = createSubagentParts({
+    ...base,
+    ...{ stores, agents, channels, lane, models, bootId: options.bootId ?? "boot-1", crewPath: join(stateDir, "CREW.md") },
+    turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
+    tools: () => options.tools ?? [],
+  });
+  const delivery = createDelivery({
+    ...base,
+    ...stores,
+    channel: channels.find,
+    onRun(runId, state, reason) {
+      stores.runs.setDelivery(runId, state, reason);
+      if (state !== "sending") stores.runs.settle(runId);
+    },
+  });
+  const over = new AbortController();
+  let chores: Promise<unknown> = Promise.resolve();
+  if (options.idle !== true) {
+    lane.serve(parts.runner.work);
+    delivery.start();
+    chores = parts.archiver.run(over.signal);
+  }
+  return {
+    ...{ stores, parts, lane, bus },
+    ...lookUps(stores, parts),
+    reconfigure(subagents, rest = {}) {
+      config = settings(subagents, rest);
+    },
+    async [Symbol.asyncDispose]() {
+      parts.runner.suspend();
+      over.abort();
+      await Promise.all([options.idle === true ? null : lane.drain(), delivery.stop(), chores]);
+      stores.close();
+      if (options.stateDir === undefined) rmSync(stateDir, { recursive: true, force: true });
+      if (failures.length > 0) throw new AggregateError(failures, "a listener or a job of the lane failed");
+    },
+  };
+}
+
+function lookUps(stores: Stores, parts: SubagentParts): Pick<Stage, "spawn" | "get" | "announced" | "notes" | "unread"> {
+  let spawned = 0;
+  const get = (id: string): Run => {
+    const run = stores.runs.get(id);
+    if (run === null) throw new Error(`there is no run ${id}`);
+    return run;
+  };
+  const count = (sql: string, ...params: string[]): number => stores.db.get<{ n: number }>(sql, ...params)?.n ?? 0;
+  return {
+    get,
+    spawn(request = {}, requester = {}) {
+      const answer = parts.spawn(
+        {
+          ...{ sessionKey: CHAT_KEY, sessionId: SESSION_ID, agentId: "main", runId: null, tools: ["read"] },
+          address: { channel: "web", account: "local", chat: "main", kind: "dm" },
+          spawnKey: `test:${process.hrtime.bigint()}:${++spawned}`,
+          ...requester,
+        },
+        { task: "do it", label: `run ${spawned}`, ...request },
+      );
+      if (answer.status !== "accepted") throw new Error(answer.error);
+      return get(answer.runId);
+    },
+    announced: (run) =>
+      stores.db
+        .all<{ delivery: string }>(
+          "SELECT DISTINCT delivery FROM outbox WHERE run_id = ? AND delivery LIKE 'announce:%' ORDER BY id",
+          run.id,
+        )
+        .map((row) => row.delivery),
+    notes: (run) => count("SELECT count(*) AS n FROM notes WHERE about LIKE ?", `${run.id}:%`),
+    unread: (run) => count("SELECT count(*) AS n FROM run_messages WHERE run_id = ? AND taken_at IS NULL", run.id),
+  };
+}

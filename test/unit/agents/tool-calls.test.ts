@@ -1,0 +1,173 @@
+// Carrying out tool calls: whatever goes wrong is a result the model can read (AG3).
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { z } from "zod";
+import { type CallingTurn, createToolCalls } from "../../../src/agents/tool-calls.ts";
+import { noFailpoints } from "../../../src/core/failpoints.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import { type Capability, defineTool, type Tool } from "../../../src/core/tool.ts";
+import type { ToolCall } from "../../../src/models/model.ts";
+import type { NewEntry } from "../../../src/stores/transcripts.ts";
+
+let tools: Tool[];
+let entries: NewEntry[];
+let doing: string[];
+let abort: AbortController;
+let running: number;
+let mostAtOnce: number;
+const toolCalls = createToolCalls({ failpoint: noFailpoints });
+
+const turn = (): CallingTurn => ({
+  id: "turn:1",
+  ref: { agentId: "main", sessionId: "s" },
+  sessionKey: "agent:main:web:dm:main",
+  runId: null,
+  address: null,
+  workspace: "/nonexistent",
+  readOnly: false,
+  signal: abort.signal,
+  log: silentLogger,
+  tools: () => tools,
+  waitOutsideLane: (work) => work(),
+  onDoing: (text) => void doing.push(text),
+});
+const run = (...calls: Partial<ToolCall>[]): Promise<string> =>
+  toolCalls.run(
+    turn(),
+    calls.map((call, n) => ({ id: `c${n}`, name: "copy", args: {}, ...call })),
+    (fresh) => void entries.push(...fresh),
+  );
+const results = (): { text: string; isError: boolean }[] =>
+  entries.flatMap((entry) => (entry.type === "tool_result" ? [{ text: entry.text, isError: entry.isError }] : []));
+
+const tool = (
+  name: string,
+  capability: Capability,
+  work: (args: { from: string; depth?: number | undefined }) => Promise<string> | string,
+): Tool =>
+  defineTool({
+    name,
+    description: "Copies.",
+    capability,
+    schema: z.strictObject({ from: z.string(), depth: z.number().int().optional() }),
+    async run(args) {
+      running++;
+      mostAtOnce = Math.max(mostAtOnce, running);
+      try {
+        await new Promise((resolve) => setImmediate(resolve));
+        return { text: await work(args) };
+      } finally {
+        running--;
+      }
+    },
+  });
+
+beforeEach(() => {
+  [tools, entries, doing, abort, running, mostAtOnce] = [
+    [tool("copy", "write", ({ from }) => `copied ${from}`)],
+    [],
+    [],
+    new AbortController(),
+    0,
+    0,
+  ];
+});
+afterEach(() => expect(running).toBe(0));
+
+it("[AG3] a call gives its result", async () => {
+  await run({ args: { from: "a" } });
+  expect(results()).toEqual([{ text: "copied a", isError: false }]);
+  expect(doing).toEqual(["copy"]);
+});
+
+it("[AG3] an unknown tool names those there are, however long its own name", async () => {
+  await run({ name: "x".repeat(10_000) });
+  expect(results()[0]?.isError).toBe(true);
+  expect(results()[0]?.text).toMatch(/^There is no tool "x{100}" here\. Available: copy\.$/);
+  tools = [];
+  await run({});
+  expect(results()[1]?.text).toMatch(/Available: none\./);
+});
+
+it.each([
+  ["nothing", undefined],
+  ["null", null],
+  ["a wrong type", { from: 5 }],
+  ["an unknown key", { from: "a", force: true }],
+  ["an array", []],
+  ["a text", "from a"],
+])("[AG3] bad arguments (%s) name what is accepted", async (_what, args) => {
+  await run({ args });
+  expect(results()[0]).toMatchObject({
+    isError: true,
+    text: expect.stringMatching(/^Bad arguments for copy: [\s\S]+\nAccepted: from \(required\), depth\.$/),
+  });
+});
+
+it("[AG3] arguments that are no JSON are told as they were found", async () => {
+  await run({ args: "{from:", invalid: "The arguments are no JSON: unexpected end." });
+  expect(results()).toEqual([{ text: "The arguments are no JSON: unexpected end.", isError: true }]);
+});
+
+it("[AG3] a tool that throws is a result too, and the next call goes on", async () => {
+  tools = [
+    tool("copy", "write", ({ from }) => {
+      if (from === "bad") throw new Error("disk on fire");
+      return "fine";
+    }),
+  ];
+  await run({ args: { from: "bad" } }, { args: { from: "good" } });
+  expect(results()).toEqual([
+    { text: "copy failed: disk on fire", isError: true },
+    { text: "fine", isError: false },
+  ]);
+});
+
+it("[AG3] results are cut at 64 KB and say so, and carry no control characters", async () => {
+  tools = [tool("copy", "read", () => `\u0000${"é".repeat(100_000)}`)];
+  await run({ args: { from: "a" } });
+  const text = results()[0]?.text ?? "";
+  expect(text.length).toBeLessThan(66_000);
+  expect(text).toMatch(/^é{65536}\n… \[cut: 34464 of 100000 characters; ask for a smaller part\]$/);
+});
+
+it("[AG2] calls that only read run side by side, calls that change something one after the other in order", async () => {
+  tools = [tool("look", "read", () => "seen"), tool("copy", "write", ({ from }) => from)];
+  await run({ name: "look", args: { from: "a" } }, { name: "look", args: { from: "b" } });
+  expect(mostAtOnce).toBe(2);
+  mostAtOnce = 0;
+  entries = [];
+  await run({ args: { from: "1" } }, { name: "look", args: { from: "x" } }, { args: { from: "2" } });
+  expect(mostAtOnce).toBe(1);
+  expect(results().map((result) => result.text)).toEqual(["1", "seen", "2"]);
+});
+
+it("[ST2] after an abort nothing starts; what hangs is let go", async () => {
+  tools = [tool("copy", "write", () => new Promise<string>(() => {}))];
+  const done = run({ args: { from: "a" } }, { args: { from: "b" } });
+  await new Promise((resolve) => setImmediate(resolve));
+  abort.abort();
+  await done;
+  expect(results().map((result) => result.text)).toEqual(["Stopped while it ran.", "Not started: the turn was stopped."]);
+  running = 0;
+});
+
+it("[TL2] the list of tools is asked again for each call: a policy may have changed", async () => {
+  tools = [
+    tool("copy", "write", () => {
+      tools = [];
+      return "last one";
+    }),
+  ];
+  await run({ args: { from: "a" } }, { args: { from: "b" } });
+  expect(results().map((result) => result.text)).toEqual(["last one", 'There is no tool "copy" here. Available: none.']);
+});
+
+it("[MO1] the model is told name, description and the JSON schema of the arguments", () => {
+  const [spec] = toolCalls.specs(tools);
+  expect(spec).toMatchObject({
+    name: "copy",
+    description: "Copies.",
+    parameters: { type: "object", required: ["from"], additionalProperties: false },
+  });
+  expect(toolCalls.specs(tools)[0]).toBe(spec);
+});

@@ -1,0 +1,333 @@
+// One turn on a real transcript: model ↔ tools, what is on disk when, and how a turn that lost its process goes on.
+import { describe, expect, it } from "vitest";
+import { z } from "zod";
+import { defineTool, type Tool, type ToolContext } from "../../../src/core/tool.ts";
+import { user } from "../../contract/transcripts.contract.ts";
+import { type Answer, callTools, createTurnRig, say } from "../../support/turn-rig.ts";
+import { waitFor } from "../../support/wait.ts";
+
+function countingTool(name: string, more: Partial<Tool> = {}): { tool: Tool; contexts: ToolContext[] } {
+  const contexts: ToolContext[] = [];
+  const tool = defineTool({
+    name,
+    description: name,
+    schema: z.object({ n: z.number().optional() }),
+    capability: "read",
+    async run(_args, context) {
+      contexts.push(context);
+      return { text: `${name} ${contexts.length}` };
+    },
+  });
+  return { tool: { ...tool, ...more }, contexts };
+}
+
+const kinds = (entries: readonly { type: string }[]): string[] => entries.map((entry) => entry.type);
+
+describe("a turn", () => {
+  it("[AG2] goes from the question over tools to the answer, all of it in the transcript", async () => {
+    using rig = await createTurnRig({ answers: [callTools({ name: "look" }), say("the answer")] });
+    const look = countingTool("look");
+    rig.tools = [look.tool];
+    rig.put(user("question"));
+    expect(await rig.run()).toEqual({ outcome: "done", text: "the answer", reason: null, error: null });
+    expect(kinds(rig.entries())).toEqual(["message", "message", "tool_call", "tool_result", "message"]);
+    expect(rig.requests[0]).toMatchObject({ system: "the system prompt", messages: [{ role: "user", text: "question" }] });
+    expect(rig.requests[0]?.tools.map((tool) => tool.name)).toEqual(["look"]);
+    expect(rig.requests[1]?.messages.at(-1)).toEqual({ role: "tool", callId: "call-look", name: "look", text: "look 1", isError: false });
+    expect(look.contexts[0]).toMatchObject({ agentId: "main", turnId: "turn:1", callId: "call-look", runId: null });
+    expect(rig.doing).toEqual(["thinking", "look", "thinking"]);
+  });
+
+  it("[SE2] each step is on disk before the next one starts", async () => {
+    const seen: string[] = [];
+    using rig = await createTurnRig({
+      answers: [callTools({ name: "look" }), say("end")],
+      onFailpoint: (name) => seen.push(`${name}: ${rig.entries().length}`),
+    });
+    rig.tools = [countingTool("look").tool];
+    rig.put(user("question"));
+    await rig.run();
+    expect(seen).toEqual([
+      "turn.before-model: 1",
+      "turn.reply-appended: 3",
+      "turn.before-tool: 3",
+      "turn.after-tool: 3",
+      "turn.result-appended: 4",
+      "turn.before-model: 4",
+      "turn.reply-appended: 5",
+    ]);
+  });
+
+  it("[AG4] streamed text, retries and fallbacks are told while it runs", async () => {
+    const answer: Answer = (_request, onEvent) => {
+      onEvent({ type: "text", text: "Hel" });
+      onEvent({ type: "retry", model: "test/model", reason: "overloaded", afterMs: 10 });
+      onEvent({ type: "fallback", from: "test/model", to: "test/other", reason: "overloaded" });
+      onEvent({ type: "text", text: "Hello" });
+      return { text: "Hello" };
+    };
+    using rig = await createTurnRig({ answers: [answer] });
+    rig.put(user("hi"));
+    await rig.run();
+    expect(rig.texts).toEqual(["Hel", "Hello"]);
+    expect(rig.doing).toEqual(["thinking", "waiting for test/model (overloaded)", "switched from test/model to test/other (overloaded)"]);
+  });
+
+  it("[AG3] a model failure ends it with the model's sentence; what was said so far is kept as partial", async () => {
+    using rig = await createTurnRig({
+      answers: [() => ({ outcome: "error", text: "I was about", error: { kind: "rate", message: "The provider is busy." } })],
+    });
+    rig.put(user("hi"));
+    expect(await rig.run()).toMatchObject({ outcome: "error", reason: "The provider is busy.", text: "I was about" });
+    expect(rig.entries().at(-1)).toMatchObject({ text: "I was about", partial: true, calls: 0 });
+  });
+
+  it("[AG2] the iteration cap ends it with what there is, and says so", async () => {
+    let n = 0;
+    using rig = await createTurnRig({
+      answers: [() => ({ text: `step ${++n}`, ...callTools({ name: "look", args: { n }, id: `c${n}` })({} as never, () => {}) })],
+    });
+    rig.tools = [countingTool("look").tool];
+    rig.put(user("hi"));
+    expect(await rig.run({ maxIterations: 3 })).toMatchObject({
+      outcome: "capped",
+      text: "step 3",
+      reason: "it reached its limit of 3 steps",
+    });
+    expect(rig.requests).toHaveLength(3);
+  });
+
+  it("[AG2] the same calls with the same results five times in a row lead nowhere", async () => {
+    using rig = await createTurnRig({ answers: [callTools({ name: "look", args: { n: 1 } })] });
+    rig.tools = [{ ...countingTool("look").tool, run: async () => ({ text: "nothing new" }) }];
+    rig.put(user("hi"));
+    expect(await rig.run({ maxIterations: 50 })).toMatchObject({
+      outcome: "capped",
+      reason: expect.stringMatching(/repeated the same tool call/),
+    });
+    expect(rig.requests).toHaveLength(5);
+  });
+
+  it("[AG2] the same call with new results is no loop", async () => {
+    const answers = [...Array.from({ length: 8 }, () => callTools({ name: "look", args: {} })), say("done")];
+    using rig = await createTurnRig({ answers });
+    rig.tools = [countingTool("look").tool];
+    rig.put(user("hi"));
+    expect((await rig.run()).outcome).toBe("done");
+  });
+
+  it("[AG2] an answer cut at the model's length limit is not taken for a whole one", async () => {
+    using rig = await createTurnRig({ answers: [() => ({ text: "and then", finish: "length" })] });
+    rig.put(user("hi"));
+    expect(await rig.run()).toMatchObject({ outcome: "capped", text: "and then", reason: expect.stringMatching(/length limit/) });
+  });
+
+  it("[AG3] call ids that a provider repeats are made unique, in one answer and over the session", async () => {
+    const twice = callTools({ name: "look", id: "1", args: { n: 1 } }, { name: "look", id: "1", args: { n: 2 } });
+    using rig = await createTurnRig({ answers: [twice, twice, say("done")] });
+    const look = countingTool("look");
+    rig.tools = [look.tool];
+    rig.put(user("hi"));
+    await rig.run();
+    expect(look.contexts.map((context) => context.callId)).toEqual(["1", "1-2", "1-3", "1-4"]);
+    const tools = rig.requests[2]?.messages.flatMap((message) => (message.role === "tool" ? [[message.callId, message.text]] : []));
+    expect(tools).toEqual([
+      ["1", "look 1"],
+      ["1-2", "look 2"],
+      ["1-3", "look 3"],
+      ["1-4", "look 4"],
+    ]);
+  });
+
+  it("[AN5] control characters of a model don't reach the transcript", async () => {
+    using rig = await createTurnRig({ answers: [say("a\u0000b\u001b[31mc\ud800d\r\ne")] });
+    rig.put(user("hi"));
+    expect((await rig.run()).text).toBe("ab[31mc\ufffdd\ne");
+  });
+
+  it("[SE6] a full window is summed up before the model is called, and the turn goes on with the summary", async () => {
+    const answer: Answer = (request) => (request.system.includes("[COMPACTION]") ? { text: "they talked" } : { text: "the answer" });
+    using rig = await createTurnRig({ answers: [answer], contextWindow: 2_000 });
+    for (let n = 0; n < 30; n++) rig.put(user(`message ${n} ${"x".repeat(200)}`));
+    rig.put(user("the question"));
+    expect(await rig.run()).toMatchObject({ outcome: "done", text: "the answer" });
+    expect(rig.requests).toHaveLength(2);
+    expect(rig.requests[1]?.messages[0]).toEqual({ role: "user", text: "[Summary of the earlier conversation]\nthey talked" });
+    expect(rig.requests[1]?.messages.at(-1)).toEqual({ role: "user", text: "the question" });
+    expect(rig.entries()).toHaveLength(33);
+  });
+
+  it("[RC4] a disk that refuses throws to the caller, and nothing half done is left", async () => {
+    using rig = await createTurnRig({ answers: [say("x")] });
+    rig.put(user("hi"));
+    const { transcripts } = rig.folder.stores;
+    transcripts.archive(rig.ref, `${rig.ref.sessionId}.jsonl.deleted.x`);
+    await expect(rig.run()).rejects.toThrow(/ENOENT/);
+    expect(rig.requests).toEqual([]);
+  });
+});
+
+describe("mail", () => {
+  it("[CM7] is read between steps, once, and committed after it is in the transcript", async () => {
+    using rig = await createTurnRig({ answers: [callTools({ name: "look" }), say("done")] });
+    rig.tools = [countingTool("look").tool];
+    rig.put(user("task"));
+    const box = [user("also mind this", "mail:1")];
+    const commits: number[] = [];
+    await rig.run({
+      mail: () => ({
+        entries: rig.requests.length === 1 ? box : [],
+        commit: () => {
+          commits.push(rig.entries().filter((entry) => entry.id === "mail:1").length);
+          box.length = 0;
+        },
+      }),
+    });
+    expect(commits).toEqual([1]);
+    expect(rig.requests[0]?.messages).toHaveLength(1);
+    expect(rig.requests[1]?.messages.at(-1)).toEqual({ role: "user", text: "also mind this" });
+  });
+
+  it("[RC1] what was appended before a crash is only marked, not told twice", async () => {
+    using rig = await createTurnRig({ answers: [say("done")] });
+    rig.put(user("task"), user("also mind this", "mail:1"));
+    let committed = 0;
+    const box = [user("also mind this", "mail:1")];
+    await rig.run({
+      mail: () => ({
+        entries: [...box],
+        commit: () => {
+          committed++;
+          box.length = 0;
+        },
+      }),
+    });
+    expect(committed).toBe(1);
+    expect(rig.requests[0]?.messages.filter((message) => message.text === "also mind this")).toHaveLength(1);
+  });
+
+  it("[SP5] a turn with children waits for them and reads what they say before it ends", async () => {
+    using rig = await createTurnRig({ answers: [say("sent out"), say("all reported")] });
+    rig.put(user("task"));
+    let news: ReturnType<typeof user>[] = [];
+    const end = await rig.run({
+      mail: () => ({
+        entries: news,
+        commit: () => {
+          news = [];
+        },
+      }),
+      more: async () => {
+        if (rig.requests.length !== 1) return false;
+        news = [user("[child] 42", "note:1")];
+        return true;
+      },
+    });
+    expect(end.text).toBe("all reported");
+    expect(rig.requests[1]?.messages.at(-1)?.text).toBe("[child] 42");
+  });
+});
+
+describe("taking up a turn after a crash", () => {
+  const assistant = (text: string, calls: number, partial = false) =>
+    ({ type: "message", role: "assistant", text, model: "test/model", calls, ...(partial ? { partial } : {}) }) as const;
+  const call = (callId: string, name = "look") => ({ type: "tool_call", callId, name, args: {} }) as const;
+
+  it("[RC1] an answer on record is given again without asking the model", async () => {
+    using rig = await createTurnRig({ answers: [say("another answer")] });
+    rig.put(user("hi"), assistant("the answer", 0));
+    expect(await rig.run()).toMatchObject({ outcome: "done", text: "the answer" });
+    expect(rig.requests).toEqual([]);
+    expect(rig.entries()).toHaveLength(2);
+  });
+
+  it("[RC2] an open call gets a result that says the outcome is unknown; the tool is not run again", async () => {
+    using rig = await createTurnRig({ answers: [say("I'll check first")] });
+    const look = countingTool("look");
+    rig.tools = [look.tool];
+    rig.put(user("hi"), assistant("", 1), call("c1"));
+    expect((await rig.run()).outcome).toBe("done");
+    expect(look.contexts).toEqual([]);
+    expect(rig.requests[0]?.messages.at(-1)).toMatchObject({
+      role: "tool",
+      callId: "c1",
+      isError: true,
+      text: expect.stringMatching(/restarted.*unknown/),
+    });
+  });
+
+  it("[SP2] a repeatable tool is called again under the same turn and call id", async () => {
+    using rig = await createTurnRig({ answers: [say("done")] });
+    const look = countingTool("look", { repeatable: true });
+    rig.tools = [look.tool];
+    rig.put(user("hi"), assistant("", 2), call("c1"), call("c2"), {
+      type: "tool_result",
+      callId: "c1",
+      name: "look",
+      text: "first",
+      isError: false,
+    });
+    await rig.run();
+    expect(look.contexts.map((context) => [context.turnId, context.callId])).toEqual([["turn:1", "c2"]]);
+    expect(rig.requests[0]?.messages.slice(-2).map((message) => message.text)).toEqual(["first", "look 1"]);
+  });
+
+  it("[RC2] half an answer is told to the model, and it goes on from there", async () => {
+    using rig = await createTurnRig({ answers: [say("the rest")] });
+    rig.put(user("hi"), assistant("half an ans", 0, true));
+    expect(await rig.run()).toMatchObject({ outcome: "done", text: "the rest" });
+    expect(rig.requests[0]?.messages.at(-1)?.text).toMatch(/gateway restarted in the middle/);
+  });
+});
+
+describe("abort", () => {
+  it("[ST2] before it begins: nothing is called at all", async () => {
+    using rig = await createTurnRig({ answers: [say("x")] });
+    rig.put(user("hi"));
+    rig.abort.abort();
+    expect((await rig.run()).outcome).toBe("aborted");
+    expect(rig.requests).toEqual([]);
+  });
+
+  it("[ST2] while the prompt is built: the model is not called", async () => {
+    using rig = await createTurnRig({ answers: [say("x")] });
+    rig.put(user("hi"));
+    const end = await rig.run({
+      system: async () => {
+        rig.abort.abort();
+        return "";
+      },
+    });
+    expect(end.outcome).toBe("aborted");
+    expect(rig.requests).toEqual([]);
+  });
+
+  it("[LN3] a tool that hangs and ignores its signal doesn't hold the turn, and no later call starts", async () => {
+    using rig = await createTurnRig({ answers: [callTools({ name: "hang" }, { name: "after" })] });
+    const after = countingTool("after", { capability: "write" });
+    let hangs = false;
+    const hang = countingTool("hang", {
+      capability: "exec",
+      run: () => {
+        hangs = true;
+        return new Promise(() => {});
+      },
+    });
+    rig.tools = [hang.tool, after.tool];
+    rig.put(user("hi"));
+    const end = rig.run();
+    await waitFor("the tool", () => hangs);
+    rig.abort.abort("stop");
+    expect((await end).outcome).toBe("aborted");
+    expect(after.contexts).toEqual([]);
+    const results = rig.entries().flatMap((entry) => (entry.type === "tool_result" ? [entry.text] : []));
+    expect(results).toEqual(["Stopped while it ran.", "Not started: the turn was stopped."]);
+  });
+
+  it("[SP8] what the model said before the abort is kept as partial", async () => {
+    using rig = await createTurnRig({ answers: [() => ({ outcome: "aborted", text: "so far" })] });
+    rig.put(user("hi"));
+    expect(await rig.run()).toMatchObject({ outcome: "aborted", text: "so far" });
+    expect(rig.entries().at(-1)).toMatchObject({ partial: true, text: "so far" });
+  });
+});

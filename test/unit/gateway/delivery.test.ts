@@ -1,0 +1,382 @@
+// outbox → channel.send on a real outbox and a clock the test drives; the channel does as the test says.
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { type Address, addressKey } from "../../../src/core/address.ts";
+import { noFailpoints } from "../../../src/core/failpoints.ts";
+import type { Channel, Part, Reconciled, SendRequest, SendResult } from "../../../src/core/message.ts";
+import { createDelivery, type Delivery } from "../../../src/gateway/delivery.ts";
+import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
+import { waitFor } from "../../support/wait.ts";
+
+type Send = (request: SendRequest) => SendResult | Promise<SendResult>;
+
+let folder: StateFolder;
+let delivery: Delivery;
+let attempts: { text: unknown; at: number; request: SendRequest }[];
+let send: Send;
+let reconcile: ((key: string) => Reconciled) | null;
+let isOn: boolean;
+let runs: string[];
+let startedAt: number;
+
+const HOME: Address = { channel: "test", account: "a", chat: "home", kind: "dm" };
+const AWAY: Address = { ...HOME, chat: "away" };
+const ok: Send = ({ key }) => ({ status: "sent", ref: `ref ${key}` });
+const retry =
+  (afterMs?: number): Send =>
+  () => ({ status: "retry", reason: "busy", ...(afterMs === undefined ? {} : { afterMs }) });
+/** One answer per attempt, the last one again and again. */
+const inTurn = (...answers: Send[]): Send => {
+  let n = 0;
+  return (request) => (answers[Math.min(n++, answers.length - 1)] as Send)(request);
+};
+
+function makeChannel(): Channel {
+  return {
+    name: "test",
+    account: "a",
+    start: async () => {},
+    stop: async () => {},
+    health: () => ({ state: "on" }),
+    decode: () => null,
+    render: () => [{}],
+    async send(request) {
+      attempts.push({ text: request.part.text, at: folder.clock.now() - startedAt, request });
+      return send(request);
+    },
+    ...(reconcile === null ? {} : { reconcile: async ({ key }: { key: string }) => reconcile?.(key) ?? { status: "absent" as const } }),
+  };
+}
+
+function start(): void {
+  const { db, outbox } = folder.stores;
+  delivery = createDelivery({
+    ...{ db, outbox, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints },
+    channel: (name) => (isOn && name === "test" ? makeChannel() : null),
+    onRun: (runId, state, reason) => void runs.push([runId, state, reason].filter((one) => one !== undefined).join(" ")),
+  });
+  delivery.start();
+}
+
+/** As after kill -9: nothing is settled, another process begins. */
+function startAgain(): void {
+  void delivery.stop();
+  folder.reopen();
+  start();
+}
+
+const add = (id: string, texts: string[], to = HOME, runId?: string): boolean =>
+  folder.stores.outbox.add({
+    delivery: id,
+    address: to,
+    parts: texts.map((text): Part => ({ text })),
+    ...(runId === undefined ? {} : { runId }),
+  });
+const settled = (count: number): Promise<unknown> => waitFor(`${count} attempts`, () => attempts.length >= count, 3_000);
+const texts = (): unknown[] => attempts.map((one) => one.text);
+const open = (): number => folder.stores.outbox.countAllOpen();
+const allSent = (): Promise<unknown> => waitFor("an empty outbox", () => open() === 0, 3_000);
+
+beforeEach(async () => {
+  folder = await createStateFolder();
+  [attempts, send, reconcile, isOn, runs, startedAt] = [[], ok, null, true, [], folder.clock.now()];
+});
+afterEach(async () => {
+  await delivery.stop();
+  folder[Symbol.dispose]();
+});
+
+it("[DL5] per address in order, part by part, one at a time", async () => {
+  let atOnce = 0;
+  send = async (request) => {
+    expect(++atOnce).toBe(1);
+    await new Promise((resolve) => setImmediate(resolve));
+    atOnce--;
+    return ok(request);
+  };
+  add("reply:1", ["a1", "a2", "a3"]);
+  start();
+  add("reply:2", ["b1"]);
+  await allSent();
+  add("reply:3", ["c1"]);
+  await allSent();
+  expect(texts()).toEqual(["a1", "a2", "a3", "b1", "c1"]);
+  expect(attempts.map((one) => one.request.key)).toEqual(["reply:1#0", "reply:1#1", "reply:1#2", "reply:2#0", "reply:3#0"]);
+  expect(folder.stores.outbox.get(1)).toMatchObject({ state: "sent", ref: "ref reply:1#0" });
+  expect(folder.events.filter((event) => event.type === "outbox.settled")).toHaveLength(3);
+});
+
+it("[DL5] a chat that hangs or fails delays nobody else", async () => {
+  const door = Promise.withResolvers<SendResult>();
+  send = (request) => (request.address.chat === "home" ? door.promise : ok(request));
+  start();
+  add("reply:1", ["stuck"]);
+  add("reply:2", ["fine"], AWAY);
+  add("reply:3", ["fine too"], AWAY);
+  await waitFor("the others", () => folder.stores.outbox.head(addressKey(AWAY)) === null, 3_000);
+  expect(open()).toBe(1);
+  door.resolve({ status: "sent", ref: "x" });
+  await allSent();
+});
+
+it("[DL3] backs off from 1 s, doubling, to 5 min, and gives up after 24 h with the reason", async () => {
+  send = retry();
+  start();
+  add("announce:1", ["text"], HOME, "run-1");
+  await folder.clock.advance(25 * 3_600_000);
+  const gaps = attempts.slice(1).map((one, n) => (one.at - (attempts[n]?.at ?? 0)) / 1_000);
+  expect(gaps.slice(0, 10)).toEqual([1, 2, 4, 8, 16, 32, 64, 128, 256, 300]);
+  expect(new Set(gaps.slice(10))).toEqual(new Set([300]));
+  expect(attempts.at(-1)?.at).toBeGreaterThanOrEqual(24 * 3_600_000);
+  expect(attempts.at(-1)?.at).toBeLessThan(24 * 3_600_000 + 600_000);
+  expect(folder.stores.outbox.get(1)).toMatchObject({ state: "blocked", reason: "not delivered within 24 h: busy" });
+  expect(runs.at(-1)).toBe("run-1 blocked not delivered within 24 h: busy");
+});
+
+it("[DL3] retry_after is honoured, also when it is longer than the backoff, and in the order of the chat", async () => {
+  send = inTurn(retry(7_500), ok);
+  start();
+  add("reply:1", ["one"]);
+  add("reply:2", ["two"]);
+  await settled(1);
+  await folder.clock.advance(7_000);
+  expect(attempts).toHaveLength(1);
+  await folder.clock.advance(600);
+  await allSent();
+  expect(attempts.map((one) => [one.text, one.at])).toEqual([
+    ["one", 0],
+    ["one", 7_500],
+    ["two", 7_500],
+  ]);
+});
+
+it("[DL3] a new message for a waiting chat doesn't cut its wait short", async () => {
+  send = inTurn(retry(5_000), ok);
+  start();
+  add("reply:1", ["one"]);
+  await settled(1);
+  await folder.clock.advance(1_000);
+  add("reply:2", ["two"]);
+  await folder.clock.advance(1_000);
+  expect(attempts).toHaveLength(1);
+  await folder.clock.advance(3_000);
+  await allSent();
+});
+
+it("[DL3] two waiting chats wake each at their own time", async () => {
+  const tries = new Map<string, number>();
+  send = (request) => {
+    const n = (tries.get(request.address.chat) ?? 0) + 1;
+    tries.set(request.address.chat, n);
+    return n > 1 ? ok(request) : { status: "retry", reason: "busy", afterMs: request.address.chat === "home" ? 10_000 : 3_000 };
+  };
+  start();
+  add("reply:1", ["home"]);
+  add("reply:2", ["away"], AWAY);
+  await settled(2);
+  await folder.clock.advance(20_000);
+  await allSent();
+  expect(attempts.slice(2).map((one) => [one.text, one.at])).toEqual([
+    ["away", 3_000],
+    ["home", 10_000],
+  ]);
+});
+
+it("[DL3] a permanent failure stops at once, marks the run and lets the next message through", async () => {
+  send = inTurn(ok, () => ({ status: "failed", reason: "bot was kicked" }), ok);
+  start();
+  add("announce:1", ["part 1", "part 2", "part 3"], HOME, "run-1");
+  add("reply:2", ["next"]);
+  await allSent();
+  expect(texts()).toEqual(["part 1", "part 2", "next"]);
+  expect(folder.stores.outbox.get(3)).toMatchObject({ state: "blocked", reason: "bot was kicked" });
+  expect(runs).toEqual(["run-1 sending", "run-1 blocked bot was kicked"]);
+  expect(folder.events).toContainEqual({ type: "outbox.settled", delivery: "announce:1", channel: "test", outcome: "blocked" });
+});
+
+it("[DL3] /subagents retry: requeued parts are sent again, without those that arrived", async () => {
+  send = inTurn(ok, () => ({ status: "failed", reason: "kicked" }), ok);
+  start();
+  add("announce:1", ["part 1", "part 2", "part 3"], HOME, "run-1");
+  await allSent();
+  expect(folder.stores.outbox.requeue("run-1")).toBe(2);
+  await allSent();
+  expect(texts()).toEqual(["part 1", "part 2", "part 2", "part 3"]);
+  expect(runs.at(-1)).toBe("run-1 delivered");
+});
+
+it("[DL2] after a failure only the missing parts are sent", async () => {
+  send = inTurn(ok, retry(), retry(), ok);
+  start();
+  add("reply:1", ["1", "2", "3"]);
+  await settled(2);
+  await folder.clock.advance(10_000);
+  await allSent();
+  expect(texts()).toEqual(["1", "2", "2", "2", "3"]);
+  expect(attempts.every((one) => !one.request.repeated)).toBe(true);
+});
+
+it("[DL3] a chat that moved gets everything at its new address, in order", async () => {
+  send = (request) => (request.address.chat === "home" ? { status: "retarget", address: AWAY, reason: "upgraded" } : ok(request));
+  start();
+  add("reply:1", ["one", "two"]);
+  add("reply:2", ["three"]);
+  await allSent();
+  expect(attempts.map((one) => `${one.text} → ${one.request.address.chat}`)).toEqual([
+    "one → home",
+    "one → away",
+    "two → away",
+    "three → away",
+  ]);
+});
+
+it("[DL2] a part the platform can't format is sent plain, at once, under the same key", async () => {
+  send = inTurn(() => ({ status: "rerender", part: { text: "plain" }, reason: "can't parse entities" }), ok);
+  start();
+  add("reply:1", ["*broken"]);
+  await allSent();
+  expect(attempts.map((one) => [one.text, one.request.key])).toEqual([
+    ["*broken", "reply:1#0"],
+    ["plain", "reply:1#0"],
+  ]);
+});
+
+it("[DL4] a reserved place is recorded before the text goes into it, and used again after a crash", async () => {
+  const hang = Promise.withResolvers<SendResult>();
+  send = inTurn(
+    () => ({ status: "reserved", ref: "place-7" }),
+    () => hang.promise,
+  );
+  start();
+  add("announce:1", ["result"], HOME, "run-1");
+  await settled(2);
+  expect(attempts[1]?.request.ref).toBe("place-7");
+  send = ok;
+  startAgain();
+  await allSent();
+  expect(attempts[2]?.request).toMatchObject({ ref: "place-7", repeated: false });
+  hang.resolve({ status: "retry", reason: "too late" });
+});
+
+it("[DL4] a lost answer where nobody can be asked: sent once more, marked", async () => {
+  send = inTurn(() => ({ status: "unknown", reason: "connection reset" }), ok);
+  start();
+  add("reply:1", ["1", "2"]);
+  await settled(1);
+  await folder.clock.advance(1_000);
+  await allSent();
+  expect(attempts.map((one) => [one.text, one.request.repeated])).toEqual([
+    ["1", false],
+    ["1", true],
+    ["2", false],
+  ]);
+});
+
+it.each([
+  ["found", { status: "found", ref: "9" } as const, ["1", "2"]],
+  ["absent", { status: "absent" } as const, ["1", "1", "2"]],
+])("[DL4] a lost answer where the platform can be asked: %s", async (_what, answer, expected) => {
+  reconcile = () => answer;
+  send = inTurn(() => ({ status: "unknown", reason: "timeout" }), ok);
+  start();
+  add("reply:1", ["1", "2"]);
+  await settled(1);
+  await folder.clock.advance(1_000);
+  await allSent();
+  expect(texts()).toEqual(expected);
+  expect(attempts.some((one) => one.request.repeated)).toBe(false);
+});
+
+it("[DL4] as long as the platform can't tell, nothing is sent, ever more patiently", async () => {
+  const asked: number[] = [];
+  reconcile = () => {
+    asked.push(folder.clock.now() - startedAt);
+    return asked.length < 5 ? { status: "unknown", reason: "still down" } : { status: "found", ref: "9" };
+  };
+  send = () => ({ status: "unknown", reason: "timeout" });
+  start();
+  add("reply:1", ["1"]);
+  await settled(1);
+  await folder.clock.advance(120_000);
+  expect(open()).toBe(0);
+  expect(attempts).toHaveLength(1);
+  expect(asked).toEqual([1_000, 3_000, 7_000, 15_000, 31_000]);
+});
+
+it("[DL1] killed while it was sent: after the restart it is unknown, asked for, and the rest follows", async () => {
+  const hang = Promise.withResolvers<SendResult>();
+  send = inTurn(ok, () => hang.promise);
+  reconcile = (key) => (key === "reply:1#1" ? { status: "found", ref: "2" } : { status: "absent" });
+  start();
+  add("reply:1", ["1", "2", "3"]);
+  await settled(2);
+  send = ok;
+  startAgain();
+  await allSent();
+  expect(texts()).toEqual(["1", "2", "3"]);
+  hang.resolve({ status: "retry", reason: "too late" });
+});
+
+it("[DL3] a channel that is off is asked ever more rarely, and everything goes out when it is on again", async () => {
+  isOn = false;
+  start();
+  add("reply:1", ["1"]);
+  await folder.clock.advance(3_600_000);
+  const warned = folder.lines.filter((line) => line.msg.includes("did not succeed")).length;
+  expect(warned).toBeGreaterThan(5);
+  expect(warned).toBeLessThan(30);
+  expect(folder.stores.outbox.head(addressKey(HOME))).toMatchObject({ state: "queued", reason: "the channel test is off" });
+  isOn = true;
+  await folder.clock.advance(300_000);
+  expect(texts()).toEqual(["1"]);
+});
+
+it("[RC4] a damaged row is given up by name; the chat goes on", async () => {
+  add("reply:1", ["lost"]);
+  add("reply:2", ["fine"]);
+  folder.stores.db.run("UPDATE outbox SET part = '{\"te' WHERE delivery = 'reply:1'");
+  start();
+  await allSent();
+  expect(texts()).toEqual(["fine"]);
+  expect(folder.stores.db.get("SELECT state, reason FROM outbox WHERE delivery = 'reply:1'")).toEqual({
+    state: "blocked",
+    reason: "its row in the database is damaged",
+  });
+  expect(folder.lines).toContainEqual(expect.objectContaining({ level: "error", delivery: "reply:1", msg: "gave a message up" }));
+});
+
+it("[RC4] a disk that refuses pauses the chat, and the message goes out when it is over", async () => {
+  start();
+  folder.stores.db.run("CREATE TEMP TRIGGER full BEFORE UPDATE ON outbox BEGIN SELECT RAISE(ABORT, 'disk full'); END");
+  add("reply:1", ["1"]);
+  await folder.clock.advance(5_000);
+  expect(attempts).toEqual([]);
+  folder.stores.db.run("DROP TRIGGER full");
+  await folder.clock.advance(2_000);
+  expect(texts()).toEqual(["1"]);
+});
+
+it("[RN4] stop() lets the send under way settle, starts no further one, and leaves the rest queued", async () => {
+  const door = Promise.withResolvers<SendResult>();
+  send = () => door.promise;
+  start();
+  add("reply:1", ["1", "2"]);
+  await settled(1);
+  const stopped = delivery.stop();
+  door.resolve({ status: "sent", ref: "x" });
+  await stopped;
+  expect(texts()).toEqual(["1"]);
+  expect(folder.stores.outbox.head(addressKey(HOME))).toMatchObject({ n: 1, state: "queued" });
+});
+
+it("[DL5] a hundred chats at once: each in order, nothing lost, nothing doubled", async () => {
+  send = async (request) => {
+    await new Promise((resolve) => setImmediate(resolve));
+    return ok(request);
+  };
+  start();
+  for (let n = 0; n < 5; n++) for (let chat = 0; chat < 100; chat++) add(`reply:${chat}:${n}`, [`${n}`], { ...HOME, chat: `c${chat}` });
+  await waitFor("all", () => attempts.length === 500, 10_000);
+  for (let chat = 0; chat < 100; chat++) {
+    expect(attempts.filter((one) => one.request.address.chat === `c${chat}`).map((one) => one.text)).toEqual(["0", "1", "2", "3", "4"]);
+  }
+});

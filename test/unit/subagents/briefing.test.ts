@@ -1,0 +1,131 @@
+// Briefs by requester: rows, BRIEF.md, and what of the memory a child may read.
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { type BriefParams, parseBriefParams } from "../../../src/subagents/brief-params.ts";
+import { createDelegation } from "../../support/delegation.ts";
+
+const CHAT = "agent:main:web:dm:main";
+const SCOUT_CHAT = "agent:scout:web:dm:main";
+function brief(fields: Partial<BriefParams> = {}): BriefParams {
+  const parsed = parseBriefParams({ mission: "Mind the docs.", ...fields });
+  if (!parsed.ok) throw new Error(parsed.error);
+  return parsed.brief;
+}
+const pin = (key: string) => ({ tier: "pins" as const, key, reason: "needed" });
+
+describe("briefing", () => {
+  it("[BF2] writes BRIEF.md once the row is durable, 0600 in a folder of its own, and nothing when the transaction fails", async () => {
+    using scene = await createDelegation();
+    const run = scene.spawn("one");
+    const file = join(scene.folderOf(run), "BRIEF.md");
+    const { db } = scene.folder.stores;
+    expect(() =>
+      db.transaction(() => {
+        scene.briefing.apply(run, CHAT, brief());
+        throw new Error("no");
+      }),
+    ).toThrow("no");
+    expect(existsSync(file)).toBe(false);
+    expect(scene.briefing.list(run)).toEqual([]);
+    db.transaction(() => {
+      scene.briefing.apply(run, CHAT, brief());
+      expect(existsSync(file)).toBe(false);
+    });
+    expect(readFileSync(file, "utf8")).toMatch(/^# Brief\n[\s\S]*> Mind the docs\./);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(statSync(scene.folderOf(run)).mode & 0o777).toBe(0o700);
+    expect(readdirSync(scene.folderOf(run))).toEqual(["BRIEF.md"]);
+  });
+
+  it("[BF3] keeps two requesters apart, replaces one as a whole, and revokes one or all", async () => {
+    using scene = await createDelegation();
+    const run = scene.spawn("one");
+    const file = join(scene.folderOf(run), "BRIEF.md");
+    scene.briefing.apply(run, CHAT, brief({ constraints: ["first"] }));
+    scene.briefing.apply(run, SCOUT_CHAT, brief({ mission: "Scout it." }));
+    scene.briefing.apply(run, CHAT, brief({ mission: "Anew." }));
+    expect(scene.briefing.list(run).map((one) => [one.requesterKey, one.brief.mission])).toEqual([
+      [CHAT, "Anew."],
+      [SCOUT_CHAT, "Scout it."],
+    ]);
+    expect(readFileSync(file, "utf8")).toContain("Anew.");
+    expect(readFileSync(file, "utf8")).not.toContain("first");
+    expect(scene.briefing.revoke(run, CHAT)).toBe(1);
+    expect(readFileSync(file, "utf8")).not.toContain("Anew.");
+    expect(scene.briefing.revoke(run, CHAT)).toBe(0);
+    expect(scene.briefing.revoke(run, null)).toBe(1);
+    expect(existsSync(file)).toBe(false);
+    expect(await scene.briefing.read(run)).toEqual({ section: "", memory: "" });
+  });
+
+  it("[BF4][ME1] gives exactly the references, from the memory of whoever gave them", async () => {
+    using scene = await createDelegation();
+    for (const agent of ["main", "scout"]) {
+      scene.put(agent, "memory/AGENT.md", `${agent} facts`);
+      scene.put(agent, "memory/pins/api.md", `api of ${agent}`);
+      scene.put(agent, "memory/pins/other.md", "not shared");
+    }
+    writeFileSync(join(scene.folder.stateDir, "CREW.md"), "for all of us");
+    const run = scene.spawn("one");
+    const shared = [pin("api"), pin("gone"), { tier: "AGENT" as const, reason: "r" }, { tier: "CREW" as const, reason: "r" }];
+    scene.briefing.apply(run, CHAT, brief({ sharedMemory: shared }));
+    scene.briefing.apply(run, SCOUT_CHAT, brief({ sharedMemory: shared }));
+    const { memory } = await scene.briefing.read(run);
+    expect(memory).toContain("api of main");
+    expect(memory).toContain("api of scout");
+    expect(memory).toContain("There is nothing in pins/gone.md");
+    expect(memory.match(/for all of us/g)).toHaveLength(1);
+    expect(memory).toContain("scout facts");
+    // What every child inherits stands in its block anyway.
+    expect(memory).not.toContain("main facts");
+    expect(memory).not.toContain("not shared");
+  });
+
+  it("[BF4] a sub-agent passes on what it can read itself and nothing else", async () => {
+    using scene = await createDelegation();
+    const run = scene.spawn("one");
+    const wish = (...sharedMemory: BriefParams["sharedMemory"]) => scene.briefing.check(run.childKey, brief({ sharedMemory }));
+    expect(scene.briefing.check(CHAT, brief({ sharedMemory: [pin("api")] }))).toBeNull();
+    expect(wish({ tier: "AGENT", reason: "r" })).toBeNull();
+    expect(wish(pin("api"), { tier: "CREW", reason: "r" })).toBe(
+      "Brief refused: brief.sharedMemory: pins/api, CREW was not shared with you, so you can't pass it on.",
+    );
+    scene.briefing.apply(run, CHAT, brief({ sharedMemory: [pin("api")] }));
+    expect(wish(pin("api"))).toBeNull();
+    expect(wish(pin("other"))).toContain("pins/other");
+    expect(wish({ tier: "pins", reason: "all of them" })).toContain("pins was not shared");
+    scene.briefing.apply(run, CHAT, brief({ sharedMemory: [{ tier: "pins", reason: "all" }] }));
+    expect(wish(pin("other"))).toBeNull();
+  });
+
+  it("[BF2] a folder that can't be written is logged; the child still has its brief", async () => {
+    using scene = await createDelegation();
+    const run = scene.spawn("one");
+    writeFileSync(scene.folderOf(run), "in the way");
+    scene.briefing.apply(run, CHAT, brief());
+    expect((await scene.briefing.read(run)).section).toContain("Mind the docs.");
+    expect(scene.folder.lines.map((line) => line.msg)).toContain("BRIEF.md could not be written; the child reads the brief all the same");
+  });
+
+  it("[SC4] secrets stand in BRIEF.md by name only, and a damaged row is left out with an error", async () => {
+    using scene = await createDelegation();
+    scene.folder.secrets.add("the token", "tok-0123456789abcdef");
+    const run = scene.spawn("one");
+    scene.briefing.apply(run, CHAT, brief({ mission: "use tok-0123456789abcdef" }));
+    expect(readFileSync(join(scene.folderOf(run), "BRIEF.md"), "utf8")).not.toContain("tok-0123456789abcdef");
+    scene.folder.stores.briefs.put(run.sessionId, SCOUT_CHAT, { mission: "x".repeat(501) });
+    expect(scene.briefing.list(run).map((one) => one.requesterKey)).toEqual([CHAT]);
+    expect(scene.folder.lines.some((line) => line.msg === "a stored brief can't be read")).toBe(true);
+  });
+
+  it("[BF2] something else in the place of BRIEF.md is left alone and logged", async () => {
+    using scene = await createDelegation();
+    const run = scene.spawn("one");
+    mkdirSync(join(scene.folderOf(run), "BRIEF.md"), { recursive: true });
+    scene.briefing.write(run);
+    scene.briefing.apply(run, CHAT, brief());
+    expect(statSync(join(scene.folderOf(run), "BRIEF.md")).isDirectory()).toBe(true);
+    expect(scene.folder.lines.filter((line) => line.level === "error").length).toBeGreaterThan(0);
+  });
+});

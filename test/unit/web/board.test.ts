@@ -1,0 +1,186 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { newId } from "../../../src/core/ids.ts";
+import { orderRuns, type RunView } from "../../../src/web/board.ts";
+import { redactAll } from "../../../src/web/board-api.ts";
+import { aRun, startWeb, until, type WebFixture } from "../../support/web-server.ts";
+
+const SECRET = "sk-very-secret";
+const redact = (text: string): string => text.replaceAll(SECRET, "[key]");
+const ann = {
+  ...{ channel: "telegram", account: "bot", senderId: "42", senderName: `Ann ${SECRET}` },
+  address: { channel: "telegram", account: "bot", chat: "42", kind: "dm" },
+} as const;
+
+let web: WebFixture;
+
+beforeEach(async () => {
+  web = await startWeb({ redact });
+});
+
+afterEach(async () => {
+  await web.close();
+});
+
+const get = async (path: string): Promise<{ status: number; body: Record<string, never> }> => {
+  const response = await fetch(`${web.url}${path}`, { headers: { authorization: `Bearer ${web.token}` } });
+  return { status: response.status, body: (await response.json()) as Record<string, never> };
+};
+const post = async (path: string, body: unknown) => {
+  const headers = { authorization: `Bearer ${web.token}`, "content-type": "application/json" };
+  const response = await fetch(`${web.url}${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+  return { status: response.status, body: (await response.json()) as Record<string, never> };
+};
+
+describe("the order of the board", () => {
+  const shape = (runs: readonly RunView[]) => orderRuns(runs).map(({ label, level }) => `${" ".repeat(level)}${label}`);
+
+  it("[WB1] stands as trees by requester: in need of a person first, then where something goes on, then the newest", () => {
+    const done = { state: "done", endedAt: 9 } as const;
+    const telegram = { origin: "telegram 5551", chat: null };
+    const parent = aRun({ label: "parent", createdAt: 4, ...done });
+    const child = aRun({ label: "child", parentId: parent.id, createdAt: 5 });
+    const grandchild = aRun({ label: "grandchild", parentId: child.id, createdAt: 6, ...done });
+    const runs = [
+      aRun({ label: "newest", createdAt: 8, ...done }),
+      grandchild,
+      child,
+      parent,
+      aRun({ label: "elsewhere, done", createdAt: 7, ...telegram, ...done }),
+      aRun({ label: "elsewhere, stuck", createdAt: 1, ...telegram, ...done, delivery: "blocked" }),
+      aRun({ label: "elsewhere, going on", createdAt: 2, ...telegram }),
+      aRun({ label: "orphan", createdAt: 3, parentId: newId(), ...done }),
+    ];
+    expect(shape(runs)).toEqual([
+      "elsewhere, stuck",
+      "parent",
+      " child",
+      "  grandchild",
+      "newest",
+      "orphan",
+      "elsewhere, going on",
+      "elsewhere, done",
+    ]);
+    expect(orderRuns(runs).filter((row) => row.needsPerson)).toHaveLength(1);
+    expect(orderRuns([])).toEqual([]);
+  });
+});
+
+describe("one run", () => {
+  it("[WB1] answers with everything on record; Markdown is rendered safely", async () => {
+    const run = aRun({ label: "Count" });
+    web.runs.push(run);
+    web.details.set(run.id, {
+      task: "count <b>lines</b>",
+      brief: "# Brief\n\n<script>x</script>",
+      plan: [{ title: "read", status: "doing" }],
+      sections: { summary: "**42**", changes: null, evidence: null, risks: null, blockers: null },
+      trace: [{ agent: "main", action: "Started", timestamp: "2026-01-01T00:00:00.000Z" }],
+    });
+    const { status, body } = await get(`/api/runs/${run.id}`);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ run: { id: run.id }, task: "count <b>lines</b>", plan: [{ title: "read" }], facts: { model: "offline" } });
+    expect(body.sections).toEqual([{ name: "summary", html: "<p><strong>42</strong></p>" }]);
+    expect(body.briefHtml).toBe("<h1>Brief</h1>\n&lt;script&gt;x&lt;/script&gt;");
+  });
+
+  it.each([newId(), "nope", "..%2f..%2fetc", "__proto__"])("[WB1] there is no run %s, and no transcript of it", async (id) => {
+    expect((await get(`/api/runs/${id}`)).status).toBe(404);
+    expect((await get(`/api/runs/${id}/transcript`)).status).toBe(404);
+  });
+
+  it("[SC4] no text of it carries a secret, however deep it stands, on the board or opened", async () => {
+    const run = aRun({ label: SECRET, step: SECRET });
+    web.runs.push(run);
+    const sections = { summary: SECRET, changes: null, evidence: null, risks: null, blockers: SECRET };
+    web.details.set(run.id, { task: SECRET, reason: SECRET, brief: SECRET, sections, plan: [{ title: SECRET, status: "done" }] });
+    const call = { type: "tool_call", callId: "1", name: "read", args: { deep: [{ path: SECRET }] } } as const;
+    web.log(run.id, { id: "a", ...call }, { id: "b", type: "message", role: "assistant", text: SECRET, model: "m", calls: 0 });
+    // A secret across the place where a long result is cut.
+    const long = `${"x".repeat(3_995)}${SECRET}${"y".repeat(10)}`;
+    web.log(run.id, { id: "c", type: "tool_result", callId: "1", name: "read", text: long, isError: false });
+    const heard = await Promise.all(["", "/transcript"].map((path) => get(`/api/runs/${run.id}${path}`)));
+    const all = JSON.stringify([...heard, await get("/api/runs")]);
+    expect(all).toContain("[key]");
+    expect(all).not.toMatch(/sk-very-se|sk-ve/);
+    expect(redactAll({ a: [null, 1, { b: SECRET }] }, redact)).toEqual({ a: [null, 1, { b: "[key]" }] });
+  });
+});
+
+describe("its transcript", () => {
+  const note = (n: number) => ({ id: `n${n}`, type: "note", text: `entry ${n}` }) as const;
+  const textsOf = (body: Record<string, never>) => (body.entries as unknown as { text: string }[]).map((entry) => entry.text);
+
+  it("[WB1] comes page by page, the newest first, and stays in place while it grows", async () => {
+    const id = newId();
+    web.log(id, ...Array.from({ length: 25 }, (_, n) => note(n)));
+    const end = await get(`/api/runs/${id}/transcript?limit=10`);
+    expect(textsOf(end.body)).toEqual(Array.from({ length: 10 }, (_, n) => `entry ${n + 15}`));
+    web.log(id, note(25), note(26));
+    const middle = await get(`/api/runs/${id}/transcript?limit=10&before=${end.body.before}`);
+    expect(textsOf(middle.body)).toEqual(Array.from({ length: 10 }, (_, n) => `entry ${n + 5}`));
+    const first = await get(`/api/runs/${id}/transcript?limit=10&before=${middle.body.before}`);
+    expect(textsOf(first.body)).toEqual(Array.from({ length: 5 }, (_, n) => `entry ${n}`));
+    expect(first.body.before).toBeNull();
+  });
+
+  it("[WB1] says who spoke: words as safe HTML, calls and results as capped text", async () => {
+    const id = newId();
+    web.log(
+      id,
+      { id: "task", type: "message", role: "user", from: "agent:main:web:dm:main", text: "<b>do</b>" },
+      { id: "2", type: "message", role: "user", from: "Ann", text: "hurry" },
+      { id: "3", type: "message", role: "assistant", text: "*so*", model: "m", calls: 1, partial: true },
+      { id: "4", type: "tool_call", callId: "c", name: "read", args: { path: "a.md" } },
+      { id: "5", type: "tool_result", callId: "c", name: "read", text: "é".repeat(9_000), isError: true },
+    );
+    const { body } = await get(`/api/runs/${id}/transcript`);
+    expect(body.entries).toMatchObject([
+      { kind: "task", text: "<b>do</b>" },
+      { kind: "sent", who: "Ann", text: "hurry" },
+      { kind: "said", html: "<p><em>so</em></p>\n<p><em>(cut off here)</em></p>" },
+      { kind: "call", who: "read", text: '{"path":"a.md"}' },
+      { kind: "result", who: "read", isError: true },
+    ]);
+    expect(textsOf(body)[4]).toMatch(/^é{4000}\n… \(cut: 9000 characters in all/);
+  });
+
+  it.each(["before=x", "before=-1", "limit=0", "limit=many"])("[WB1] refuses %s", async (query) => {
+    expect((await get(`/api/runs/${newId()}/transcript?${query}`)).status).toBe(400);
+  });
+});
+
+describe("pairing", () => {
+  it("[SC1] lists who waits without their chat, and a code lets in once", async () => {
+    const code = web.pairing.request(ann) ?? "";
+    const { body } = await get("/api/pairing");
+    expect(body.waiting).toEqual([{ code, channel: "telegram", senderId: "42", senderName: "Ann [key]", expiresAt: expect.any(Number) }]);
+    expect((await post("/api/pairing", { code: "ABCDEFGH" })).status).toBe(404);
+    expect((await post("/api/pairing", {})).status).toBe(400);
+    expect(web.pairing.isPaired("telegram", "bot", "42")).toBe(false);
+    expect(await post("/api/pairing", { code: code.toLowerCase() })).toMatchObject({ status: 200, body: { approved: { senderId: "42" } } });
+    expect(web.pairing.isPaired("telegram", "bot", "42")).toBe(true);
+    expect((await post("/api/pairing", { code })).status).toBe(404);
+    expect((await get("/api/pairing")).body.waiting).toEqual([]);
+  });
+
+  it("[SC1] [WB2] every tab hears of it at once, and of a run that changed by its id", async () => {
+    const abort = new AbortController();
+    const headers = { authorization: `Bearer ${web.token}` };
+    const stream = await fetch(`${web.url}/api/events?chat=main`, { headers, signal: abort.signal });
+    let heard = "";
+    const reading = (async () => {
+      for await (const chunk of stream.body ?? []) heard += Buffer.from(chunk).toString();
+    })().catch(() => undefined);
+    await until(() => heard.includes("event: pairing\ndata: []"));
+    const code = web.pairing.request(ann);
+    await until(() => heard.includes(`"code":"${code}"`));
+    const [busy, other] = [newId(), newId()];
+    for (let n = 0; n < 20; n++)
+      web.bus.emit({ type: "turn.doing", sessionKey: "k", address: null, runId: n === 0 ? other : busy, doing: `${n}` });
+    await until(() => heard.includes(`event: run\ndata: {"id":"${busy}"}`));
+    expect(heard.split(`{"id":"${busy}"}`)).toHaveLength(2);
+    expect(heard).toContain(`{"id":"${other}"}`);
+    abort.abort();
+    await reading;
+  });
+});
