@@ -1,6 +1,5 @@
 // Runs as the page shows them: one line each for the board, everything on record for the one that is open.
 // stores, lane, session folder → RunView, RunDetail → web/board.ts
-
 import { Trace } from "../brief/trace.ts";
 import type { Address } from "../core/address.ts";
 import { errorText } from "../core/errors.ts";
@@ -14,13 +13,14 @@ import type { Archiver } from "../subagents/archive.ts";
 import { BRIEF_FILE } from "../subagents/briefing.ts";
 import { transcriptOfRun } from "../subagents/deps.ts";
 import { readEnd, sessionFolder } from "../subagents/session-folder.ts";
+import { TASK_PREVIEW } from "../subagents/spawn.ts";
 import type { Board, RunDetail, RunDetails, RunView } from "../web/board.ts";
 import type { Stores } from "./stores.ts";
 
 export interface RunBoardWiring {
   readonly stores: Pick<Stores, "runs" | "transcripts">;
-  readonly lane: Lane;
-  readonly archiver: Archiver;
+  readonly lane: Pick<Lane, "position">;
+  readonly archiver: Pick<Archiver, "dueAt">;
   readonly log: Logger;
 }
 
@@ -95,7 +95,7 @@ function recordOf({ stores, archiver }: RunBoardWiring, run: Run): Omit<RunDetai
   const about = { childKey, sessionId, agentId, role: run.params.role ?? null, transcript, model, thinking, usage: run.spend.usage };
   const state = { cleanup, archivedAt, archiveDueAt: archiver.dueAt(run), deliveryReason, generation, resumes };
   return {
-    task: run.task,
+    task: run.task.length < TASK_PREVIEW ? run.task : `${run.task}… (the transcript has it all)`,
     reason: run.reason,
     incomplete: run.incomplete,
     facts: { ...about, ...state },

@@ -27,7 +27,8 @@ export interface Command {
 export interface Commands {
   isKnown(name: string): boolean;
   list(): readonly Command[];
-  run(line: CommandLine, context: Omit<CommandContext, "args">): Promise<Answer>;
+  /** No promise where the command needs none: it is then answered before the next row is looked at. */
+  run(line: CommandLine, context: Omit<CommandContext, "args">): Answer | Promise<Answer>;
 }
 
 export function createCommands(commands: readonly Command[]): Commands {
@@ -42,7 +43,7 @@ export function createCommands(commands: readonly Command[]): Commands {
   return {
     isKnown: (name) => byName.has(name),
     list: () => [...byName.values()],
-    async run(line, context) {
+    run(line, context) {
       const command = byName.get(line.name);
       if (command === undefined) return { text: `There is no command /${line.name}. /help lists them.` };
       return command.run({ ...context, args: line.args });

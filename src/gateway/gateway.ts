@@ -117,14 +117,7 @@ function accept(state: State, row: InboxRow): void {
   const line = parseCommandLine(inbound.text, state.commands.isKnown);
   if (line !== null) {
     if (!state.commandLimit.take(`${route.sessionKey} ${inbound.sender.id}`)) return void state.inbox.finish(row.id);
-    const run = state.commands.run(line, { ...route, inboxId: row.id, inbound });
-    return track(
-      state,
-      run.then(
-        (done) => answer(state, { row, channel, inbound }, done),
-        (error: unknown) => failed(state, { row, channel, inbound }, error),
-      ),
-    );
+    return command(state, { row, channel, inbound }, () => state.commands.run(line, { ...route, inboxId: row.id, inbound }));
   }
   if (inbound.text.trim() === "") return void state.inbox.finish(row.id);
   queue(state, { row, channel, inbound }, route);
@@ -134,6 +127,27 @@ interface Item {
   readonly row: InboxRow;
   readonly channel: Channel;
   readonly inbound: Inbound;
+}
+
+/**
+ * At once wherever it can be: a /stop must take effect before the next row is looked at, or it would drop what came after
+ * it in the same batch.
+ */
+function command(state: State, item: Item, run: () => Answer | Promise<Answer>): void {
+  let done: Answer | Promise<Answer>;
+  try {
+    done = run();
+    if (!(done instanceof Promise)) return answer(state, item, done);
+  } catch (error) {
+    return failed(state, item, error);
+  }
+  track(
+    state,
+    done.then(
+      (value) => answer(state, item, value),
+      (error: unknown) => failed(state, item, error),
+    ),
+  );
 }
 
 function queue(state: State, { row, channel, inbound }: Item, route: Route): void {

@@ -1,7 +1,7 @@
 // Briefs of children: who may know what (BF). sessions_spawn.brief and the tool `subagents` → check → apply → rows, one
 // per requester → BRIEF.md in the child's session folder, and the first part of its [AGENT MEMORY] block. The rows are
 // the truth and are read at every step of the child, so that a new brief or a revoke counts from the next one on.
-import { rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Agents } from "../agents/agent.ts";
 import { formatMemory, type MemorySection, readMemoryReference } from "../agents/memory.ts";
@@ -123,7 +123,10 @@ async function readReferences(deps: BriefingDeps, child: BriefedChild, briefs: r
 function writeFile(deps: BriefingDeps, child: BriefedChild, briefs: readonly RequesterBrief[]): void {
   const folder = sessionFolder(deps.transcripts, child);
   try {
-    if (briefs.length === 0) return rmSync(join(folder, BRIEF_FILE), { force: true });
+    if (briefs.length === 0) {
+      if (existsSync(join(folder, BRIEF_FILE))) rmSync(join(folder, BRIEF_FILE));
+      return;
+    }
     const text = deps.redact(renderBrief(briefs).markdown);
     if (readEnd(folder, BRIEF_FILE, MAX_BRIEF_BYTES) !== text) replaceText(folder, BRIEF_FILE, text);
   } catch (error) {

@@ -37,8 +37,8 @@ export function writeDocuments(deps: PaperDeps, run: Run): void {
   const folder = folderOf(deps, run);
   const name = briefIdOf(run.id);
   deps.briefing.write(run);
-  if (!existsSync(join(folder, TRACE_FILE))) startTrace(folder, readTraceEnd(requesterFolder(deps, run)), []);
-  addToTrace(folder, entriesOf(deps, run));
+  if (existsSync(join(folder, TRACE_FILE))) addToTrace(folder, entriesOf(deps, run));
+  else startTrace(folder, readTraceEnd(requesterFolder(deps, run)), entriesOf(deps, run));
   // The brief comes last: as long as it is missing, all this is done again.
   if (!existsSync(join(folder, `${name}.brief.md`))) {
     addToTrace(requesterFolder(deps, run), [delegation(deps, run)]);

@@ -12,13 +12,23 @@ export const sessionFolder = (transcripts: Pick<Transcripts, "folder">, ref: Pic
 /** Writes the file in one step, 0600, making the folder (0700) as needed. */
 export function replaceText(folder: string, name: string, text: string): void {
   const temporary = join(folder, `.${name}.${newId()}.tmp`);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
   try {
-    writeFileSync(temporary, text, { mode: 0o600, flag: "wx" });
+    writeNew(folder, temporary, text);
     renameSync(temporary, join(folder, name));
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;
+  }
+}
+
+function writeNew(folder: string, path: string, text: string): void {
+  const options = { mode: 0o600, flag: "wx" };
+  try {
+    writeFileSync(path, text, options);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    writeFileSync(path, text, options);
   }
 }
 

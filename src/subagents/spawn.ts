@@ -72,7 +72,7 @@ export interface SpawnDeps
 }
 
 const MAX_LABEL = 80;
-const TASK_PREVIEW = 500;
+export const TASK_PREVIEW = 500;
 
 export function createSpawn(deps: SpawnDeps): Spawn {
   return (requester, request) => {

@@ -24,7 +24,7 @@ export function readTraceEnd(folder: string, maxBytes = END_BYTES): string {
 /** Puts entries in at their place in time; those that are there already change nothing. */
 export function addToTrace(folder: string, entries: readonly TraceEntry[]): void {
   const end = readTraceEnd(folder);
-  if (end === "") return startTrace(folder, "", entries);
+  if (end === "") return entries.length === 0 ? undefined : startTrace(folder, "", entries);
   const known = Trace.parse(end);
   const [oldest] = known.getEntries();
   const isWhole = Buffer.byteLength(end) === statSync(join(folder, TRACE_FILE)).size;
@@ -42,7 +42,7 @@ export function addToTrace(folder: string, entries: readonly TraceEntry[]): void
 
 /** A trace that begins with what another told. */
 export function startTrace(folder: string, before: string, entries: readonly TraceEntry[]): void {
-  if (before !== "" || entries.length > 0) rewrite(folder, "", before, entries);
+  rewrite(folder, "", before, entries);
 }
 
 const toTrace = (entries: readonly TraceEntry[]): Trace => {

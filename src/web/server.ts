@@ -5,7 +5,7 @@ import { createServer, type IncomingMessage, type Server, type ServerOptions, ty
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "../core/clock.ts";
-import { AppError, errorText } from "../core/errors.ts";
+import { AppError, errorText, isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
@@ -141,6 +141,8 @@ function hostsOf(host: string, port: number): string[] {
   return names.flatMap((name) => (port === 80 ? [name, `${name}:80`] : [`${name}:${port}`]));
 }
 
+const DISK_FULL = problem(503, "Herald can't write to its disk right now. Nothing was taken; send it again later.", { "retry-after": "5" });
+
 interface Serving {
   gate: Gate;
   routes: readonly Route[];
@@ -156,7 +158,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, serving: Serving
     if (error instanceof BodyTooLarge) return writeReply(req, res, tooLarge());
     // The path only: a query is the caller's text.
     serving.log.error({ err: error, method: req.method, path: path.slice(0, 200) }, "a request failed");
-    writeReply(req, res, problem(500, "Something went wrong here. The log says more."));
+    writeReply(req, res, isStorageError(error) ? DISK_FULL : problem(500, "Something went wrong here. The log says more."));
     if (!res.writableEnded) res.destroy();
   }
 }

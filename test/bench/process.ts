@@ -44,20 +44,22 @@ async function measureProcess(): Promise<Row[]> {
 }
 
 async function measureRecovery(): Promise<Row> {
+  const starts: number[] = [];
+  for (let i = 0; i < 3; i++) starts.push(await startWithRuns());
+  const detail = `half of the unfinished found running; slowest of 3: ${Math.round(Math.max(...starts))} ms`;
+  return below("time to ready with 10 000 finished and 1 000 unfinished runs", median(starts), 1000, "ms", detail);
+}
+
+async function startWithRuns(): Promise<number> {
   const harness = await createHarness();
   try {
     await harness.stop();
     fillRuns(join(harness.stateDir, "herald.db"), FINISHED);
     addUnfinished(harness.stateDir);
-    const starts: number[] = [];
-    for (let i = 0; i < 3; i++) {
-      starts.push(await timed(() => harness.restart()));
-      await harness.crash();
-    }
-    const left = harness.rows<{ n: number }>("SELECT count(*) AS n FROM runs WHERE state IN ('queued', 'running')")[0]?.n;
-    const detail = `killed and started again 3 times; ${left} runs were still unfinished at the end`;
-    return below("time to ready with 10 000 finished and 1 000 unfinished runs", median(starts), 1000, "ms", detail);
+    return await timed(() => harness.restart());
   } finally {
+    // It has a thousand runs to do, and nobody waits for them.
+    await harness.crash();
     await harness[Symbol.asyncDispose]();
   }
 }

@@ -7,6 +7,7 @@ import { createTurns } from "../../src/agents/turn.ts";
 import { createAgents } from "../../src/app/agents.ts";
 import { createChannels } from "../../src/app/channels.ts";
 import { createFrontDoor } from "../../src/app/front-door.ts";
+import { createLife } from "../../src/app/life.ts";
 import { openStores, type Stores } from "../../src/app/stores.ts";
 import { createSubagentParts, type SubagentParts } from "../../src/app/subagents.ts";
 import { createTools } from "../../src/app/tools.ts";
@@ -26,7 +27,6 @@ import { detectSandbox } from "../../src/tools/sandbox.ts";
 export interface Rig {
   readonly stores: Stores;
   readonly subagents: SubagentParts;
-  readonly lane: Lane;
   readonly bus: Bus;
   readonly databasePath: string;
   /** Posts to a chat of the page; resolves when the answer is delivered. */
@@ -39,7 +39,6 @@ export interface Rig {
 export interface RigOptions {
   readonly folder: string;
   readonly models: ModelRouter;
-  readonly config?: Record<string, unknown>;
 }
 
 export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
@@ -66,8 +65,9 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
     main: createLane({ name: "main", concurrency: maxConcurrent, onError: (_, error) => fail(error) }),
     subagent: createLane({ name: "subagent", concurrency: children.maxConcurrent, onError: (_, error) => fail(error) }),
   };
+  const sandbox = await detectSandbox({ log: silentLogger });
   const channels = await createChannels({ ...base, config: loaded.config, stores });
-  const tools = createTools({ ...base, ...stores, loaded, sandbox: await detectSandbox({ log: silentLogger }), agents });
+  const tools = createTools({ ...base, ...stores, loaded, sandbox, agents });
   const turns = createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints });
   const parts = { ...base, stores, agents, models, turns, channels };
   const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
@@ -79,23 +79,29 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
       if (state !== "sending") stores.runs.settle(runId);
     },
   });
-  lanes.main.serve(frontDoor.conversations.work);
-  delivery.start();
-  await channels.web.start(stores.inbox.sink("web", channels.web.account));
-  frontDoor.gateway.start();
+  let handler: Parameters<Lane["serve"]>[0] = async () => {};
+  const held: Lane = {
+    ...lanes.subagent,
+    serve(work) {
+      handler = work;
+    },
+  };
+  const life = createLife({
+    ...{ ...parts, subagents, frontDoor, delivery, page: null, mcp: tools.mcp, lanes: { ...lanes, subagent: held } },
+    facts: () => ({
+      ...{ version: "0", model: MODEL, why: "", stateDir: loaded.stateDir, config: loaded.config, channels: channels.list(), sandbox },
+      ...{ lanes: [], mcp: [], openMessages: 0 },
+    }),
+  });
+  await life.start();
   return {
-    ...{ stores, subagents, bus, lane: lanes.subagent, databasePath: join(loaded.stateDir, "herald.db") },
+    ...{ stores, subagents, bus, databasePath: join(loaded.stateDir, "herald.db"), stop: life.stop },
     async ask(chat, text) {
       const answered = nextEvent(bus, (event) => event.type === "outbox.settled" && event.delivery.startsWith("reply:"));
       channels.web.accept({ id: randomUUID(), chat, text, kind: "message" });
       await answered;
     },
-    serveRuns: () => lanes.subagent.serve(subagents.runner.work),
-    async stop() {
-      await Promise.all([frontDoor.gateway.stop(), channels.web.stop(), lanes.main.drain(), lanes.subagent.drain()]);
-      await delivery.stop();
-      stores.close();
-    },
+    serveRuns: () => lanes.subagent.serve(handler),
   };
 }
 

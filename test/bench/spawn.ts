@@ -1,6 +1,7 @@
 // Sub-agents: what accepting a run costs, the way from spawn to announcement with a model that answers at once, and how
 // quickly the real process is ready with many runs on record.
 import { randomUUID } from "node:crypto";
+import type { AppEvent } from "../../src/core/events.ts";
 import { chatKey } from "../../src/core/ids.ts";
 import type { Requester, SpawnAnswer } from "../../src/subagents/spawn.ts";
 import { countWrites, createBareDisk, each } from "./durable-writes.ts";
@@ -94,11 +95,9 @@ export function accepted(answer: SpawnAnswer): void {
 }
 
 /** Resolves when so many announcements are delivered. */
-export function settledCount(rig: Rig, count: number, deadlineMs?: number): Promise<void> {
+export function settledCount(rig: Rig, count: number): Promise<void> {
   let left = count;
-  return nextEvent(
-    rig.bus,
-    (event) => event.type === "outbox.settled" && event.delivery.startsWith("announce:") && --left === 0,
-    deadlineMs,
-  );
+  return nextEvent(rig.bus, (event) => isAnnounced(event) && --left === 0);
 }
+
+export const isAnnounced = (event: AppEvent): boolean => event.type === "outbox.settled" && event.delivery.startsWith("announce:");

@@ -1,9 +1,9 @@
 // Many runs: how busy eight slots are kept with a model of 50 ms, and whether ten thousand waiting runs make accepting
 // the next one dearer.
 import { randomUUID } from "node:crypto";
-import { median, type Row, rssMb, type Topic, timed, told, us, withFolder } from "./measure.ts";
+import { median, type Row, rssMb, type Topic, timed, us, withFolder } from "./measure.ts";
 import { createBenchModels, createRig, type Rig } from "./rig.ts";
-import { accepted, createRequester, settledCount } from "./spawn.ts";
+import { accepted, createRequester, isAnnounced } from "./spawn.ts";
 
 const RUNS = 1_000;
 const ROUNDS = 3;
@@ -11,6 +11,9 @@ const MODEL_MS = 50;
 const SLOTS = 8;
 const CHILDREN = 20;
 const QUEUED = 10_000;
+const BATCH = 500;
+const MAX_ROUND_MS = 20_000;
+const MAX_QUEUE_MS = 45_000;
 
 export const throughput: Topic = {
   name: "throughput",
@@ -26,27 +29,32 @@ const models = createBenchModels(
 async function measureEfficiency(): Promise<Row> {
   const rounds: number[] = [];
   for (let round = 0; round < ROUNDS; round++) rounds.push(await withFolder(runAll));
-  const ideal = Math.ceil(RUNS / SLOTS) * MODEL_MS;
-  const efficiency = (ideal / median(rounds)) * 100;
+  const efficiency = median(rounds) * 100;
   return {
     measure: "1 000 runs of a 50 ms model at maxConcurrent 8, against ⌈1000/8⌉ × 50 ms",
     value: `${efficiency.toFixed(1)} %`,
     goal: "≥ 90 %",
     met: efficiency >= 90,
-    detail: `${rounds.map(Math.round).join(", ")} ms against ${ideal} ms, announcements delivered`,
+    detail: `to the last announcement delivered; rounds: ${rounds.map((share) => `${(share * 100).toFixed(1)} %`).join(", ")}`,
   };
 }
 
-/** Ms from the first start to the last announcement delivered. */
+/** Ideal time for what was announced, as a share of the time it took. A machine that is too busy does not get to the last run. */
 async function runAll(folder: string): Promise<number> {
   const rig = await createRig({ folder, models });
   try {
     spawnMany(rig, RUNS);
-    return await timed(async () => {
-      const settled = settledCount(rig, RUNS, 60_000);
-      rig.serveRuns();
-      await settled;
+    let announced = 0;
+    const off = rig.bus.on((event) => {
+      if (isAnnounced(event)) announced++;
     });
+    const ms = await timed(async () => {
+      rig.serveRuns();
+      const deadline = performance.now() + MAX_ROUND_MS;
+      while (announced < RUNS && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 10));
+    });
+    off();
+    return (Math.ceil(announced / SLOTS) * MODEL_MS) / ms;
   } finally {
     await rig.stop();
   }
@@ -56,31 +64,43 @@ async function measureQueue(folder: string): Promise<Row[]> {
   const rig = await createRig({ folder, models });
   try {
     const batches: { ms: number; rss: number }[] = [];
-    for (let done = 0; done < QUEUED; done += QUEUED / 20) {
-      const ms = await timed(() => spawnMany(rig, QUEUED / 20));
+    const deadline = performance.now() + MAX_QUEUE_MS;
+    while (batches.length * BATCH < QUEUED && (performance.now() < deadline || batches.length < 10)) {
+      const ms = await timed(() => spawnMany(rig, BATCH));
+      // What follows an accepted run a moment later (its documents) is not part of accepting it.
+      for (let i = 0; i < BATCH * 2; i++) await new Promise((resolve) => setImmediate(resolve));
       globalThis.gc?.();
-      batches.push({ ms: ms / (QUEUED / 20), rss: rssMb("self") });
+      batches.push({ ms: ms / BATCH, rss: rssMb("self") });
     }
-    const first = median(batches.slice(1, 6).map((batch) => batch.ms));
-    const last = median(batches.slice(-5).map((batch) => batch.ms));
-    const growthKb = (((batches.at(-1)?.rss ?? 0) - (batches[1]?.rss ?? 0)) * 1024) / (QUEUED * 0.9);
-    return [
-      {
-        measure: "accepting the last 2 500 of 10 000 queued runs, against the first",
-        value: `${(last / first).toFixed(2)}×`,
-        goal: "flat (≤ 1.5×)",
-        met: last / first <= 1.5,
-        detail: `${us(last)} against ${us(first)} per run`,
-      },
-      told(
-        "memory per queued run",
-        `${growthKb.toFixed(1)} KB`,
-        `RSS ${Math.round(batches[1]?.rss ?? 0)} MB at 1 000, ${Math.round(batches.at(-1)?.rss ?? 0)} MB at 10 000`,
-      ),
-    ];
+    return queueRows(batches);
   } finally {
     await rig.stop();
   }
+}
+
+function queueRows(batches: readonly { ms: number; rss: number }[]): Row[] {
+  // The first batch warms up.
+  const first = median(batches.slice(1, 6).map((batch) => batch.ms));
+  const last = median(batches.slice(-5).map((batch) => batch.ms));
+  const [early, late] = [batches[1]?.rss ?? Number.NaN, batches.at(-1)?.rss ?? Number.NaN];
+  const queued = batches.length * BATCH;
+  const perRun = ((late - early) * 1024) / (queued - 2 * BATCH);
+  return [
+    {
+      measure: `accepting the last 2 500 of ${queued} queued runs, against the first`,
+      value: `${(last / first).toFixed(2)}×`,
+      goal: "flat (≤ 1.5×)",
+      met: last / first <= 1.5,
+      detail: `${us(last)} against ${us(first)} per run`,
+    },
+    {
+      measure: `RSS with ${queued} queued runs, against ${2 * BATCH}`,
+      value: `${(late / early).toFixed(2)}×`,
+      goal: "flat (≤ 1.5×)",
+      met: late / early <= 1.5,
+      detail: `${Math.round(late)} MB against ${Math.round(early)} MB: ${perRun.toFixed(1)} KB per queued run`,
+    },
+  ];
 }
 
 /** As chats do it: each no more than its cap of children. */

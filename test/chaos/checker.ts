@@ -166,9 +166,7 @@ function repeatedly(fact: Fact): Violation[] {
 const stopsAfter = ({ history, index }: Case, said: Said): Said[] =>
   history.said.filter(
     (one) =>
-      (one.kind === "stop" || one.kind === "new") &&
-      one.place === said.place &&
-      (index.arrival(one.id) ?? 0) > (index.arrival(said.id) ?? Number.POSITIVE_INFINITY),
+      isSessionStop(one) && one.place === said.place && (index.arrival(one.id) ?? 0) > (index.arrival(said.id) ?? Number.POSITIVE_INFINITY),
   );
 
 const covers = (stop: Said, label: string, place: string): boolean =>
@@ -275,30 +273,40 @@ function inPlace({ sightings }: Case): Violation[] {
   );
 }
 
-/** ST2: once a stop is answered, nothing of what came before it is seen in that place. */
+const isSessionStop = (said: Said): boolean => said.kind === "stop" || said.kind === "new";
+const isStop = (said: Said): boolean => isSessionStop(said) || said.kind === "stop-all" || said.kind === "stop-one";
+
+/** ST2: once a stop is answered, nothing of what it ended is seen in that place. */
 function nothingAfterStop(given: Case): Violation[] {
-  const { history, index, sightings, generations } = given;
-  const factsByPlace = Map.groupBy(sightings.facts, (fact) => fact.place);
-  const byGeneration = new Map(generations.map((one) => [`${one.run.label} ${one.number}`, one]));
-  const stops = history.said.filter(
-    (one) => one.kind === "stop" || one.kind === "new" || one.kind === "stop-all" || one.kind === "stop-one",
-  );
-  return stops.flatMap((stop): Violation[] => {
-    const answered = sightings.answer(stop.id);
-    const at = index.arrival(stop.id);
+  const factsByPlace = Map.groupBy(given.sightings.facts, (fact) => fact.place);
+  const answers = new Map(given.history.outbox.map((row) => [row.delivery, row]));
+  return given.history.said.filter(isStop).flatMap((stop): Violation[] => {
+    const answered = given.sightings.answer(stop.id);
+    const at = given.index.arrival(stop.id);
     if (answered === null || at === null) return [];
+    const effectAt = answers.get(`answer:${at}`)?.createdAt ?? 0;
     const later = (factsByPlace.get(stop.place) ?? []).filter((fact) => (fact.sightings[0]?.order ?? 0) > answered.order);
-    const stale = later.filter((fact) => {
-      if (fact.kind === "reply") return (stop.kind === "stop" || stop.kind === "new") && (index.arrival(fact.about) ?? 0) < at;
-      if (fact.kind !== "announcement" || !covers(stop, fact.about, stop.place)) return false;
-      return (byGeneration.get(`${fact.about} ${fact.generation}`)?.triggeredAt ?? 0) < at;
-    });
-    return stale.map((fact) => ({
-      kind: "after-stop",
-      about: fact.about,
-      text: `its ${fact.kind} was seen after the answer to ${stop.id} (${stop.text})`,
-    }));
+    return later
+      .filter((fact) => wasEnded(given, fact, { stop, at, effectAt }))
+      .map((fact) => ({
+        kind: "after-stop",
+        about: fact.about,
+        text: `its ${fact.kind} was seen after the answer to ${stop.id} (${stop.text})`,
+      }));
   });
+}
+
+/**
+ * A stop of the session ends everything that arrived before it. One of runs ends those that were there: a message that
+ * still waited then may spawn afterwards.
+ */
+function wasEnded(given: Case, fact: Fact, { stop, at, effectAt }: { stop: Said; at: number; effectAt: number }): boolean {
+  if (fact.kind === "reply") return isSessionStop(stop) && (given.index.arrival(fact.about) ?? 0) < at;
+  if (fact.kind !== "announcement" || !covers(stop, fact.about, stop.place)) return false;
+  const generation = given.generations.find((one) => one.run.label === fact.about && one.number === fact.generation);
+  if (generation === undefined) return false;
+  if (isSessionStop(stop) || generation.number > 1) return generation.triggeredAt < at;
+  return generation.run.createdAt < effectAt;
 }
 
 /** AG1, DL2: replies of a session come in the order in which its messages arrived, and pieces in theirs. */

@@ -66,6 +66,7 @@ export interface OutboxFact {
   readonly place: Place;
   readonly state: string;
   readonly ref: string | null;
+  readonly createdAt: number;
   /** The words of this part. */
   readonly text: string;
 }
@@ -81,6 +82,7 @@ export interface RunFact {
   readonly generation: number;
   readonly resumes: number;
   readonly cleanup: string;
+  readonly createdAt: number;
   readonly settledAt: number | null;
   readonly archivedAt: number | null;
   readonly archiveName: string | null;

@@ -18,7 +18,7 @@ const placeOfAddress = (json: string): string => {
 
 export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs" | "ends"> {
   const outbox = rows<Omit<OutboxFact, "place" | "text"> & { address: string; part: string }>(
-    "SELECT id, delivery, n, state, ref, address, part FROM outbox ORDER BY id",
+    "SELECT id, delivery, n, state, ref, created_at AS createdAt, address, part FROM outbox ORDER BY id",
   ).map(
     ({ address, part, ...row }): OutboxFact => ({
       ...row,
@@ -28,7 +28,7 @@ export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs
   );
   const runs = rows<Omit<RunFact, "place"> & { address: string }>(
     `SELECT id, label, child_key AS childKey, session_id AS sessionId, state, delivery, generation, resumes, cleanup,
-       settled_at AS settledAt, archived_at AS archivedAt, archive_name AS archiveName, address FROM runs ORDER BY created_at`,
+       created_at AS createdAt, settled_at AS settledAt, archived_at AS archivedAt, archive_name AS archiveName, address FROM runs ORDER BY created_at`,
   ).map(({ address, ...run }): RunFact => ({ ...run, place: placeOfAddress(address) }));
   return {
     inbox: rows<InboxFact>("SELECT id, channel, external_id AS externalId, state FROM inbox ORDER BY id"),

@@ -49,7 +49,9 @@ export function shortHistory(history: History, violation: Violation): string[] {
   const said = history.said.filter((one) => one.id === root || one.target === about || one.children.some((child) => child.label === about));
   const place = said[0]?.place;
   const first = said[0]?.at ?? 0;
-  const stops = history.said.filter((one) => one.place === place && /stop|new/.test(one.kind) && one.at >= first && !said.includes(one));
+  const stops = history.said.filter(
+    (one) => one.place === place && /stop|new/.test(one.kind) && one.at >= first - 5_000 && !said.includes(one),
+  );
   const refs = new Set([...said, ...stops].map((one) => one.ref));
   const arrivals = [...said, ...stops].map((one) => history.inbox.find((row) => row.externalId === one.externalId)?.id);
   const isAbout = (text: string): boolean => new RegExp(`\\b${about.replace(".", "\\.")}\\b`).test(text);

@@ -101,14 +101,18 @@ async function oneLife(state: State): Promise<void> {
   const hits = random.weighted({ 1: 6, 2: 2, 3: 1, 5: 1 });
   world.stir(random);
   begin(state, point === null ? null : `${point}:${hits}`);
-  if (point !== null) await world.gateway.ended(random.between(700, 2_000));
-  else if (random.chance(0.12)) await world.gateway.ended(random.between(30, 500));
-  else if (await world.gateway.ready(START_MS))
-    await world.gateway.ended(random.chance(0.1) ? random.between(1_200, 2_500) : random.between(20, 700));
+  if (point === null && random.chance(0.1)) await world.gateway.ended(random.between(30, 1_500));
+  else if (await world.gateway.ready(START_MS)) await world.gateway.ended(lifeMs(random, point !== null));
   const byPoint = !world.gateway.isRunning();
   world.gateway.kill("SIGKILL");
   if (!(await world.gateway.ended(10_000))) throw new Error("the gateway survived SIGKILL");
   end(state, byPoint ? point : null);
+}
+
+/** Behind readiness. Mostly too short to get much done; now and then long enough to catch up. */
+function lifeMs(random: Random, waitsForPoint: boolean): number {
+  if (waitsForPoint) return random.between(500, 2_000);
+  return random.chance(0.1) ? random.between(1_200, 2_500) : random.between(20, 700);
 }
 
 function begin(state: State, failpoint: string | null): void {

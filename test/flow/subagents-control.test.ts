@@ -151,7 +151,7 @@ describe("children of children", () => {
     const grandchild = child("deep", [spawns(child("too deep", "no"))]);
     const parent = [spawns(grandchild), control({ action: "wait", ids: ["deep"] })];
     await chat.act([spawns(child("top", parent))]);
-    expect(await chat.announced("top")).toMatch(/There is no tool [\\\\\"]+sessions_spawn/);
+    expect(await chat.announced("top")).toMatch(/There is no tool [\\"]+sessions_spawn/);
     expect(scene.herald.rows("SELECT 1 FROM runs WHERE label = 'too deep'")).toEqual([]);
   });
 

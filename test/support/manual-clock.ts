@@ -4,6 +4,8 @@ import type { Clock } from "../../src/core/clock.ts";
 export interface ManualClock extends Clock {
   /** Moves time on, waking everybody whose time comes, and lets what they do settle in between. */
   advance(ms: number): Promise<void>;
+  /** Jumps, as a machine that slept does: everybody whose time has come wakes once, however long it was. */
+  leap(ms: number): Promise<void>;
 }
 
 interface Sleeper {
@@ -35,6 +37,12 @@ export function createManualClock(startAt = Date.UTC(2026, 0, 1)): ManualClock {
         sleepers.add(sleeper);
         signal?.addEventListener("abort", sleeper.wake, { once: true });
       }),
+    async leap(ms) {
+      await settle();
+      now += ms;
+      for (const sleeper of [...sleepers].sort((a, b) => a.at - b.at)) if (sleeper.at <= now) sleeper.wake();
+      await settle();
+    },
     async advance(ms) {
       const end = now + ms;
       await settle();

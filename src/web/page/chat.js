@@ -33,7 +33,7 @@ export function openChat(chat, hooks) {
     ready: load(state),
     send: (text) => void send(state, { id: newId(), text }),
     press: (command) => press(state, chat, command),
-    pressIn: (otherChat, command) => press(state, otherChat, command),
+    pressIn: (otherChat, command) => pressIn(state, otherChat, command),
     showEarlier: () => showEarlier(state),
     close() {
       state.isClosed = true;
@@ -181,13 +181,19 @@ function keepPending(state) {
 async function press(state, chat, command) {
   try {
     await postJson(`/api/chats/${chat}/messages`, { id: newId(), text: command, kind: "button" });
-    if (chat !== state.chat) toast("Done. The answer is in that sub-agent's chat.");
     return true;
   } catch (error) {
     if (error instanceof SignedOut) state.hooks.onSignedOut();
     else toast(`That did not work: ${error.message}`);
     return false;
   }
+}
+
+/** For a button outside the chat, which may be covered or not the one that answers. */
+async function pressIn(state, chat, command) {
+  const isTaken = await press(state, chat, command);
+  if (isTaken) toast(chat === state.chat ? "Sent." : "Sent. The answer is in that sub-agent's chat.");
+  return isTaken;
 }
 
 function showDraft(draft) {

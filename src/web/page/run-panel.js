@@ -178,6 +178,6 @@ async function send(panel) {
   if (text === "" || !view?.run) return;
   input.value = "";
   memory.set(`text.run.${view.id}`, null);
-  if (await panel.hooks.onCommand(view.run.chat, `/subagents send ${view.id} ${text}`)) return toast("Sent.");
-  if (panel.now === view && input.value === "") input.value = text;
+  const isTaken = await panel.hooks.onCommand(view.run.chat, `/subagents send ${view.id} ${text}`);
+  if (!isTaken && panel.now === view && input.value === "") input.value = text;
 }

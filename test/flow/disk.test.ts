@@ -1,0 +1,209 @@
+// When the disk is the trouble: full, read-only, damaged. A clear error, the gateway stays up, nothing half-done, nothing
+// silently recreated (RC4).
+import { execFileSync } from "node:child_process";
+import { appendFileSync, chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, it } from "vitest";
+import { MIGRATIONS } from "../../src/stores/schema.ts";
+import type { FakeRequest } from "../support/fake-model-server.ts";
+import { createFakeOpenAi } from "../support/fake-openai.ts";
+import { createHarness, type Harness } from "../support/harness.ts";
+import { runHerald } from "../support/run-herald.ts";
+import { scriptedConfig } from "../support/scripted-model.ts";
+import { waitFor } from "../support/wait.ts";
+
+const QUIET = "{ web: { port: 0 }, models: { probeLocal: false } }";
+const NOBODY = 65534;
+const isRoot = process.getuid?.() === 0;
+const lines = (text: string): string[] => text.split("\n").filter((line) => line !== "");
+const question = (request: FakeRequest): string => request.messages.findLast((message) => message.role === "user")?.text ?? "";
+const seen = (request: FakeRequest): string => request.messages.map((message) => message.text).join(" | ");
+
+function transcriptOf(herald: Harness): string {
+  const folder = join(herald.stateDir, "agents/main/sessions");
+  const [name = ""] = readdirSync(folder).filter((file) => file.endsWith(".jsonl"));
+  return join(folder, name);
+}
+
+/** What a person with the database open could do, and what a bad sector does. */
+function change(herald: Harness, sql: string): void {
+  const db = new DatabaseSync(join(herald.stateDir, "herald.db"));
+  db.exec(sql);
+  db.close();
+}
+
+describe("[RC4] a state folder that can't be used", () => {
+  it("[RC4] read-only: one sentence that names the folder and the setting, exit 1", async () => {
+    await using herald = runHerald({
+      config: QUIET,
+      // Root may write anywhere: then somebody else starts it.
+      ...(isRoot ? { uid: NOBODY } : {}),
+      prepare(dir) {
+        mkdirSync(join(dir, "state"));
+        for (const path of [dir, join(dir, "config"), join(dir, "config/herald.json5")]) chmodSync(path, 0o755);
+        chmodSync(join(dir, "state"), 0o555);
+      },
+    });
+    expect(await herald.ended()).toBe(1);
+    expect(lines(herald.stderr())).toEqual([
+      expect.stringMatching(
+        /^The state folder .*\/state can't be written: .*Make it writable, or set HERALD_STATE_DIR to another folder\.$/,
+      ),
+    ]);
+    expect(readdirSync(herald.stateDir)).toEqual([]);
+  });
+
+  it("[RC4] a file where the folder should be: one sentence, and the file is left alone", async () => {
+    await using herald = runHerald({ config: QUIET, prepare: (dir) => writeFileSync(join(dir, "state"), "mine") });
+    expect(await herald.ended()).toBe(1);
+    expect(lines(herald.stderr())).toHaveLength(1);
+    expect(readFileSync(herald.stateDir, "utf8")).toBe("mine");
+  });
+
+  it.each([
+    ["damaged", /The database .*herald\.db can't be used: .*Herald does not replace it by itself/],
+    ["newer", /was written by a newer Herald .*Start the newer version/],
+    ["token", /web-token does not hold a token/],
+  ])("[RC4] a %s file in it: one sentence, exit 1, nothing recreated", async (what, says) => {
+    const damaged = Buffer.from("not a database, but somebody's work\n".repeat(300));
+    await using herald = runHerald({
+      config: QUIET,
+      prepare(dir) {
+        mkdirSync(join(dir, "state"), { mode: 0o700 });
+        if (what === "damaged") writeFileSync(join(dir, "state/herald.db"), damaged);
+        if (what === "token") writeFileSync(join(dir, "state/web-token"), "short\n");
+        if (what === "newer") {
+          const db = new DatabaseSync(join(dir, "state/herald.db"));
+          db.exec(`CREATE TABLE future (x); PRAGMA user_version=${MIGRATIONS.length + 1}`);
+          db.close();
+        }
+      },
+    });
+    expect(await herald.ended()).toBe(1);
+    expect(lines(herald.stderr()).filter((line) => !line.startsWith("{"))).toEqual([expect.stringMatching(says)]);
+    if (what === "damaged") expect(readFileSync(join(herald.stateDir, "herald.db")).equals(damaged)).toBe(true);
+    if (what === "token") expect(readFileSync(join(herald.stateDir, "web-token"), "utf8")).toBe("short\n");
+  });
+});
+
+const hasPrlimit = existsSync("/usr/bin/prlimit");
+
+describe("[RC4] a full disk", () => {
+  it.skipIf(!hasPrlimit)(
+    "[RC4] the gateway stays up and says so; what was accepted is answered once when there is room again",
+    async () => {
+      const door = Promise.withResolvers<void>();
+      const model = await createFakeOpenAi({
+        respond: async (request) => {
+          await door.promise;
+          return { text: `answer to ${question(request)}` };
+        },
+      });
+      await using _model = { [Symbol.asyncDispose]: () => model.close() };
+      await using herald = await createHarness({ config: scriptedConfig(model.url), expectsErrors: true });
+      // No file may grow beyond this any more: every write of the process fails as on a full disk.
+      const capFiles = (bytes: number | "unlimited"): void => {
+        execFileSync("prlimit", ["--pid", String(herald.pid()), `--fsize=${bytes}:unlimited`]);
+      };
+      await herald.say("question");
+      await waitFor("the turn", () => model.open === 1);
+      capFiles(1);
+      door.resolve();
+      await waitFor("the report", () => herald.output().includes("a message could not be answered"));
+      expect((await herald.request("/healthz")).status).toBe(200);
+      expect((await herald.request("/api/chats/main/messages")).status).toBe(200);
+      const refused = await herald.request("/api/chats/main/messages", {
+        method: "POST",
+        body: JSON.stringify({ id: "11111111-2222-4333-8444-555555555555", text: "not accepted" }),
+      });
+      expect([refused.status, await refused.text()]).toEqual([503, expect.stringMatching(/disk.*Nothing was taken/)]);
+      capFiles("unlimited");
+      await herald.reply(/^answer to question$/);
+      await herald.say("next");
+      await herald.reply(/^answer to next$/);
+      expect((await herald.replies()).map((message) => message.text)).toEqual(["answer to question", "answer to next"]);
+      expect((await herald.messages()).filter((message) => message.text === "not accepted")).toEqual([]);
+      expect(herald.rows("SELECT attempts FROM inbox WHERE id = 1 AND attempts > 2")).toEqual([]);
+      expect(herald.rows("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+    },
+  );
+});
+
+describe("[SE3] damaged transcripts", () => {
+  it("[SE3] a torn last line is cut, corrupt lines in the middle are skipped by number, and the conversation goes on", async () => {
+    const model = await createFakeOpenAi({ respond: (request) => ({ text: `I know ${seen(request)}` }) });
+    await using _model = { [Symbol.asyncDispose]: () => model.close() };
+    await using herald = await createHarness({ config: scriptedConfig(model.url) });
+    await herald.say("one");
+    await herald.reply(/^I know one$/);
+    await herald.stop();
+    const path = transcriptOf(herald);
+    const intact = readFileSync(path);
+    appendFileSync(path, Buffer.concat([Buffer.from([0xff, 0xfe, 0x00, 0x0a]), Buffer.from('{"id":"x","type":"message","text":7}\n')]));
+    appendFileSync(path, '{"id":"y","type":"message","role":"user","text":"to');
+    await herald.restart();
+    await herald.say("two");
+    await herald.reply(/^I know one \| I know one \| two$/);
+    expect(readFileSync(path).subarray(0, intact.length).equals(intact)).toBe(true);
+    const output = herald.output();
+    expect(output).toMatch(/"cutBytes":51.*cut a torn last line off a transcript/);
+    expect([...output.matchAll(/"line":(\d+),"msg":"skipped a damaged line/g)].map((match) => Number(match[1])).sort()).toEqual(
+      expect.arrayContaining([4, 5]),
+    );
+  });
+
+  it("[RC4] a transcript that is gone is not made anew: the chat is told, the gateway stays up, /new goes on", async () => {
+    await using herald = await createHarness();
+    await herald.say("hello");
+    await herald.reply(/offline model/);
+    const path = transcriptOf(herald);
+    await herald.stop();
+    renameSync(path, `${path}.away`);
+    await herald.restart();
+    await herald.say("are you there?");
+    const { text } = await herald.reply(/^⚠️ This message could not be answered: The transcript .* can't be opened/);
+    expect(text).toContain("/new starts a new conversation");
+    expect(existsSync(path)).toBe(false);
+    await herald.say("/new");
+    await herald.reply(/^✨ New conversation/);
+    await herald.say("hello again");
+    await waitFor("the answer", async () => (await herald.replies()).filter((message) => /offline model/.test(message.text)).length === 2);
+    expect(herald.rows("SELECT id FROM inbox WHERE state <> 'done'")).toEqual([]);
+    rmSync(`${path}.away`);
+  });
+});
+
+describe("[RC4] damaged rows", () => {
+  it("[RC4] a run, a session, an outgoing and an incoming row: each is told by name, and everything else works", async () => {
+    await using herald = await createHarness({ expectsErrors: true });
+    const other = "aaaaaaaa-0000-4000-8000-000000000000";
+    await herald.say("hello");
+    await herald.reply(/offline model/);
+    await herald.say("/subagents spawn list the files");
+    await waitFor("the announcement", async () => (await herald.announcements()).length === 1);
+    await herald.stop();
+    change(
+      herald,
+      `UPDATE runs SET state = 'running', ended_at = NULL, params = '{"ro';
+       UPDATE sessions SET address = '{' WHERE key = 'agent:main:web:dm:main';
+       INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, created_at)
+         VALUES ('reply:lost', 0, 1, '{', 'web/local/main/-', '{"text":"x"}', 'queued', 1);
+       INSERT INTO inbox (channel, account, external_id, raw, state, received_at) VALUES ('web', 'local', 'broken', '{', 'new', 1);`,
+    );
+    await herald.restart();
+    await herald.say("hello", { chat: other });
+    await herald.reply(/offline model/, other);
+    await waitFor("the reports", () => /Row \S+ of table runs is damaged: its params can't be read/.test(herald.output()));
+    expect(herald.rows("SELECT state, reason FROM outbox WHERE delivery = 'reply:lost'")).toEqual([
+      { state: "blocked", reason: "its row in the database is damaged" },
+    ]);
+    await herald.say("and here?");
+    await herald.reply(/^⚠️ This message could not be answered: Row \S+ of table sessions is damaged: its address can't be read/);
+    await herald.say("/status");
+    await herald.reply(/^\*\*Herald/);
+    expect(herald.rows("SELECT state FROM inbox WHERE external_id = 'broken'")).toEqual([{ state: "done" }]);
+    // Nothing was repaired by guessing.
+    expect(herald.rows("SELECT params FROM runs")).toEqual([{ params: '{"ro' }]);
+  });
+});

@@ -1,0 +1,175 @@
+// Archiving with a clock the test drives, on real stores and files: due times, renames, restarts, purging.
+import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Run } from "../../src/core/run.ts";
+import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
+import { findTarget } from "../../src/subagents/targets.ts";
+import { logText } from "../../src/subagents/transcript-view.ts";
+import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
+import { CHAT_KEY } from "../support/runs.ts";
+import { createStage, makeStateDir, okReply, type Stage } from "../support/stage.ts";
+import { waitFor } from "../support/wait.ts";
+
+const MINUTE = 60_000;
+const DAY = 24 * 60 * MINUTE;
+
+let clock: ManualClock;
+let stateDir: string;
+let stage: Stage;
+let reply: (request: ModelRequest) => ModelReply | Promise<ModelReply>;
+
+const open = async (subagents: Record<string, unknown> = {}, config: Record<string, unknown> = {}): Promise<void> => {
+  stage = await createStage({ clock, stateDir, subagents, config, call: async (request) => reply(request) });
+};
+beforeEach(() => {
+  clock = createManualClock();
+  stateDir = makeStateDir();
+  reply = () => okReply("the answer");
+});
+afterEach(async () => {
+  await stage[Symbol.asyncDispose]();
+  rmSync(stateDir, { recursive: true, force: true });
+});
+
+const folder = (): string => join(stateDir, "agents/main/sessions");
+const files = (run: Run): string[] => readdirSync(folder()).filter((name) => name.startsWith(`${run.sessionId}.jsonl`));
+const settled = (id: string): Promise<Run> =>
+  waitFor("the announcement to be settled", () => (stage.get(id).settledAt === null ? null : stage.get(id)));
+
+describe("the due time", () => {
+  it("[AR1] counts from the end and its settled announcement; a running run is never archived", async () => {
+    let finish: (reply: ModelReply) => void = () => {};
+    reply = ({ system }) => (system.startsWith("You are a sub-agent") ? new Promise((resolve) => (finish = resolve)) : okReply("done"));
+    await open({ archiveAfterMinutes: 60 });
+    const { id } = stage.spawn();
+    await waitFor("it to run", () => stage.get(id).state === "running");
+    await clock.leap(10 * 60 * MINUTE);
+    expect(stage.get(id)).toMatchObject({ state: "running", archivedAt: null });
+    finish(okReply("after ten hours"));
+    const run = await settled(id);
+    expect(stage.parts.archiver.dueAt(run)).toBe(clock.now() + 60 * MINUTE);
+    await clock.advance(59 * MINUTE);
+    expect(stage.get(id).archivedAt).toBeNull();
+    await clock.advance(2 * MINUTE);
+    await waitFor("it to be archived", () => stage.get(id).archivedAt !== null);
+  });
+
+  it("[AR1] survives a restart, and a changed setting applies to those that wait", async () => {
+    await open({ archiveAfterMinutes: 60 });
+    const first = await settled(stage.spawn().id);
+    await clock.advance(50 * MINUTE);
+    await stage[Symbol.asyncDispose]();
+    await open({ archiveAfterMinutes: 60 });
+    expect(stage.parts.archiver.dueAt(stage.get(first.id))).toBe((first.settledAt ?? 0) + 60 * MINUTE);
+    await clock.advance(9 * MINUTE);
+    expect(stage.get(first.id).archivedAt).toBeNull();
+    await clock.advance(2 * MINUTE);
+    await waitFor("it to be archived", () => stage.get(first.id).archivedAt !== null);
+
+    const second = await settled(stage.spawn().id);
+    stage.reconfigure({ archiveAfterMinutes: 5 });
+    expect(stage.parts.archiver.dueAt(second)).toBe((second.settledAt ?? 0) + 5 * MINUTE);
+    await clock.advance(6 * MINUTE);
+    await waitFor("it to be archived sooner", () => stage.get(second.id).archivedAt !== null);
+  });
+
+  it("[AR1] 0 means never", async () => {
+    await open({ archiveAfterMinutes: 0 });
+    const run = await settled(stage.spawn().id);
+    expect(stage.parts.archiver.dueAt(run)).toBeNull();
+    await clock.leap(400 * DAY);
+    expect(stage.get(run.id).archivedAt).toBeNull();
+    expect(files(run)).toEqual([`${run.sessionId}.jsonl`]);
+  });
+
+  it("[AR4] a timed-out run is not archived by the timeout", async () => {
+    reply = ({ signal }) =>
+      new Promise((resolve) => signal.addEventListener("abort", () => resolve({ ...okReply("half of it"), outcome: "aborted" })));
+    await open({ archiveAfterMinutes: 60 });
+    const { id } = stage.spawn({ runTimeoutSeconds: 5, cleanup: "keep" });
+    await waitFor("it to run", () => stage.get(id).state === "running");
+    await clock.advance(6_000);
+    const run = await settled(id);
+    expect(run).toMatchObject({ state: "timeout", archivedAt: null });
+    await clock.advance(59 * MINUTE);
+    expect(files(stage.get(id))).toEqual([`${run.sessionId}.jsonl`]);
+    await clock.advance(2 * MINUTE);
+    await waitFor("it to be archived like any other", () => stage.get(id).archivedAt !== null);
+  });
+});
+
+describe("archiving", () => {
+  it("[AR2] renames in the same folder to a name with the time, mode kept; record, log and info still work", async () => {
+    await open({ archiveAfterMinutes: 60 });
+    const before = await settled(stage.spawn({ label: "kept on record" }).id);
+    await clock.advance(61 * MINUTE);
+    const run = await waitFor("it to be archived", () => (stage.get(before.id).archivedAt === null ? null : stage.get(before.id)));
+    expect(run.archiveName).toMatch(
+      new RegExp(`^${run.sessionId}\\.jsonl\\.deleted\\.\\d{4}-\\d\\d-\\d\\dT\\d\\d-\\d\\d-\\d\\d\\.\\d{3}Z$`),
+    );
+    expect(files(run)).toEqual([run.archiveName]);
+    expect(statSync(join(folder(), run.archiveName ?? "")).mode & 0o777).toBe(0o600);
+    expect(run).toMatchObject({ state: "done", delivery: "delivered", spend: before.spend });
+    expect(findTarget(stage.stores, CHAT_KEY, "kept on record")).toMatchObject({ run: { id: run.id } });
+    expect(logText(stage.stores.transcripts, run, { limit: 20, tools: true })).toContain("the answer");
+  });
+
+  it("[CM5] a message to an archived run brings its transcript back, and it is archived anew later", async () => {
+    await open({ archiveAfterMinutes: 60 });
+    const { id } = await settled(stage.spawn().id);
+    await clock.advance(61 * MINUTE);
+    const first = await waitFor("it to be archived", () => stage.get(id).archiveName);
+    expect(stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(id), "me", "one more"))).toBe("continued");
+    expect(files(stage.get(id))).toEqual([`${stage.get(id).sessionId}.jsonl`]);
+    const again = await settled(id);
+    expect(again).toMatchObject({ generation: 2, archivedAt: null });
+    expect(logText(stage.stores.transcripts, again, { limit: 20, tools: false })).toMatch(/the answer[\s\S]*one more/);
+    await clock.advance(61 * MINUTE);
+    await waitFor("the second archiving", () => stage.get(id).archivedAt !== null);
+    expect(stage.get(id).archiveName).not.toBe(first);
+    expect(files(stage.get(id))).toEqual([stage.get(id).archiveName]);
+  });
+
+  it("[AR3] cleanup delete archives as soon as the announcement is delivered or skipped, by the same rename", async () => {
+    await open({ archiveAfterMinutes: 0 });
+    const delivered = stage.spawn({ cleanup: "delete" });
+    await waitFor("it to be archived", () => stage.get(delivered.id).archivedAt !== null);
+    expect(stage.get(delivered.id)).toMatchObject({ delivery: "delivered" });
+    expect(files(stage.get(delivered.id))).toEqual([stage.get(delivered.id).archiveName]);
+    reply = ({ system }) => okReply(system.startsWith("You are a sub-agent") ? "nothing much" : "ANNOUNCE_SKIP");
+    const skipped = stage.spawn({ cleanup: "delete" });
+    await waitFor("it to be archived", () => stage.get(skipped.id).archivedAt !== null);
+    expect(stage.get(skipped.id)).toMatchObject({ delivery: "skipped" });
+  });
+
+  it("[AR3] cleanup delete waits while the announcement is not delivered, and goes on when it is blocked for good", async () => {
+    await open({ archiveAfterMinutes: 0 });
+    const gone = { channel: "telegram", account: "nobody", chat: "1", kind: "dm" as const };
+    const { id } = stage.spawn({ cleanup: "delete" }, { address: gone });
+    await waitFor("it to be archived", () => stage.get(id).archivedAt !== null);
+    expect(stage.get(id)).toMatchObject({ delivery: "blocked", deliveryReason: expect.stringContaining("telegram") });
+  });
+});
+
+it("[AR5] purging removes archived transcripts older than the setting, and nothing else", async () => {
+  await open({ archiveAfterMinutes: 60 });
+  const { id } = await settled(stage.spawn().id);
+  await clock.advance(61 * MINUTE);
+  await waitFor("it to be archived", () => stage.get(id).archivedAt !== null);
+  const live = await settled(stage.spawn().id);
+  writeFileSync(join(folder(), "notes.deleted.txt"), "not ours");
+  writeFileSync(join(folder(), "x.jsonl"), "not archived");
+  stage.reconfigure({ archiveAfterMinutes: 0 });
+  await clock.leap(40 * DAY);
+  const archived = stage.get(id).archiveName ?? "";
+  expect(existsSync(join(folder(), archived))).toBe(true);
+
+  stage.reconfigure({ archiveAfterMinutes: 0 }, { archive: { purgeAfterDays: 30 } });
+  await clock.leap(2 * DAY);
+  await waitFor("the old one to be gone", () => !existsSync(join(folder(), archived)));
+  for (const name of ["notes.deleted.txt", "x.jsonl"]) expect(existsSync(join(folder(), name))).toBe(true);
+  expect(files(live)).toHaveLength(1);
+  // Its record stays, and says plainly that the file is not there.
+  expect(stage.get(id)).toMatchObject({ state: "done", archiveName: archived });
+});
