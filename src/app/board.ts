@@ -14,6 +14,7 @@ import { BRIEF_FILE } from "../subagents/briefing.ts";
 import { transcriptOfRun } from "../subagents/deps.ts";
 import { readEnd, sessionFolder } from "../subagents/session-folder.ts";
 import { TASK_PREVIEW } from "../subagents/spawn.ts";
+import { readTraceEnd, TRACE_FILE } from "../subagents/trace-file.ts";
 import type { Board, RunDetail, RunDetails, RunView } from "../web/board.ts";
 import type { Stores } from "./stores.ts";
 
@@ -26,7 +27,6 @@ export interface RunBoardWiring {
 
 /** A trace has no end; the page shows its newest entries. */
 const MAX_DOCUMENT_BYTES = 32 * 1024;
-const TRACE_FILE = "trace.md";
 
 export function createRunBoard(wiring: RunBoardWiring): { board: Board; details: RunDetails } {
   const { runs, transcripts } = wiring.stores;
@@ -106,16 +106,16 @@ function recordOf({ stores, archiver }: RunBoardWiring, run: Run): Omit<RunDetai
 
 /** What stands in the child's session folder. A file nobody could read is left out: the record is shown all the same. */
 function documentsOf({ stores, log }: RunBoardWiring, run: Run): Pick<RunDetail, "brief" | "trace"> {
-  const read = (name: string): string | null => {
+  const folder = sessionFolder(stores.transcripts, run);
+  const attempt = <T>(name: string, read: () => T): T | null => {
     try {
-      return readEnd(sessionFolder(stores.transcripts, run), name, MAX_DOCUMENT_BYTES);
+      return read();
     } catch (error) {
       log.warn({ runId: run.id, name, reason: errorText(error) }, "a document of a run can't be read");
       return null;
     }
   };
-  const brief = read(BRIEF_FILE);
-  // Cut at the front it may begin within an entry, which the parser passes over.
-  const trace = Trace.parse(read(TRACE_FILE) ?? "").getEntries();
+  const brief = attempt(BRIEF_FILE, () => readEnd(folder, BRIEF_FILE, MAX_DOCUMENT_BYTES));
+  const trace = attempt(TRACE_FILE, () => Trace.parse(readTraceEnd(folder, MAX_DOCUMENT_BYTES)).getEntries()) ?? [];
   return { ...(brief === null ? {} : { brief }), ...(trace.length === 0 ? {} : { trace }) };
 }

@@ -78,7 +78,7 @@ export function createLife(deps: LifeDeps): Life {
       await Promise.race([idle, deps.clock.sleep(SUSPEND_MS, over.signal)]);
       over.abort();
       await Promise.all([deps.delivery.stop(), chores, deps.mcp.stop(), deps.page?.server.close()]);
-      deps.subagents.documents.stop();
+      await deps.subagents.documents.stop();
       deps.stores.close();
     },
   };

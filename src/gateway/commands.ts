@@ -40,6 +40,8 @@ export function createCommands(commands: readonly Command[]): Commands {
     run: () => ({ text: helpText([help, ...commands]) }),
   };
   byName.set("help", help);
+  // What Telegram sends for a person who opens the bot for the first time.
+  byName.set("start", { ...help, name: "start", usage: "" });
   return {
     isKnown: (name) => byName.has(name),
     list: () => [...byName.values()],

@@ -178,11 +178,21 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
   deps.failpoint("turn.committed");
 }
 
+/** Id of the last message on record. One turn at a time, in order: what an earlier try of this message appended is the last one. */
+function lastInput({ transcripts }: ConversationDeps, session: Session): string | undefined {
+  for (const count of [20, 1_000]) {
+    const entries = transcripts.tail(transcriptOf(session), count);
+    const last = entries.findLast((entry) => entry.id.startsWith("in:"));
+    if (last !== undefined || entries.length < count) return last?.id;
+  }
+  return undefined;
+}
+
 /** The person's words are on disk before the model is called (SE2); a second attempt finds them there. */
 function appendInput(deps: ConversationDeps, { row, inbound, session }: Job): void {
   const ref = transcriptOf(session);
   const id = `in:${row.id}`;
-  if (row.attempts > 1 && deps.transcripts.tail(ref, 1_000).some((entry) => entry.id === id)) return;
+  if (lastInput(deps, session) === id) return;
   const from = inbound.sender.name ?? inbound.sender.id;
   // In a group several people speak; the name is theirs to choose, so it stands as data in the text.
   const text = inbound.address.kind === "dm" ? inbound.text : `[from ${JSON.stringify(from)}]\n${inbound.text}`;

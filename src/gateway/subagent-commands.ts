@@ -118,7 +118,8 @@ function readLog(deps: SubagentCommandDeps, run: Run, options: { limit: number; 
   try {
     return logText(deps.transcripts, run, options);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    const { cause } = error as Error & { cause?: NodeJS.ErrnoException };
+    if (cause?.code !== "ENOENT") throw error;
     return `Its transcript is gone: ${deps.transcripts.path(transcriptOfRun(run))}`;
   }
 }

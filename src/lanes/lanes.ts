@@ -15,6 +15,8 @@ export interface Lane {
   readonly name: string;
   /** `group` is who asked: groups take turns, within a group it is first come, first served. */
   ring(id: string, group: string): void;
+  /** Doesn't wait any more: what stands behind it moves up. Changes nothing for what runs. */
+  drop(id: string): void;
   /** Sets the handler and starts working. The handler settles its own row; what it throws goes to `onError`. */
   serve(handler: (id: string, slot: Slot) => Promise<void>): void;
   /** 1 = next to start; null when it is not waiting. */
@@ -81,6 +83,10 @@ export function createLane(options: LaneOptions): Lane {
   return {
     name: options.name,
     ring: (id, group) => ring(state, id, group),
+    drop(id) {
+      // Its job in the queue finds nothing and ends.
+      takeOut(state, id);
+    },
     serve(handler) {
       state.handler = handler;
       state.queue.start();
@@ -114,17 +120,23 @@ function ring(state: LaneState, id: string, group: string): void {
   void state.queue.add(() => work(state, id), { priority: -tag }).catch((error: unknown) => state.onError(id, error));
 }
 
+function takeOut(state: LaneState, id: string): Waiting | null {
+  const entry = state.waiting.get(id);
+  if (entry === undefined) return null;
+  state.waiting.delete(id);
+  const group = state.groups.get(entry.group);
+  if (group !== undefined && --group.waiting === 0) state.groups.delete(entry.group);
+  return entry;
+}
+
 /** One p-queue job = one slot. The handler may leave the slot for a while, so the job ends when the slot is free, not when the work is. */
 function work(state: LaneState, id: string): Promise<void> {
-  const entry = state.waiting.get(id);
   const handler = state.handler;
-  if (entry === undefined || handler === null) return Promise.resolve();
-  state.waiting.delete(id);
+  const entry = handler === null ? null : takeOut(state, id);
+  if (entry === null || handler === null) return Promise.resolve();
   state.running.add(id);
   state.now = entry.tag;
   state.onStart?.(performance.now() - entry.rungAt);
-  const group = state.groups.get(entry.group);
-  if (group !== undefined && --group.waiting === 0) state.groups.delete(entry.group);
   return new Promise((freeSlot) => {
     const slot = createSlot(state, id, freeSlot);
     handler(id, slot)

@@ -177,14 +177,17 @@ function createFile(deps: Deps, ref: TranscriptRef, about: { key: string; parent
   syncFolder(folder);
 }
 
-function openForAppend(deps: Deps, path: string): OpenFile {
-  let fd: number;
+function openExisting(path: string, flags: "r" | "r+"): number {
   try {
-    // Not "a+": that would quietly make a new file where the transcript was deleted.
-    fd = openSync(path, "r+");
+    return openSync(path, flags);
   } catch (error) {
     throw new AppError("storage", `The transcript ${path} can't be opened: ${errorText(error)}`, { cause: error });
   }
+}
+
+function openForAppend(deps: Deps, path: string): OpenFile {
+  // Not "a+": that would quietly make a new file where the transcript was deleted.
+  const fd = openExisting(path, "r+");
   const size = fstatSync(fd).size;
   const end = endOfLastLine(fd, size);
   if (end < size) {
@@ -212,7 +215,7 @@ function writeLines(deps: Deps, ref: TranscriptRef, file: OpenFile, text: string
 
 function readBackwards(deps: Deps, ref: TranscriptRef, enough: (taken: Entry[], line: string) => boolean): Entry[] {
   const path = pathOf(deps, ref);
-  const fd = openSync(path, "r");
+  const fd = openExisting(path, "r");
   const taken: Entry[] = [];
   try {
     for (const line of linesBackwards(fd, fstatSync(fd).size)) {

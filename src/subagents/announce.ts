@@ -34,21 +34,24 @@ export interface Ending {
   readonly incomplete: boolean;
 }
 
-/** Runs the announce step when the run earned one, and ends the run. False: somebody else had ended it. */
-export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: AbortSignal): Promise<boolean> {
+/** Runs the announce step when the run earned one, and ends the run. `mail`: it did not end, there is something to read first. */
+export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: AbortSignal): Promise<"over" | "mail"> {
   const asks = ending.as === "done" && run.announce === "post";
   const reply = asks ? await announceStep(deps, run, signal) : null;
   // A /stop in the meantime has ended the run; a shutdown leaves it as it is.
-  if (signal.aborted && signal.reason !== "timeout") return false;
+  if (signal.aborted && signal.reason !== "timeout") return "over";
+  // Sent while it announced: the sender was told that it is read. From here to the end nothing else can come in between.
+  if (ending.as === "done" && deps.mail.listForRun(run.id).length > 0) return "mail";
   deps.failpoint("run.announced");
-  return endRun(deps, run, ending, reply);
+  endRun(deps, run, ending, reply);
+  return "over";
 }
 
 /** One more model turn without tools. Null when it failed or timed out: the last words of the work are used then. */
 async function announceStep(deps: Deps, run: Run, signal: AbortSignal): Promise<string | null> {
   const ref = transcriptOfRun(run);
-  const ids = { ask: `announce:${run.generation}:ask`, reply: `announce:${run.generation}:reply` };
   const entries = historyOf(deps, run);
+  const ids = announceIds(entries, run.generation);
   const known = entries.find((entry) => entry.id === ids.reply);
   if (known?.type === "message") return known.text;
   if (!entries.some((entry) => entry.id === ids.ask)) {
@@ -87,6 +90,16 @@ async function announceStep(deps: Deps, run: Run, signal: AbortSignal): Promise<
     { type: "message", role: "assistant", text, model: reply.model, usage: reply.usage, calls: 0, id: ids.reply, phase: "announce" },
   ]);
   return text;
+}
+
+/** A step that was begun is taken up under its own ids; what the child said after it makes it stale, and the next one has new ids. */
+function announceIds(entries: readonly Entry[], generation: number): { ask: string; reply: string } {
+  const prefix = `announce:${generation}:ask`;
+  const asked = entries.filter((entry) => entry.id === prefix || entry.id.startsWith(`${prefix}:`));
+  const isOpen = entries.findLastIndex((entry) => entry.phase === "announce") > entries.findLastIndex((entry) => entry.phase !== "announce");
+  const round = asked.length + (isOpen && asked.length > 0 ? 0 : 1);
+  const suffix = round === 1 ? "" : `:${round}`;
+  return { ask: `${prefix}${suffix}`, reply: `announce:${generation}:reply${suffix}` };
 }
 
 /** "Result: … Notes: …" → parts; without those headings the whole text is the result. A Status line is ours to write. */

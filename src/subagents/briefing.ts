@@ -1,7 +1,7 @@
 // Briefs of children: who may know what (BF). sessions_spawn.brief and the tool `subagents` → check → apply → rows, one
 // per requester → BRIEF.md in the child's session folder, and the first part of its [AGENT MEMORY] block. The rows are
 // the truth and are read at every step of the child, so that a new brief or a revoke counts from the next one on.
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Agents } from "../agents/agent.ts";
 import { formatMemory, type MemorySection, readMemoryReference } from "../agents/memory.ts";
@@ -12,7 +12,7 @@ import type { Database } from "../stores/database.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { type BriefParams, listReferences, parseBriefParams, type RequesterBrief, renderBrief } from "./brief-params.ts";
-import { readEnd, replaceText, sessionFolder } from "./session-folder.ts";
+import { sessionFolder } from "./session-folder.ts";
 
 /** The child a brief is for. */
 export type BriefedChild = Pick<Run, "agentId" | "sessionId" | "requesterKey">;
@@ -45,7 +45,6 @@ export interface BriefingDeps {
 }
 
 export const BRIEF_FILE = "BRIEF.md";
-const MAX_BRIEF_BYTES = 256 * 1024;
 
 export function createBriefing(deps: BriefingDeps): Briefing {
   const list = (child: BriefedChild): RequesterBrief[] => listBriefs(deps, child);
@@ -120,15 +119,19 @@ async function readReferences(deps: BriefingDeps, child: BriefedChild, briefs: r
   return [...sections.values()];
 }
 
+/** At once, unlike the other documents: who revokes a brief is told that it is gone. */
 function writeFile(deps: BriefingDeps, child: BriefedChild, briefs: readonly RequesterBrief[]): void {
   const folder = sessionFolder(deps.transcripts, child);
+  const path = join(folder, BRIEF_FILE);
   try {
-    if (briefs.length === 0) {
-      if (existsSync(join(folder, BRIEF_FILE))) rmSync(join(folder, BRIEF_FILE));
-      return;
-    }
-    const text = deps.redact(renderBrief(briefs).markdown);
-    if (readEnd(folder, BRIEF_FILE, MAX_BRIEF_BYTES) !== text) replaceText(folder, BRIEF_FILE, text);
+    const old = existsSync(path) ? readFileSync(path, "utf8") : null;
+    const text = briefs.length === 0 ? null : deps.redact(renderBrief(briefs).markdown);
+    if (text === old) return;
+    if (text === null) return rmSync(path);
+    const temporary = `${path}.tmp`;
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    writeFileSync(temporary, text, { mode: 0o600 });
+    renameSync(temporary, path);
   } catch (error) {
     deps.log.error({ err: error, sessionId: child.sessionId }, "BRIEF.md could not be written; the child reads the brief all the same");
   }

@@ -47,6 +47,8 @@ export function childPrompt(options: { agent: Agent; run: Run; material: string;
     rules.push(
       "You may send out sub-agents of your own with sessions_spawn; they report to you. You are woken with their results, or wait with the tool subagents.",
     );
+  } else {
+    rules.push(`You can't send out sub-agents of your own: you are at depth ${run.depth}, the maximum delegation depth.`);
   }
   const parts = [rules.join("\n"), role?.text ?? "", run.params.systemPrompt ?? "", options.material, OUTPUT_CONTRACT];
   return parts.filter((part) => part.trim() !== "").join("\n\n");

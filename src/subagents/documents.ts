@@ -5,9 +5,9 @@ import type { TraceEntry } from "../brief/trace.ts";
 import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
-import { type PaperDeps, readTraceOf, writeDocuments } from "./run-documents.ts";
+import { listTrace, type RunDocumentDeps, writeDocuments } from "./run-documents.ts";
 
-export interface DocumentDeps extends PaperDeps {
+export interface DocumentDeps extends RunDocumentDeps {
   readonly bus: Bus;
   readonly log: Logger;
 }
@@ -15,9 +15,9 @@ export interface DocumentDeps extends PaperDeps {
 export interface Documents {
   /** Makes good what a crash left undone and follows the runs from now on, a moment behind them. */
   start(): void;
-  /** Writes all that waits and follows no more. Never throws. */
-  stop(): void;
-  /** Who did what when, as far as the child's trace tells, in time order. */
+  /** Follows no more; resolves when all that waited is written. Never rejects. */
+  stop(): Promise<void>;
+  /** Who did what when, as far as the child's trace tells, in time order: the newest entries. */
   trace(run: Run, limit: number): readonly TraceEntry[];
 }
 
@@ -46,63 +46,65 @@ export function createDocuments(deps: DocumentDeps): Documents {
     },
     stop() {
       unsubscribe();
-      queue.flush();
+      return queue.idle();
     },
-    trace: (run, limit) => readTraceOf(deps, run).getEntries().slice(-limit),
+    trace: (run, limit) => listTrace(deps, run, limit),
   };
 }
 
 interface Queue {
   add(runId: string): void;
-  /** Does everything now. */
-  flush(): void;
+  /** Resolves when nothing waits. */
+  idle(): Promise<void>;
 }
 
-/** One run at a time between other work; what is ended is ticked off in one transaction once nothing waits. */
+/** One run after the other, so that no two write the same trace; what has ended is ticked off once nothing waits. */
 function createQueue(deps: DocumentDeps): Queue {
   const waiting = new Set<string>();
-  let written: { id: string; generation: number }[] = [];
-  let scheduled: NodeJS.Immediate | null = null;
+  let working: Promise<void> | null = null;
 
-  const guarded = (about: object, work: () => void): void => {
-    try {
-      work();
-    } catch (error) {
-      deps.log.error({ err: error, ...about }, "the documents of a run could not be written");
+  const work = async (): Promise<void> => {
+    const written: { id: string; generation: number }[] = [];
+    for (const runId of waiting) {
+      waiting.delete(runId);
+      const done = await writeOne(deps, runId);
+      if (done !== null) written.push(done);
     }
-  };
-  const takeOne = (): void => {
-    const [runId] = waiting;
-    if (runId === undefined) return;
-    waiting.delete(runId);
-    guarded({ runId }, () => {
-      const run = deps.runs.get(runId);
-      if (run === null) return;
-      writeDocuments(deps, run);
-      if (!isUnfinished(run.state)) written.push({ id: run.id, generation: run.generation });
-    });
-    if (waiting.size > 0 || written.length === 0) return;
-    const done = written;
-    written = [];
-    guarded({ runs: done.length }, () => deps.runs.setDocumented(done));
-  };
-  const tick = (): void => {
-    scheduled = null;
-    takeOne();
-    if (waiting.size > 0) schedule();
-  };
-  const schedule = (): void => {
-    scheduled ??= setImmediate(tick);
+    working = null;
+    if (written.length > 0) tickOff(deps, written);
   };
   return {
     add(runId) {
       waiting.add(runId);
-      schedule();
+      // Not at once: whatever is being committed or answered now goes first.
+      working ??= new Promise<void>((resolve) => setImmediate(resolve)).then(work);
     },
-    flush() {
-      if (scheduled !== null) clearImmediate(scheduled);
-      scheduled = null;
-      while (waiting.size > 0) takeOne();
+    async idle() {
+      while (working !== null) await working;
     },
   };
+}
+
+/** The run and generation whose last document was written, null when there is more to come or it failed. Never rejects. */
+async function writeOne(deps: DocumentDeps, runId: string): Promise<{ id: string; generation: number } | null> {
+  try {
+    const run = deps.runs.get(runId);
+    if (run === null) return null;
+    await writeDocuments(deps, run);
+    return isUnfinished(run.state) ? null : { id: run.id, generation: run.generation };
+  } catch (error) {
+    deps.log.error({ err: error, runId }, "the documents of a run could not be written");
+    return null;
+  }
+}
+
+function tickOff(deps: DocumentDeps, written: readonly { id: string; generation: number }[]): void {
+  try {
+    deps.runs.setDocumented(written);
+  } catch (error) {
+    deps.log.error(
+      { err: error, runs: written.length },
+      "written documents could not be ticked off; they are written again at the next start",
+    );
+  }
 }

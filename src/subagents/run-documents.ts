@@ -14,10 +14,10 @@ import type { Briefing } from "./briefing.ts";
 import { transcriptOfRun } from "./deps.ts";
 import { oneLine, outcomeSentence, sectionsText } from "./report.ts";
 import { replaceText, sessionFolder } from "./session-folder.ts";
-import { addToTrace, readTraceEnd, startTrace, TRACE_FILE } from "./trace-file.ts";
+import { addToTrace, readTrace, readTraceEnd, startTrace, TRACE_FILE } from "./trace-file.ts";
 import { resultOf } from "./transcript-view.ts";
 
-export interface PaperDeps {
+export interface RunDocumentDeps {
   readonly runs: Runs;
   readonly transcripts: Transcripts;
   readonly agents: Agents;
@@ -30,26 +30,26 @@ const MAX_BODY = 1024 * 1024;
 /** The run's id in the Brief protocol: made of the run id, so that it needs no record and is the same after a crash. */
 export const briefIdOf = (runId: string): string => `brief-${runId.slice(0, 6)}`;
 
-const folderOf = ({ transcripts }: PaperDeps, run: Run): string => sessionFolder(transcripts, run);
+const folderOf = ({ transcripts }: RunDocumentDeps, run: Run): string => sessionFolder(transcripts, run);
 
-/** Brings the files up to what the row says; writes nothing that is there already. Throws when the disk refuses. */
-export function writeDocuments(deps: PaperDeps, run: Run): void {
+/** Brings the files up to what the row says; writes nothing that is there already. Rejects when the disk refuses. */
+export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<void> {
   const folder = folderOf(deps, run);
   const name = briefIdOf(run.id);
   deps.briefing.write(run);
-  if (existsSync(join(folder, TRACE_FILE))) addToTrace(folder, entriesOf(deps, run));
-  else startTrace(folder, readTraceEnd(requesterFolder(deps, run)), entriesOf(deps, run));
+  if (existsSync(join(folder, TRACE_FILE))) await addToTrace(folder, entriesOf(deps, run));
+  else await startTrace(folder, readTraceEnd(requesterFolder(deps, run)), entriesOf(deps, run));
   // The brief comes last: as long as it is missing, all this is done again.
   if (!existsSync(join(folder, `${name}.brief.md`))) {
-    addToTrace(requesterFolder(deps, run), [delegation(deps, run)]);
-    replaceText(folder, `${name}.brief.md`, briefOf(deps, run).content);
+    await addToTrace(requesterFolder(deps, run), [delegation(deps, run)]);
+    await replaceText(folder, `${name}.brief.md`, briefOf(deps, run).content);
   }
   if (isUnfinished(run.state)) return;
-  replaceText(folder, `${name}.response.md`, responseOf(deps, run, run.state as EndState).content);
-  handBack(deps, run);
+  await replaceText(folder, `${name}.response.md`, responseOf(deps, run, run.state as EndState).content);
+  await handBack(deps, run);
 }
 
-function briefOf(deps: PaperDeps, run: Run): Brief {
+function briefOf(deps: RunDocumentDeps, run: Run): Brief {
   const task = deps.transcripts.tail(transcriptOfRun(run), 50).find((entry) => entry.id === "task");
   const body = `# ${oneLine(run.label)}\n\n${task?.type === "message" ? task.text : run.task}\n`;
   return Brief.create({
@@ -69,7 +69,7 @@ function responseStatus(run: Run, as: EndState): ResponseStatus {
   return as === "stopped" ? "rejected" : "failure";
 }
 
-function responseOf(deps: PaperDeps, run: Run, as: EndState): BriefResponse {
+function responseOf(deps: RunDocumentDeps, run: Run, as: EndState): BriefResponse {
   const { result, notes } = resultOf(deps.transcripts, run);
   const parts = [
     outcomeSentence(run, as, run.reason, run.incomplete),
@@ -89,7 +89,7 @@ function responseOf(deps: PaperDeps, run: Run, as: EndState): BriefResponse {
 const timeOf = (at: number): string => new Date(at).toISOString();
 
 /** What the row itself tells of the run. The same row gives the same entries, so that adding them again changes nothing. */
-function entriesOf(deps: PaperDeps, run: Run): TraceEntry[] {
+function entriesOf(deps: RunDocumentDeps, run: Run): TraceEntry[] {
   const briefId = briefIdOf(run.id);
   const entries = [delegation(deps, run)];
   for (const { requesterKey, appliedAt } of deps.briefing.list(run))
@@ -106,39 +106,36 @@ function entriesOf(deps: PaperDeps, run: Run): TraceEntry[] {
   return entries;
 }
 
-const delegation = (deps: PaperDeps, run: Run): TraceEntry => ({
+const delegation = (deps: RunDocumentDeps, run: Run): TraceEntry => ({
   agent: run.requesterKey,
   action: `Delegated "${deps.redact(oneLine(run.label))}" to ${run.childKey}`,
   briefId: briefIdOf(run.id),
   timestamp: timeOf(run.createdAt),
 });
 
-const requesterFolder = ({ transcripts }: PaperDeps, run: Run): string =>
+const requesterFolder = ({ transcripts }: RunDocumentDeps, run: Run): string =>
   sessionFolder(transcripts, { agentId: run.requesterKey.split(":")[1] ?? "", sessionId: run.requesterSessionId });
 
 /**
  * What the child's trace gained goes back to the requester. An unfinished requester hands it on when it ends itself;
  * one that ended before its child (a stop ends both) can't any more, so it is done for it.
  */
-function handBack(deps: PaperDeps, run: Run): void {
-  const all = Trace.parse(readTraceEnd(folderOf(deps, run), Number.POSITIVE_INFINITY)).getEntries();
+async function handBack(deps: RunDocumentDeps, run: Run): Promise<void> {
+  const all = readTrace(folderOf(deps, run)).getEntries();
   const gained = all.filter((entry) => Date.parse(entry.timestamp) >= run.createdAt);
   // Its own delegation stands there since the spawn; to look for it again would mean reading the whole file.
-  addToTrace(
-    requesterFolder(deps, run),
-    gained.filter((entry) => !isDelegation(entry, run)),
-  );
+  const fresh = gained.filter((entry) => !isDelegation(entry, run));
+  await addToTrace(requesterFolder(deps, run), fresh);
   for (let above = requesterOf(deps, run); above !== null && !isUnfinished(above.state); above = requesterOf(deps, above))
-    addToTrace(requesterFolder(deps, above), gained);
+    await addToTrace(requesterFolder(deps, above), gained);
 }
 
-const requesterOf = ({ runs }: PaperDeps, run: Run): Run | null => (run.requesterRunId === null ? null : runs.get(run.requesterRunId));
+const requesterOf = ({ runs }: RunDocumentDeps, run: Run): Run | null =>
+  run.requesterRunId === null ? null : runs.get(run.requesterRunId);
 
 const isDelegation = (entry: TraceEntry, run: Run): boolean =>
   entry.briefId === briefIdOf(run.id) && entry.agent === run.requesterKey && entry.action.startsWith("Delegated ");
 
-const MAX_READ = 64 * 1024;
-
-/** The child's trace, its newest part when it is long, in time order. */
-export const readTraceOf = (deps: PaperDeps, run: Run): Trace =>
-  Trace.parse(readTraceEnd(folderOf(deps, run), MAX_READ)).merge(Trace.create());
+/** The child's newest entries, in time order. */
+export const listTrace = (deps: RunDocumentDeps, run: Run, limit: number): readonly TraceEntry[] =>
+  readTrace(folderOf(deps, run)).merge(Trace.create()).getEntries().slice(-limit);

@@ -61,7 +61,12 @@ function claim(deps: SubagentDeps, runId: string): Run | null {
   return deps.runs.get(runId);
 }
 
+/** Works until it is over: what was sent to it while it announced is read first. */
 async function carryOut(deps: SubagentDeps, run: Run, slot: Slot, abort: AbortController): Promise<void> {
+  while ((await workOnce(deps, run, slot, abort)) === "mail");
+}
+
+async function workOnce(deps: SubagentDeps, run: Run, slot: Slot, abort: AbortController): Promise<"over" | "mail"> {
   const over = new AbortController();
   const watch = run.timeoutMs > 0 ? endAfter(deps, run.timeoutMs, over.signal, abort) : Promise.resolve();
   let end: TurnEnd;
@@ -71,9 +76,9 @@ async function carryOut(deps: SubagentDeps, run: Run, slot: Slot, abort: AbortCo
     over.abort();
     await watch;
   }
-  if (abort.signal.aborted && abort.signal.reason !== "timeout") return;
+  if (abort.signal.aborted && abort.signal.reason !== "timeout") return "over";
   deps.failpoint("run.worked");
-  await finishRun(deps, run, endingOf(run, end), abort.signal);
+  return finishRun(deps, run, endingOf(run, end), abort.signal);
 }
 
 async function endAfter(deps: SubagentDeps, ms: number, over: AbortSignal, abort: AbortController): Promise<void> {

@@ -1,7 +1,8 @@
 // The folder beside a session's transcript, `<state>/agents/<agentId>/sessions/<sessionId>/`: BRIEF.md, the run's brief
 // and response, trace.md. Small files, replaced as a whole so that a reader never meets half of one. Not synced: what
 // stands here is made from rows and transcripts, and made again after a crash (documents.ts, briefing.ts).
-import { closeSync, constants, fstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
+import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { newId } from "../core/ids.ts";
 import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
@@ -9,26 +10,23 @@ import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 export const sessionFolder = (transcripts: Pick<Transcripts, "folder">, ref: Pick<TranscriptRef, "agentId" | "sessionId">): string =>
   join(transcripts.folder(ref.agentId), ref.sessionId);
 
-/** Writes the file in one step, 0600, making the folder (0700) as needed. */
-export function replaceText(folder: string, name: string, text: string): void {
+/**
+ * Writes the file in one step, 0600, making the folder (0700) as needed. Not on the event loop: a new name can wait for
+ * whoever syncs the disk at the time.
+ */
+export async function replaceText(folder: string, name: string, text: string): Promise<void> {
   const temporary = join(folder, `.${name}.${newId()}.tmp`);
+  const write = (): Promise<void> => writeFile(temporary, text, { mode: 0o600, flag: "wx" });
   try {
-    writeNew(folder, temporary, text);
-    renameSync(temporary, join(folder, name));
+    await write().catch(async (error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") throw error;
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      await write();
+    });
+    await rename(temporary, join(folder, name));
   } catch (error) {
-    rmSync(temporary, { force: true });
+    await rm(temporary, { force: true });
     throw error;
-  }
-}
-
-function writeNew(folder: string, path: string, text: string): void {
-  const options = { mode: 0o600, flag: "wx" };
-  try {
-    writeFileSync(path, text, options);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    writeFileSync(path, text, options);
   }
 }
 
@@ -48,7 +46,7 @@ export function readEnd(folder: string, name: string, maxBytes: number): string 
     if (!stat.isFile()) throw new Error(`${name} is not a regular file`);
     const buffer = Buffer.alloc(Math.min(stat.size, maxBytes));
     const length = readSync(fd, buffer, 0, buffer.length, Math.max(0, stat.size - maxBytes));
-    return buffer.subarray(0, length).toString("utf8");
+    return buffer.toString("utf8", 0, length);
   } finally {
     closeSync(fd);
   }

@@ -32,6 +32,7 @@ export function createSteering(deps: SubagentDeps & { runner: Runner }): Steerin
     );
     deps.db.afterCommit(() => {
       deps.failpoint("stop.recorded");
+      for (const run of stopped) deps.lane.drop(run.id);
       deps.runner.abort(stopped.map((run) => run.id));
     });
     return stopped;

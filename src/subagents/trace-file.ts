@@ -1,7 +1,9 @@
 // trace.md of a session: who did what when, in time order, each entry once (BP1). New entries are nearly always the
 // newest, so they are appended after a look at the file's end; only older ones make it read the whole. A file that
 // grew long is put aside under a name with its time, so that a chat of years stays as cheap as a new one.
-import { appendFileSync, readFileSync, renameSync, statSync } from "node:fs";
+// One writer at a time: documents.ts does one run after the other.
+import { statSync } from "node:fs";
+import { appendFile, rename } from "node:fs/promises";
 import { join } from "node:path";
 import { Trace, type TraceEntry } from "../brief/trace.ts";
 import { fileStamp } from "../core/clock.ts";
@@ -21,44 +23,37 @@ export function readTraceEnd(folder: string, maxBytes = END_BYTES): string {
   return head < 0 ? "" : text.slice(head + 1);
 }
 
+const readWhole = (folder: string): string => readTraceEnd(folder, Number.POSITIVE_INFINITY);
+
+/** Every entry. */
+export const readTrace = (folder: string): Trace => Trace.parse(readWhole(folder));
+
 /** Puts entries in at their place in time; those that are there already change nothing. */
-export function addToTrace(folder: string, entries: readonly TraceEntry[]): void {
+export async function addToTrace(folder: string, entries: readonly TraceEntry[]): Promise<void> {
+  if (entries.length === 0) return;
   const end = readTraceEnd(folder);
-  if (end === "") return entries.length === 0 ? undefined : startTrace(folder, "", entries);
+  if (end === "") return startTrace(folder, "", entries);
+  const { size } = statSync(join(folder, TRACE_FILE));
+  const isWhole = Buffer.byteLength(end) === size;
   const known = Trace.parse(end);
   const [oldest] = known.getEntries();
-  const isWhole = Buffer.byteLength(end) === statSync(join(folder, TRACE_FILE)).size;
   const isRecent = oldest !== undefined && entries.every((entry) => Date.parse(entry.timestamp) > Date.parse(oldest.timestamp));
-  if (!isWhole && !isRecent) return rewrite(folder, "", readTraceEnd(folder, Number.POSITIVE_INFINITY), entries);
+  if (!isWhole && !isRecent) return startTrace(folder, readWhole(folder), entries);
   const text = known.merge(toTrace(entries)).toString();
   if (text === end) return;
-  if (!text.startsWith(end)) {
-    const all = isWhole ? end : readFileSync(join(folder, TRACE_FILE), "utf8");
-    return rewrite(folder, all.slice(0, all.length - end.length), end, entries);
-  }
-  appendFileSync(join(folder, TRACE_FILE), text.slice(end.length));
-  putAside(folder);
+  if (!text.startsWith(end)) return replaceText(folder, TRACE_FILE, (isWhole ? "" : readWhole(folder).slice(0, -end.length)) + text);
+  await appendFile(join(folder, TRACE_FILE), text.slice(end.length));
+  if (size > MAX_BYTES) await rename(join(folder, TRACE_FILE), join(folder, `trace.${stampOf(known)}.md`));
 }
 
 /** A trace that begins with what another told. */
-export function startTrace(folder: string, before: string, entries: readonly TraceEntry[]): void {
-  rewrite(folder, "", before, entries);
-}
+export const startTrace = (folder: string, before: string, entries: readonly TraceEntry[]): Promise<void> =>
+  replaceText(folder, TRACE_FILE, Trace.parse(before).merge(toTrace(entries)).toString());
 
-const toTrace = (entries: readonly TraceEntry[]): Trace => {
+function toTrace(entries: readonly TraceEntry[]): Trace {
   const trace = Trace.create();
   for (const entry of entries) trace.append(entry);
   return trace;
-};
-
-/** `end` is merged with the entries; `start` stays as it is. */
-function rewrite(folder: string, start: string, end: string, entries: readonly TraceEntry[]): void {
-  replaceText(folder, TRACE_FILE, start + Trace.parse(end).merge(toTrace(entries)).toString());
 }
 
-function putAside(folder: string): void {
-  const path = join(folder, TRACE_FILE);
-  if (statSync(path).size <= MAX_BYTES) return;
-  const last = Trace.parse(readTraceEnd(folder)).getEntries().at(-1);
-  renameSync(path, join(folder, `trace.${fileStamp(Date.parse(last?.timestamp ?? "1970-01-01"))}.md`));
-}
+const stampOf = (trace: Trace): string => fileStamp(Date.parse(trace.getEntries().at(-1)?.timestamp ?? "1970-01-01"));

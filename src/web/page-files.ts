@@ -10,7 +10,11 @@ const STYLE = "text/css; charset=utf-8";
 const FILES: readonly { path: string; file: string; type: string }[] = [
   { path: "/", file: "page.html", type: "text/html; charset=utf-8" },
   { path: "/favicon.svg", file: "favicon.svg", type: "image/svg+xml" },
-  ...["page.css", "chat.css", "message.css", "sidebar.css", "run-panel.css"].map((file) => ({ path: `/${file}`, file, type: STYLE })),
+  ...["page.css", "chat.css", "message.css", "sidebar.css", "run-panel.css", "run-log.css"].map((file) => ({
+    path: `/${file}`,
+    file,
+    type: STYLE,
+  })),
   ...[
     "page.js",
     "chat.js",

@@ -27,6 +27,12 @@ function toMarkdown(rows: readonly Row[]): string {
   return [`Measured on ${machineFacts()}.`, "", "| measure | value | goal | | detail |", "|---|---|---|---|---|", ...lines, ""].join("\n");
 }
 
+/** One topic that breaks must not cost the others' figures. */
+function failed({ name }: Topic, error: unknown): Row {
+  process.stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
+  return { measure: name, value: "failed", goal: "", met: false, detail: error instanceof Error ? error.message : String(error) };
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({ options: { only: { type: "string" }, out: { type: "string" } } });
   const topics = TOPICS.filter((topic) => values.only === undefined || topic.name === values.only);
@@ -34,7 +40,7 @@ async function main(): Promise<void> {
   const rows: Row[] = [];
   for (const topic of topics) {
     const startedAt = performance.now();
-    rows.push(...(await topic.run()));
+    rows.push(...(await topic.run().catch((error: unknown) => [failed(topic, error)])));
     process.stderr.write(`${topic.name}: ${((performance.now() - startedAt) / 1000).toFixed(1)} s\n`);
   }
   const table = toMarkdown(rows);

@@ -26,6 +26,9 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
 }
 
+const MAX_MS = 12_000;
+const MIN_ROUNDS = 3;
+
 export type Work = () => void | Promise<void>;
 
 /** Ms of one call. */
@@ -39,8 +42,9 @@ export async function timed(work: Work): Promise<number> {
 export async function interleave<Name extends string>(rounds: number, works: Readonly<Record<Name, Work>>): Promise<Record<Name, number>> {
   const names = Object.keys(works) as Name[];
   const times = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>;
-  // The first round only warms up.
-  for (let round = 0; round <= rounds; round++) {
+  const deadline = performance.now() + MAX_MS;
+  // The first round only warms up. A machine that is too busy gets fewer rounds, not a longer bench.
+  for (let round = 0; round <= rounds && (round <= MIN_ROUNDS || performance.now() < deadline); round++) {
     // Back and forth: nobody always runs behind the same neighbour.
     for (const name of round % 2 === 0 ? names : names.toReversed()) {
       const ms = await timed(works[name]);

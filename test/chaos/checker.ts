@@ -2,7 +2,7 @@
 // over plain data; nothing here looks at a process, a file or a clock.
 // history → sightings → rules → violations and figures.
 import { type History, isMessage, type RunFact, type Said } from "./history.ts";
-import { createIndex, type Fact, type Index, readSightings, type Sighting, type Sightings } from "./sightings.ts";
+import { createIndex, type Fact, type Index, readSightings, type Sighting, type Sightings, UNKNOWN_GENERATION } from "./sightings.ts";
 
 export const VIOLATION_KINDS = [
   "lost",
@@ -353,7 +353,15 @@ function outOfOrder<T>(items: readonly T[], rank: (item: T) => number): T[] {
 }
 
 function nothingStray({ sightings }: Case): Violation[] {
-  return sightings.strays.map((seen) => ({ kind: "stray", about: seen.ref, text: `in ${seen.place}: ${seen.text.slice(0, 200)}` }));
+  const strange = sightings.facts.filter((fact) => fact.kind === "announcement" && fact.generation === UNKNOWN_GENERATION);
+  return [
+    ...sightings.strays.map(
+      (seen): Violation => ({ kind: "stray", about: seen.ref, text: `in ${seen.place}: ${seen.text.slice(0, 200)}` }),
+    ),
+    ...strange.map(
+      (fact): Violation => ({ kind: "stray", about: fact.about, text: "it was announced in words the outbox never held there" }),
+    ),
+  ];
 }
 
 /** CM7: what was sent to a run is read by it once, unless the run was ended first. */

@@ -93,8 +93,8 @@ export function readSightings(history: History, index: Index): Sightings {
 const REPLY = /\bre (m\d+) (\d+)\/(\d+)/g;
 const HEADING = /^\**Sub-agent: (m\d+\.\d+)\**/;
 const STARTED = /^🧭 Sub-agent started: (m\d+\.\d+) \(/;
-/** In a place where no outbox row has these words: it is misplaced, whichever it is. */
-const UNKNOWN_GENERATION = 0;
+/** No outbox row of that place has these words. */
+export const UNKNOWN_GENERATION = 0;
 const WHOLE = { piece: 1, of: 1, generation: 1, isApology: false };
 
 function createAttribution(history: History, index: Index): (seen: Sighting) => About[] {

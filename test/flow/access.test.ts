@@ -95,6 +95,26 @@ describe("people", () => {
   });
 });
 
+describe("bots", () => {
+  it("[SC5] the bot hears neither itself nor other bots nor anonymous senders, whatever lists they are on", async () => {
+    const { telegram, slack, model } = scene;
+    const asked = model.calls.length;
+    const base = { message_id: 1, date: 1, chat: { id: TEAM, type: "supergroup" } };
+    const bot = { id: PERSON, is_bot: true, first_name: "Bot" };
+    telegram.inject({ message: { ...base, from: bot, text: "/subagents spawn work" } });
+    telegram.inject({ message: { ...base, from: { ...bot, id: telegram.botId }, text: "hello me" } });
+    telegram.inject({ message: { ...base, from: { ...bot, is_bot: false }, sender_chat: { id: TEAM }, text: "hello from nobody" } });
+    slack.say({ channel: "C0TEAM", text: "hello from a bot", extra: { bot_id: "B0OTHER" } });
+    slack.say({ channel: "C0TEAM", text: "!subagents spawn work", extra: { subtype: "bot_message", bot_id: "B0OTHER" } });
+    slack.say({ channel: "C0TEAM", user: slack.botUser, text: "hello me" });
+    await slack.until(() => slack.pending().length === 0, "all acknowledgements");
+    await roundTrip();
+    expect(model.calls).toHaveLength(asked);
+    expect(telegram.messages(TEAM).length + slack.messages("C0TEAM").length).toBe(0);
+    expect(count("runs")).toBe(0);
+  });
+});
+
 describe("groups and channels", () => {
   it("[SC1] must be listed, the bot mentioned, and the sender on the group's list or the channel's", async () => {
     const { telegram, slack } = scene;

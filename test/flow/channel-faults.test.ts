@@ -17,7 +17,7 @@ import { createSecrets } from "../../src/core/secrets.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
 import { openDatabase } from "../../src/stores/database.ts";
 import { createOutbox } from "../../src/stores/outbox.ts";
-import { obey } from "../support/channel-scene.ts";
+import { createDoor, newestWords, obey } from "../support/channel-scene.ts";
 import type { FakeModelServer } from "../support/fake-model-server.ts";
 import { createFakeOpenAi } from "../support/fake-openai.ts";
 import { createFakeSlack, type FakeSlack } from "../support/fake-slack.ts";
@@ -144,11 +144,17 @@ describe("[DL4] each fault on part 2 of 3", () => {
   });
 });
 
-describe("ten minutes of server errors", () => {
+describe("minutes in a moment", () => {
+  const door = createDoor();
   let app: App;
   let model: FakeModelServer;
   beforeAll(async () => {
-    model = await createFakeOpenAi({ respond: obey });
+    model = await createFakeOpenAi({
+      respond: async (request, call) => {
+        if (newestWords(request).includes("take your time")) await door.opened;
+        return obey(request, call);
+      },
+    });
     const config = scriptedConfig(
       model.url,
       {},
@@ -171,7 +177,7 @@ describe("ten minutes of server errors", () => {
     await model.close();
   });
 
-  it("[DL3][AN4] an announcement is delivered once in the end, and no model is asked meanwhile", async () => {
+  it("[DL3][AN4] ten minutes of server errors: an announcement is delivered once in the end, and no model is asked meanwhile", async () => {
     let ended = 0;
     const settled: string[] = [];
     app.bus.on((event) => {
@@ -201,5 +207,22 @@ describe("ten minutes of server errors", () => {
     expect(telegram.messages(PERSON).filter(isAnnouncement)).toHaveLength(1);
     expect(slack.messages("D0PERSON").filter(isAnnouncement)).toHaveLength(1);
     expect(model.calls).toHaveLength(asked);
+  });
+
+  it("[AG4] the typing sign is shown again every few seconds while a turn works, and not after it", async () => {
+    const { actions } = telegram;
+    const before = actions.length;
+    const startedAt = clock.now();
+    telegram.say({ chat: PERSON, text: "take your time" });
+    await waitFor("a minute of work", () => actions.length > before && clock.now() - startedAt > 60_000);
+    const shown = actions.length - before;
+    expect(shown).toBeGreaterThan(3);
+    expect(shown).toBeLessThan((clock.now() - startedAt) / 4_000 + 2);
+    door.open();
+    await waitFor("the reply", () => telegram.messages(PERSON).some(({ text }) => text === "heard: take your time"));
+    const after = actions.length;
+    const until = clock.now() + 60_000;
+    await waitFor("a minute of rest", () => clock.now() > until);
+    expect(actions.length - after).toBeLessThanOrEqual(1);
   });
 });

@@ -33,7 +33,9 @@ const isAnnouncement = (text: string): boolean => text.includes("Stats: runtime"
 const labelOf = (text: string): string | undefined => LABELS.find((label) => text.includes(`the ${label} result`));
 
 describe("a topic and a thread", () => {
-  it("[AN3][SP7] three children of each announce there and nowhere else, across other chats and kill -9", { timeout: 90_000 }, async () => {
+  it("[AN3][SP7][SE1] three children of each announce there and nowhere else, across other chats and kill -9", {
+    timeout: 90_000,
+  }, async () => {
     const { herald, telegram, slack } = scene;
     const root = slack.say({ channel: ROOM, text: "a thread begins" });
     telegram.say({ chat: GROUP, thread: TOPIC, from: PERSON, text: three });
@@ -51,6 +53,7 @@ describe("a topic and a thread", () => {
     await scene.telegram.until(() => telegram.messages(PERSON).length === 1 && telegram.messages(GROUP, null).length === 1, "the answers");
     await slack.until(() => slack.messages("D0PERSON").length === 1 && slack.messages(ROOM, otherRoot).length === 1, "the answers");
 
+    await scene.delivered();
     await herald.crash();
     telegram.say({ chat: GROUP, thread: 78, from: PERSON, text: "while it was down" });
     slack.say({ channel: ROOM, thread: otherRoot, text: "while it was down" });
@@ -72,6 +75,15 @@ describe("a topic and a thread", () => {
     expect(slack.messages(ROOM, otherRoot).map(({ text }) => text)).toEqual(["heard: another thread", "heard: while it was down"]);
     expect(slack.messages(ROOM, null)).toEqual([]);
     expect((await herald.announcements()).length).toBe(0);
+    const keys = herald.rows<{ key: string }>("SELECT key FROM sessions WHERE key NOT LIKE '%subagent%'").map(({ key }) => key);
+    const places = [
+      `telegram:group:${GROUP}:topic:${TOPIC}`,
+      `telegram:group:${GROUP}:topic:78`,
+      `telegram:group:${GROUP}`,
+      `telegram:dm:${PERSON}`,
+    ];
+    const rooms = [`slack:channel:c0room:thread:${root}`, `slack:channel:c0room:thread:${otherRoot}`, "slack:dm:d0person", "web:dm:main"];
+    expect(keys.sort()).toEqual([...places, ...rooms].map((place) => `agent:main:${place}`).sort());
   });
 });
 

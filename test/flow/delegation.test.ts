@@ -414,6 +414,12 @@ describe("brief documents", () => {
   it("[BP1][SP5] with maxDepth 2 the same tree ends one level higher", { timeout: 60_000 }, async () => {
     await using shallow = await createScene({ subagents: { maxSpawnDepth: 2 } });
     await checkDocuments(shallow, 2);
+    const deepest = shallow.model.calls.find(
+      (call) =>
+        whoAsks(call) === "child" && /"text":"C1 over"/.test(call.messages[0]?.text ?? "") && !call.messages[0]?.text.includes("C2 over"),
+    );
+    expect(deepest?.tools).not.toContain("sessions_spawn");
+    expect(deepest?.system).toContain("you are at depth 2, the maximum delegation depth");
   });
 
   it("[BP1] what became of a run is its response's status, and /subagents trace tells it", async () => {

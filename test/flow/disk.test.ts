@@ -130,6 +130,31 @@ describe("[RC4] a full disk", () => {
   );
 });
 
+describe("[RC4] no file handles left", () => {
+  it.skipIf(!hasPrlimit)("[RC4] the gateway survives, and goes on when there are some again", async () => {
+    await using herald = await createHarness({ expectsErrors: true });
+    const other = "aaaaaaaa-0000-4000-8000-000000000000";
+    await herald.say("hello");
+    await herald.reply(/offline model/);
+    const allowHandles = (count: number): void => {
+      execFileSync("prlimit", ["--pid", String(herald.pid()), `--nofile=${count}:${Math.max(count, 4_096)}`]);
+    };
+    const used = readdirSync(`/proc/${herald.pid()}/fd`).length;
+    allowHandles(used);
+    // A new transcript and new connections need handles; what comes of the post is open, but never a dead gateway.
+    const body = JSON.stringify({ id: "11111111-2222-4333-8444-555555555555", text: "hello" });
+    await Promise.allSettled(
+      Array.from({ length: 10 }, () =>
+        herald.request(`/api/chats/${other}/messages`, { method: "POST", body, signal: AbortSignal.timeout(1_000) }),
+      ),
+    );
+    allowHandles(4_096);
+    await herald.say("hello", { chat: other, id: "11111111-2222-4333-8444-555555555555" });
+    await herald.reply(/offline model/, other);
+    expect(await herald.replies(other)).toHaveLength(1);
+  });
+});
+
 describe("[SE3] damaged transcripts", () => {
   it("[SE3] a torn last line is cut, corrupt lines in the middle are skipped by number, and the conversation goes on", async () => {
     const model = await createFakeOpenAi({ respond: (request) => ({ text: `I know ${seen(request)}` }) });
@@ -172,6 +197,42 @@ describe("[SE3] damaged transcripts", () => {
     expect(herald.rows("SELECT id FROM inbox WHERE state <> 'done'")).toEqual([]);
     rmSync(`${path}.away`);
   });
+});
+
+describe("[RC4] a sub-agent's transcript", () => {
+  it.each(["deleted", "replaced by a folder"])(
+    "[RC4] %s while it runs: the run ends once and is announced, the gateway stays up",
+    async (how) => {
+      const door = Promise.withResolvers<void>();
+      const model = await createFakeOpenAi({
+        respond: async (request) => {
+          if (request.system.includes("You are a sub-agent of")) {
+            await door.promise;
+            return { text: "SUMMARY: forty-two" };
+          }
+          return request.messages.at(-1)?.role === "tool"
+            ? { text: "sent out" }
+            : { toolCalls: [{ name: "sessions_spawn", args: { task: "find the answer", label: "answer" } }] };
+        },
+      });
+      await using _model = { [Symbol.asyncDispose]: () => model.close() };
+      await using herald = await createHarness({ config: scriptedConfig(model.url), expectsErrors: true });
+      await herald.say("go");
+      await herald.reply(/^sent out$/);
+      await waitFor("the child at work", () => model.open === 1);
+      const [run] = herald.rows<{ session_id: string }>("SELECT session_id FROM runs");
+      const path = join(herald.stateDir, "agents/main/sessions", `${run?.session_id}.jsonl`);
+      rmSync(path);
+      if (how !== "deleted") mkdirSync(path);
+      door.resolve();
+      const announced = await waitFor("the announcement", async () => (await herald.announcements())[0]);
+      expect(announced.text).toMatch(/^Status: (success|error)$/m);
+      await herald.say("/status");
+      await herald.reply(/subagent 0 running, 0 waiting/);
+      expect(await herald.announcements()).toHaveLength(1);
+      if (how === "deleted") expect(existsSync(path)).toBe(false);
+    },
+  );
 });
 
 describe("[RC4] damaged rows", () => {

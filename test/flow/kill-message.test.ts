@@ -1,6 +1,6 @@
 // Kill -9 between every two steps of the path message → answer: every message is answered exactly once on the page.
 import { describe, expect, it } from "vitest";
-import type { Failpoint } from "../../src/core/failpoints.ts";
+import { FAILPOINTS } from "../../src/core/failpoints.ts";
 import { createFakeOpenAi } from "../support/fake-openai.ts";
 import { createHarness } from "../support/harness.ts";
 import { scriptedConfig } from "../support/scripted-model.ts";
@@ -8,24 +8,8 @@ import { scriptedConfig } from "../support/scripted-model.ts";
 /** How often each point is tried; CI asks for more. */
 const KILLS = Number(process.env.HERALD_TEST_KILLS ?? 2);
 
-const MESSAGE_POINTS: Failpoint[] = [
-  "inbox.before-put",
-  "inbox.put",
-  "gateway.routed",
-  "turn.claimed",
-  "turn.input-appended",
-  "turn.before-model",
-  "turn.reply-appended",
-  "turn.before-tool",
-  "turn.after-tool",
-  "turn.result-appended",
-  "turn.before-commit",
-  "turn.committed",
-  "delivery.marked",
-  "delivery.sent",
-  "delivery.settled",
-];
-const COMMAND_POINTS: Failpoint[] = ["command.before-commit", "command.committed"];
+const MESSAGE_POINTS = FAILPOINTS.filter((point) => /^(inbox|gateway|turn|delivery)\./.test(point));
+const COMMAND_POINTS = FAILPOINTS.filter((point) => point.startsWith("command."));
 
 describe("[RC1][DL1] kill -9 at each named point from message to answer", () => {
   it.concurrent.each(MESSAGE_POINTS)("[RC1] %s: every message is answered exactly once", { timeout: 60_000 * KILLS }, async (point) => {

@@ -134,6 +134,30 @@ describe("models through the whole program", () => {
     expect(tries).toBe(2);
   });
 
+  it("[SE6] a provider that finds the context too long gets it once more, summed up", async () => {
+    const chat = newChat();
+    let summed = false;
+    state.respond = (request) => {
+      if (request.system.includes("[COMPACTION]")) {
+        summed = true;
+        return { text: "- they counted words" };
+      }
+      if (newest(request) === "too much?" && !summed) {
+        return { status: 400, message: "This model's maximum context length is 128000 tokens. Please reduce the length of the messages." };
+      }
+      return { text: `reply to ${newest(request).slice(0, 20)}: ${request.messages[0]?.text.slice(0, 12)}` };
+    };
+    // Long enough that something lies beyond the share that is kept as it is.
+    for (const n of [1, 2, 3]) {
+      await herald.say(`part ${n} ${"words ".repeat(9_000)}`, { chat });
+      await herald.reply(new RegExp(`^reply to part ${n} `), chat);
+    }
+    await herald.say("too much?", { chat });
+    const answer = await herald.reply(/^reply to too much\?/, chat);
+    expect(summed).toBe(true);
+    expect(answer.text).toBe("reply to too much?: [Summary of ");
+  });
+
   it("[MO2] an invalid model in sessions_spawn runs on the default with a warning, and info shows what the provider received", async () => {
     const chat = newChat();
     let warning = "";

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { FakeRequest, Script } from "../support/fake-model-server.ts";
 import { createFakeOpenAi } from "../support/fake-openai.ts";
 import { createHarness } from "../support/harness.ts";
+import { runHerald } from "../support/run-herald.ts";
 import { scriptedConfig } from "../support/scripted-model.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -125,7 +126,19 @@ describe("[RN4] a graceful stop", () => {
 });
 
 describe("[RN4] other signals", () => {
-  it("[RN4] whoever read its output may go; a long pause of the whole process changes nothing", async () => {
+  it("[RN4] whoever read its output may go: it works on, and still stops well", async () => {
+    await using herald = runHerald({ config: "{ web: { port: 0 }, models: { probeLocal: false } }" });
+    const origin = await herald.ready();
+    herald.closeOutput();
+    for (let n = 0; n < 5; n++) {
+      herald.kill("SIGHUP");
+      expect((await fetch(`${origin}/healthz`)).status).toBe(200);
+    }
+    herald.kill("SIGTERM");
+    expect(await herald.ended()).toBe(0);
+  });
+
+  it("[RN4] a pause of the whole process changes nothing", async () => {
     await using scene = await createScene(20);
     const { herald, model } = scene;
     await herald.say("before");

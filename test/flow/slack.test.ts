@@ -172,7 +172,7 @@ describe("events that come again, and sockets that don't hold", () => {
     expect(herald.pid()).toBe(pid);
   });
 
-  it("[RC3] invalid_auth on reconnect: the process lives, says which setting to check, and a restart finds what was said meanwhile", {
+  it("[RC3][SC4] invalid_auth on reconnect: the process lives, says which setting to check, and a restart finds what was said meanwhile", {
     timeout: 60_000,
   }, async () => {
     const { slack, herald } = scene;
@@ -183,6 +183,7 @@ describe("events that come again, and sockets that don't hold", () => {
     await slack.until(refused, "both sockets to be refused", 30_000);
     await herald.say("/status");
     expect((await herald.reply(/- slack: failed/)).text).toContain("channels.slack.appToken");
+    for (const token of [slack.botToken, slack.appToken]) expect(herald.output()).not.toContain(token);
     slack.say({ channel: DIRECT, text: "are you back?" });
     expect(herald.pid()).toBe(pid);
     expect(await herald.stop()).toBe(0);

@@ -1,7 +1,7 @@
 // /stop against the real process: the answer comes at once, the model's connections close, processes are gone, nothing
 // starts afterwards and nothing is announced later, not even after a restart.
 import { readdirSync, readFileSync } from "node:fs";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, spawns } from "../support/brain.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
@@ -14,6 +14,7 @@ beforeAll(async () => {
     config: { tools: { exec: { unsandboxed: true } }, agents: { list: [{ id: "main" }] } },
   });
 });
+afterEach(async () => scene.calm());
 afterAll(async () => scene[Symbol.asyncDispose]());
 
 /** Processes whose command line has this text, our own test runner excepted. */

@@ -1,6 +1,6 @@
 // Announcements against the real process: the announce step, its fallbacks, hostile results, silence.
 import { readFileSync } from "node:fs";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, repeated, spawns, whoAsks } from "../support/brain.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
@@ -19,6 +19,7 @@ beforeAll(async () => {
     },
   });
 });
+afterEach(async () => scene.calm());
 afterAll(async () => scene[Symbol.asyncDispose]());
 
 const withAnnounce = (label: string, work: string, announce: Parameters<typeof plan>[1]): Record<string, unknown> => ({

@@ -143,7 +143,7 @@ describe("archiving", () => {
     expect(stage.get(skipped.id)).toMatchObject({ delivery: "skipped" });
   });
 
-  it("[AR3] cleanup delete waits while the announcement is not delivered, and goes on when it is blocked for good", async () => {
+  it("[AR3] cleanup delete archives also when the announcement is blocked for good", async () => {
     await open({ archiveAfterMinutes: 0 });
     const gone = { channel: "telegram", account: "nobody", chat: "1", kind: "dm" as const };
     const { id } = stage.spawn({ cleanup: "delete" }, { address: gone });

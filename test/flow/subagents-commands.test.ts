@@ -1,6 +1,6 @@
 // /subagents and its actions against the real process: what each says, which run a target means, and steering.
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
 import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
@@ -9,6 +9,7 @@ let scene: Scene;
 beforeAll(async () => {
   scene = await createScene({ subagents: { maxConcurrent: 2, maxChildrenPerSession: 6 } });
 });
+afterEach(async () => scene.calm());
 afterAll(async () => scene[Symbol.asyncDispose]());
 
 async function finished(chat: Chat, ...labels: string[]): Promise<void> {
@@ -44,7 +45,9 @@ describe("list", () => {
     expect(list).toContain("Active: 4 · Done: 0");
     expect(list).toMatch(/⏳ queued \(place 1\) · c · age/);
     expect(list).toMatch(/⏳ queued \(place 2\) · d · age/);
-    expect(await chat.ask("/subagents stop all")).toBe("⚙️ Stopped 4 sub-agents.");
+    await chat.ask("/subagents stop c");
+    expect(await chat.ask("/subagents list")).toMatch(/⏳ queued \(place 1\) · d · age/);
+    expect(await chat.ask("/subagents stop all")).toBe("⚙️ Stopped 3 sub-agents.");
   });
 });
 

@@ -1,6 +1,6 @@
 // The model's own control of its children against the real process: fan-out and fan-in in one turn, every action of
 // `subagents`, and children of children that report to their parent.
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
 import type { Script } from "../support/fake-model-server.ts";
 import { createScene, type Scene } from "../support/scene.ts";
@@ -11,6 +11,7 @@ beforeAll(async () => {
   // One slot only: whoever waits for somebody else must have given it back.
   scene = await createScene({ subagents: { maxConcurrent: 1, maxSpawnDepth: 2, maxChildrenPerSession: 10 } });
 });
+afterEach(async () => scene.calm());
 afterAll(async () => scene[Symbol.asyncDispose]());
 
 const control = (args: Record<string, unknown>): Script => calls(["subagents", args]);

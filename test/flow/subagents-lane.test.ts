@@ -107,3 +107,18 @@ describe("one slot", () => {
     expect(await chat.announced("next")).toContain("there is a slot");
   });
 });
+
+it("[LN1] main turns and runs have lanes of their own; announcing and commands wait behind neither", async () => {
+  await using scene = await createScene({ mainConcurrent: 1, subagents: { maxConcurrent: 1 } });
+  const [stuck, other] = [scene.chat(), scene.chat()];
+  await stuck.say(plan([{ hang: true }]));
+  await waitFor("the main lane to be full", () => scene.model.open === 1);
+  await other.ask(`/subagents spawn ${plan([{ text: "done beside a full main lane" }])}`);
+  await waitFor("its announcement", async () => (await other.announcements())[0]?.text.includes("done beside a full main lane"));
+  await other.ask(`/subagents spawn ${plan([{ hang: true }])}`);
+  await waitFor("both lanes to be full", () => scene.model.open === 2);
+  expect(await other.ask("/status")).toMatch(/main[^\n]*1[\s\S]*subagent[^\n]*1/);
+  await stuck.ask("/stop");
+  expect(await stuck.ask(plan([{ text: "a turn beside a full lane of runs" }]))).toBe("a turn beside a full lane of runs");
+  await other.ask("/stop");
+});

@@ -67,6 +67,23 @@ describe("a crash", () => {
   });
 });
 
+it("[RC2] a parent and its own children are both taken up again; the parent is woken and announces once", async () => {
+  await using scene = await createScene({ subagents: { maxConcurrent: 1, maxSpawnDepth: 2 } });
+  const chat = scene.chat();
+  const grandchild = child("grandchild", [{ text: "from below", delayMs: 1_000 }]);
+  await chat.act([spawns(child("parent", [spawns(grandchild), { text: "sent one further" }, { text: "woken after all" }]))]);
+  await waitFor("the grandchild to work", () => scene.herald.rows("SELECT 1 FROM runs WHERE depth = 2 AND state = 'running'").length === 1);
+  await bounce(scene);
+  const text = await chat.announced("parent");
+  expect(text).toContain("woken after all");
+  expect(text).toContain(RESUMED);
+  expect(await chat.announcements()).toHaveLength(1);
+  expect(scene.herald.rows("SELECT label, state FROM runs ORDER BY depth")).toEqual([
+    { label: "parent", state: "done" },
+    { label: "grandchild", state: "done" },
+  ]);
+});
+
 it("[RC2] a graceful stop puts runs aside: taken up again however often, never counted as a crash", async () => {
   await using scene = await createScene();
   const chat = scene.chat();
@@ -89,7 +106,7 @@ it("[RC2] a graceful stop puts runs aside: taken up again however often, never c
 });
 
 it("[RU3] lists show this start's runs and all unfinished ones; all shows earlier ones, marked", async () => {
-  await using scene = await createScene({ expectsErrors: false });
+  await using scene = await createScene();
   const chat = scene.chat();
   await chat.act([spawns(child("old one", "x"), child("still going", [{ hang: true }]))]);
   await chat.announced("old one");

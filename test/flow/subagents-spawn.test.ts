@@ -1,7 +1,7 @@
 // Spawning against the real process: parameters, limits, models, addresses, and what a child may ask for.
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
 import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
@@ -22,6 +22,7 @@ beforeAll(async () => {
     },
   });
 });
+afterEach(async () => scene.calm());
 afterAll(async () => scene[Symbol.asyncDispose]());
 
 interface SpawnAnswer {

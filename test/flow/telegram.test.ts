@@ -6,12 +6,13 @@ import type { SeenMessage } from "../support/fake-telegram.ts";
 
 const PERSON = 42;
 const GROUP = -1001;
+const OLD_GROUP = -2002;
 
 let scene: ChannelScene;
 let door = createDoor();
 beforeAll(async () => {
   scene = await createChannelScene({
-    telegram: { allowFrom: [String(PERSON)], groups: { [GROUP]: {} } },
+    telegram: { allowFrom: [String(PERSON)], groups: { [GROUP]: {}, [OLD_GROUP]: { requireMention: false } } },
     slack: null,
     respond: async (request, call) => {
       if (newestWords(request).includes("wait for it")) await door.opened;
@@ -173,7 +174,7 @@ describe("updates that come twice, and trouble with polling", () => {
     expect(telegram.messages(77).map(({ text }) => text)).toEqual(["heard: once only"]);
   });
 
-  it("[RC3] 409, 429, 500, html, cut and dropped polls: every message is answered once and the process lives", {
+  it("[RC3][SC4] 409, 429, 500, html, cut and dropped polls: every message is answered once and the process lives", {
     timeout: 60_000,
   }, async () => {
     const { telegram, herald } = scene;
@@ -192,6 +193,9 @@ describe("updates that come twice, and trouble with polling", () => {
       expect(telegram.messages(PERSON).filter(({ text }) => text === `heard: in spite of ${fault}`)).toHaveLength(1);
     }
     expect(herald.pid()).toBe(pid);
+    // [SC4] The token is part of every address an error could quote.
+    expect(herald.output()).toContain("receiving from Telegram is interrupted");
+    expect(herald.output()).not.toContain(telegram.token.split(":")[1]);
   });
 
   it("[RC3] an edited message runs nothing", async () => {
@@ -202,5 +206,36 @@ describe("updates that come twice, and trouble with polling", () => {
     telegram.edit({ chat: PERSON, id, text: "second wording" });
     await ask("/status");
     expect(model.calls).toHaveLength(asked);
+  });
+});
+
+describe("places", () => {
+  it("[DL5] a chat that can't be written to holds up no other", async () => {
+    const { telegram } = scene;
+    telegram.faults.choose((method, payload) => (method === "sendMessage" && payload.message_thread_id === 8 ? "500" : null));
+    telegram.say({ chat: GROUP, thread: 8, from: PERSON, text: `@${telegram.username} a stuck topic` });
+    await telegram.until(
+      () => telegram.calls.some(({ payload }) => payload.message_thread_id === 8 && payload.text !== undefined),
+      "a try",
+    );
+    expect((await ask("meanwhile elsewhere")).text).toBe("heard: meanwhile elsewhere");
+    expect(telegram.messages(GROUP, 8)).toEqual([]);
+    telegram.faults.choose(null);
+    await telegram.until(() => telegram.messages(GROUP, 8).length === 1, "the answer in the end");
+    await scene.settled();
+    expect(telegram.messages(GROUP, 8)).toHaveLength(1);
+  });
+
+  it("[AN3] a group that becomes a supergroup meanwhile gets its announcement there", async () => {
+    const { telegram } = scene;
+    door = createDoor();
+    telegram.say({ chat: OLD_GROUP, from: PERSON, text: plan([spawns(child("moving", "slowly done", { briefing: "slowly" }))]) });
+    await telegram.until(() => telegram.messages(OLD_GROUP).length === 2, "the started line and the reply");
+    telegram.chats.migrate(OLD_GROUP, -100_2002);
+    door.open();
+    const announced = () => telegram.allMessages().filter(({ text }) => text.includes("Stats: runtime") && text.includes("moving"));
+    await telegram.until(() => announced().length > 0, "the announcement");
+    await scene.settled();
+    expect(announced().map(({ chat }) => chat)).toEqual([-100_2002]);
   });
 });

@@ -292,6 +292,32 @@ describe("sessions", () => {
     expect(await herald.announcements()).toEqual([]);
   });
 
+  it("[SE5] with session.reset.subagents: keep, a kept sub-agent announces into the chat but not into the new context", async () => {
+    const door = Promise.withResolvers<void>();
+    await using scene = await createScene(
+      async (request) => {
+        if (isChild(request)) {
+          await door.promise;
+          return { text: "SUMMARY: forty-two" };
+        }
+        if (question(request) === "send one out" && lastResult(request) === null)
+          return { toolCalls: [{ name: "sessions_spawn", args: { task: "find the answer" } }] };
+        return { text: `I know ${request.messages.length}: ${request.messages.map((message) => message.text).join(" | ")}` };
+      },
+      { rest: { session: { reset: { subagents: "keep" } } } },
+    );
+    const { herald, model } = scene;
+    await herald.say("send one out");
+    await herald.reply(/^I know/);
+    await waitFor("the child at work", () => model.open === 1);
+    await herald.say("/new");
+    await herald.reply(/^✨ New conversation\. The old one is kept/);
+    door.resolve();
+    await waitFor("the announcement", async () => (await herald.announcements()).length === 1);
+    await herald.say("what do you know?");
+    await herald.reply(/^I know 1: what do you know\?$/);
+  });
+
   it("[SE4] a conversation goes on after a restart with everything that was said", async () => {
     await using scene = await createScene((request) => ({ text: `heard ${request.messages.filter((one) => one.role === "user").length}` }));
     await scene.herald.say("one");

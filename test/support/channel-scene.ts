@@ -16,7 +16,9 @@ export interface ChannelScene extends AsyncDisposable {
   readonly slack: FakeSlack;
   /** Resolves when the channels receive. */
   connected(): Promise<void>;
-  /** Resolves when nothing is left to send or to answer. */
+  /** Resolves when nothing is left to send; runs may go on. A kill from here on falls into no send. */
+  delivered(): Promise<void>;
+  /** Resolves when nothing is left to do at all. */
   settled(): Promise<void>;
 }
 
@@ -45,7 +47,8 @@ export async function createChannelScene(options: ChannelSceneOptions = {}): Pro
   return {
     ...scene,
     connected: () => connected(scene, forTelegram !== null, forSlack !== null),
-    settled: () => settled(herald),
+    delivered: () => noneLeft(herald, UNSENT),
+    settled: () => noneLeft(herald, `${UNSENT} + ${UNFINISHED}`),
     async [Symbol.asyncDispose]() {
       try {
         await herald[Symbol.asyncDispose]();
@@ -63,10 +66,11 @@ async function connected({ telegram, slack }: Scene, hasTelegram: boolean, hasSl
   if (hasSlack) await slack.until(() => slack.sockets.open() > 0, "a socket");
 }
 
-async function settled(herald: Harness): Promise<void> {
-  const open = `SELECT (SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM runs WHERE state IN ('queued','running'))
-    + (SELECT count(*) FROM outbox WHERE state IN ('queued','sending','unknown')) AS n`;
-  await waitFor("everything to be answered and sent", () => herald.rows<{ n: number }>(open)[0]?.n === 0, 40_000);
+const UNSENT = "(SELECT count(*) FROM outbox WHERE state IN ('queued','sending','unknown'))";
+const UNFINISHED = `(SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM runs WHERE state IN ('queued','running'))`;
+
+async function noneLeft(herald: Harness, what: string): Promise<void> {
+  await waitFor("everything to be answered and sent", () => herald.rows<{ n: number }>(`SELECT ${what} AS n`)[0]?.n === 0, 40_000);
 }
 
 /** Follows a plan (brain.ts) when the newest words carry one, else says what it heard. */

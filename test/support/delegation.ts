@@ -37,7 +37,7 @@ export const makeAgent = (id: string, workspace: string, subagents: Partial<Agen
   },
 });
 
-export interface Delegation extends Disposable {
+export interface Delegation extends AsyncDisposable {
   readonly folder: StateFolder;
   readonly briefing: Briefing;
   readonly documents: Documents;
@@ -77,8 +77,8 @@ export async function createDelegation(): Promise<Delegation> {
       mkdirSync(dirname(join(workspace(agentId), path)), { recursive: true });
       writeFileSync(join(workspace(agentId), path), text);
     },
-    [Symbol.dispose]() {
-      documents.stop();
+    async [Symbol.asyncDispose]() {
+      await documents.stop();
       folder[Symbol.dispose]();
     },
   };

@@ -75,7 +75,13 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
   const state: State = { dir, stateDir: join(dir, "state"), options, child: null, origin: "", output: "" };
   mkdirSync(join(dir, "config"));
   writeConfig(state, options.config ?? {});
-  await launch(state, options.failpoint);
+  try {
+    await launch(state, options.failpoint);
+  } catch (error) {
+    state.child?.kill("SIGKILL");
+    rmSync(dir, { recursive: true, force: true });
+    throw error;
+  }
   return toHarness(state);
 }
 

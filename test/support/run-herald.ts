@@ -32,6 +32,8 @@ export interface BareHerald extends AsyncDisposable {
   /** Exit code, or the signal that ended it. */
   ended(): Promise<number | string | null>;
   kill(signal: NodeJS.Signals): void;
+  /** Nobody reads what it prints any more: its next write fails. */
+  closeOutput(): void;
 }
 
 export function runHerald(options: BareOptions = {}): BareHerald {
@@ -71,6 +73,10 @@ export function runHerald(options: BareOptions = {}): BareHerald {
       return child.exitCode ?? child.signalCode;
     },
     kill: (signal) => void child.kill(signal),
+    closeOutput() {
+      child.stdout.destroy();
+      child.stderr.destroy();
+    },
     async [Symbol.asyncDispose]() {
       if (!hasEnded()) child.kill("SIGKILL");
       await exited;

@@ -49,9 +49,13 @@ export interface Scene extends AsyncDisposable {
   readonly herald: Harness;
   readonly model: FakeModelServer;
   chat(id?: string): Chat;
+  /** Stops whatever a test left running, so that the next one finds the lanes empty. For afterEach. */
+  calm(): Promise<void>;
 }
 
 export interface SceneOptions extends Omit<HarnessOptions, "config"> {
+  /** agents.defaults.maxConcurrent */
+  readonly mainConcurrent?: number;
   /** agents.defaults.subagents */
   readonly subagents?: Record<string, unknown>;
   /** The rest of the settings. */
@@ -63,11 +67,21 @@ export async function createScene(options: SceneOptions = {}): Promise<Scene> {
   const model = await createFakeOpenAi({ respond: options.respond ?? brain });
   // Tests leave runs hanging on purpose; a graceful stop must not wait for them.
   const config = { gateway: { drainSeconds: 0 }, ...options.config };
-  const herald = await createHarness({ ...options, config: scriptedConfig(model.url, { subagents: options.subagents ?? {} }, config) });
+  const defaults = { maxConcurrent: options.mainConcurrent ?? 4, subagents: options.subagents ?? {} };
+  const herald = await createHarness({ ...options, config: scriptedConfig(model.url, defaults, config) });
+  const chats: Chat[] = [];
   return {
     herald,
     model,
-    chat: (id = randomUUID()) => createChat(herald, id),
+    chat(id = randomUUID()) {
+      const chat = createChat(herald, id);
+      chats.push(chat);
+      return chat;
+    },
+    async calm() {
+      const busy = chats.splice(0).filter((chat) => chat.runs().some((run) => run.ended_at === null));
+      await Promise.all(busy.map((chat) => chat.ask("/stop")));
+    },
     async [Symbol.asyncDispose]() {
       try {
         await herald[Symbol.asyncDispose]();

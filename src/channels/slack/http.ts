@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { isValidSlackRequest } from "@slack/bolt";
 import { AppError, errorText } from "../../core/errors.ts";
+import { readBody } from "../read-body.ts";
 import type { Me } from "./payload.ts";
 import { learnMe, type Receiver, takePayload } from "./receive.ts";
 
@@ -79,7 +80,7 @@ async function answer(listener: Listener, request: IncomingMessage): Promise<Ans
   const { receiver, me } = listener;
   if (request.method !== "POST" || request.url?.split("?")[0] !== PATH) return { status: 404 };
   if (!isFresh(request, receiver.clock.now())) return { status: 401 };
-  const body = await readBody(request);
+  const body = await readBody(request, MAX_BODY_BYTES);
   if (body === null) return { status: 413 };
   if (!isSigned(listener, request, body)) return { status: 401 };
   const payload = parseBody(request, body);
@@ -108,18 +109,6 @@ function isSigned({ isValid, options, receiver }: Listener, { headers }: Incomin
     headers: { "x-slack-signature": signature, "x-slack-request-timestamp": stamp },
     nowMilliseconds: receiver.clock.now(),
   });
-}
-
-async function readBody(request: IncomingMessage): Promise<string | null> {
-  if (Number(request.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return null;
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > MAX_BODY_BYTES) return null;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 /** Events come as JSON, commands as a form, presses as JSON in a form's field. */

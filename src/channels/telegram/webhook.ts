@@ -4,6 +4,7 @@ import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Update } from "grammy/types";
 import { AppError, errorText } from "../../core/errors.ts";
+import { readBody } from "../read-body.ts";
 import { explainFailure } from "./api.ts";
 import { ALLOWED_UPDATES, asGrammySignal, createBackoff, isUpdate, learnMe, type Me, type Receiver, takeUpdates } from "./receive.ts";
 
@@ -81,7 +82,7 @@ async function answer(receiver: Receiver, options: WebhookOptions, me: Me | null
   if (request.method !== "POST" || request.url !== pathname + search) return 404;
   // Who the bot is must be stored with each update; Telegram will call again.
   if (me === null || receiver.signal.aborted) return 503;
-  const body = await readBody(request);
+  const body = await readBody(request, MAX_BODY_BYTES);
   if (body === null) return 413;
   const update = parseUpdate(body);
   if (update === null) return 400;
@@ -105,18 +106,6 @@ function sameSecret(given: string | string[] | undefined, secret: string): boole
 }
 
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-
-async function readBody(request: IncomingMessage): Promise<string | null> {
-  if (Number(request.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return null;
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > MAX_BODY_BYTES) return null;
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
-}
 
 function parseUpdate(body: string): Update | null {
   try {

@@ -116,7 +116,7 @@ function drawHead(run) {
   byId("panel-send").hidden = !isOurs;
   byId("panel-text").placeholder = isUnfinished(run) ? "Tell it something" : "Give it more to do";
   byId("panel-elsewhere").hidden = isOurs || run === UNKNOWN;
-  setText(byId("panel-elsewhere"), `Asked for in ${originText(run)}: it can be stopped and told something there.`);
+  setText(byId("panel-elsewhere"), `Asked for in ${originText(run)}. It is steered from there.`);
 }
 
 function drawProblem(text) {

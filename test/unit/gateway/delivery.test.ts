@@ -368,15 +368,15 @@ it("[RN4] stop() lets the send under way settle, starts no further one, and leav
   expect(folder.stores.outbox.head(addressKey(HOME))).toMatchObject({ n: 1, state: "queued" });
 });
 
-it("[DL5] a hundred chats at once: each in order, nothing lost, nothing doubled", async () => {
+it("[DL5] thirty chats at once: each in order, nothing lost, nothing doubled", async () => {
   send = async (request) => {
     await new Promise((resolve) => setImmediate(resolve));
     return ok(request);
   };
   start();
-  for (let n = 0; n < 5; n++) for (let chat = 0; chat < 100; chat++) add(`reply:${chat}:${n}`, [`${n}`], { ...HOME, chat: `c${chat}` });
-  await waitFor("all", () => attempts.length === 500, 10_000);
-  for (let chat = 0; chat < 100; chat++) {
+  for (let n = 0; n < 5; n++) for (let chat = 0; chat < 30; chat++) add(`reply:${chat}:${n}`, [`${n}`], { ...HOME, chat: `c${chat}` });
+  await waitFor("all", () => attempts.length === 150, 10_000);
+  for (let chat = 0; chat < 30; chat++) {
     expect(attempts.filter((one) => one.request.address.chat === `c${chat}`).map((one) => one.text)).toEqual(["0", "1", "2", "3", "4"]);
   }
 });

@@ -16,7 +16,7 @@ const pin = (key: string) => ({ tier: "pins" as const, key, reason: "needed" });
 
 describe("briefing", () => {
   it("[BF2] writes BRIEF.md once the row is durable, 0600 in a folder of its own, and nothing when the transaction fails", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const run = scene.spawn("one");
     const file = join(scene.folderOf(run), "BRIEF.md");
     const { db } = scene.folder.stores;
@@ -39,7 +39,7 @@ describe("briefing", () => {
   });
 
   it("[BF3] keeps two requesters apart, replaces one as a whole, and revokes one or all", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const run = scene.spawn("one");
     const file = join(scene.folderOf(run), "BRIEF.md");
     scene.briefing.apply(run, CHAT, brief({ constraints: ["first"] }));
@@ -60,7 +60,7 @@ describe("briefing", () => {
   });
 
   it("[BF4][ME1] gives exactly the references, from the memory of whoever gave them", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     for (const agent of ["main", "scout"]) {
       scene.put(agent, "memory/AGENT.md", `${agent} facts`);
       scene.put(agent, "memory/pins/api.md", `api of ${agent}`);
@@ -83,7 +83,7 @@ describe("briefing", () => {
   });
 
   it("[BF4] a sub-agent passes on what it can read itself and nothing else", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const run = scene.spawn("one");
     const wish = (...sharedMemory: BriefParams["sharedMemory"]) => scene.briefing.check(run.childKey, brief({ sharedMemory }));
     expect(scene.briefing.check(CHAT, brief({ sharedMemory: [pin("api")] }))).toBeNull();
@@ -100,7 +100,7 @@ describe("briefing", () => {
   });
 
   it("[BF2] a folder that can't be written is logged; the child still has its brief", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const run = scene.spawn("one");
     writeFileSync(scene.folderOf(run), "in the way");
     scene.briefing.apply(run, CHAT, brief());
@@ -109,7 +109,7 @@ describe("briefing", () => {
   });
 
   it("[SC4] secrets stand in BRIEF.md by name only, and a damaged row is left out with an error", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     scene.folder.secrets.add("the token", "tok-0123456789abcdef");
     const run = scene.spawn("one");
     scene.briefing.apply(run, CHAT, brief({ mission: "use tok-0123456789abcdef" }));
@@ -120,7 +120,7 @@ describe("briefing", () => {
   });
 
   it("[BF2] something else in the place of BRIEF.md is left alone and logged", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const run = scene.spawn("one");
     mkdirSync(join(scene.folderOf(run), "BRIEF.md"), { recursive: true });
     scene.briefing.write(run);

@@ -29,12 +29,12 @@ describe("documents", () => {
     ["interrupted", false, "failure"],
     ["stopped", false, "rejected"],
   ] as const)("[BP1] a run that ended %s (incomplete: %s) answers %s", async (as, incomplete, status) => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     scene.documents.start();
     const run = scene.spawn("job");
     started(scene, run);
     ended(scene, run, as, incomplete);
-    scene.documents.stop();
+    await scene.documents.stop();
     expect(Brief.parse(read(scene, run, ".brief.md"))).toMatchObject({ id: briefIdOf(run.id), delegator: run.requesterKey });
     expect(read(scene, run, ".brief.md")).toContain("the whole of job");
     expect(BriefResponse.parse(read(scene, run, ".response.md"))).toMatchObject({ id: briefIdOf(run.id), status });
@@ -42,30 +42,30 @@ describe("documents", () => {
   });
 
   it("[BP1] writing again changes no byte", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     scene.documents.start();
     const run = scene.spawn("job");
     started(scene, run);
     ended(scene, run, "done");
-    scene.documents.stop();
+    await scene.documents.stop();
     const folder = scene.folderOf(run);
     const before = readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
     scene.folder.stores.db.run("UPDATE runs SET documented = 0");
     const again = scene.restart();
     again.start();
-    again.stop();
+    await again.stop();
     expect(readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"))).toEqual(before);
   });
 
   it("[BP1] what was recorded while nobody wrote is made good at the next start", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const run = scene.spawn("job");
     started(scene, run);
     ended(scene, run, "done");
     expect(existsSync(scene.folderOf(run))).toBe(false);
     expect(scene.folder.stores.runs.listUndocumented(10).map((one) => one.id)).toEqual([run.id]);
     scene.documents.start();
-    scene.documents.stop();
+    await scene.documents.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).isSuccess).toBe(true);
     expect(scene.documents.trace(scene.get(run), 10).map((entry) => entry.action)).toEqual([
       expect.stringContaining("Delegated"),
@@ -75,7 +75,7 @@ describe("documents", () => {
   });
 
   it("[BP1] the traces of a fan-out meet in the requester's, also when a stop ends the parent before its children", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const { clock } = scene.folder;
     scene.documents.start();
     const parent = scene.spawn("parent");
@@ -88,7 +88,7 @@ describe("documents", () => {
     }
     await clock.advance(1_000);
     for (const run of [parent, ...children]) ended(scene, run, "stopped");
-    scene.documents.stop();
+    await scene.documents.stop();
     const top = join(scene.folder.stores.transcripts.folder("main"), parent.requesterSessionId);
     const entries = traceIn(top);
     for (const run of [parent, ...children]) {
@@ -101,7 +101,7 @@ describe("documents", () => {
   });
 
   it("[BP1] a run that goes on again answers anew and leaves both generations in the trace", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     scene.documents.start();
     const run = scene.spawn("job");
     started(scene, run);
@@ -111,7 +111,7 @@ describe("documents", () => {
     started(scene, run);
     await scene.folder.clock.advance(5_000);
     ended(scene, run, "done");
-    scene.documents.stop();
+    await scene.documents.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).status).toBe("success");
     const actions = scene.documents.trace(scene.get(run), 10).map((entry) => entry.action);
     expect(actions).toContain("Took it up again (generation 2)");
@@ -119,29 +119,29 @@ describe("documents", () => {
   });
 
   it("[BP1] a folder that can't be written is logged, and tried again at the next start", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     scene.documents.start();
     const run = scene.spawn("job");
     writeFileSync(scene.folderOf(run), "in the way");
     started(scene, run);
     ended(scene, run, "done");
-    scene.documents.stop();
+    await scene.documents.stop();
     expect(scene.folder.lines.some((line) => line.msg === "the documents of a run could not be written")).toBe(true);
     rmSync(scene.folderOf(run));
     const again = scene.restart();
     again.start();
-    again.stop();
+    await again.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).isSuccess).toBe(true);
   });
 
   it("[SC4] secrets stand in the documents by name only", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     scene.folder.secrets.add("the token", "tok-0123456789abcdef");
     scene.documents.start();
     const run = scene.spawn("tok-0123456789abcdef", undefined, {});
     started(scene, run);
     ended(scene, run, "done");
-    scene.documents.stop();
+    await scene.documents.stop();
     for (const name of readdirSync(scene.folderOf(run)))
       expect(readFileSync(join(scene.folderOf(run), name), "utf8")).not.toContain("tok-0123456789abcdef");
   });
@@ -154,26 +154,26 @@ describe("trace.md", () => {
     briefId: "brief-abcdef",
     timestamp: new Date(1_700_000_000_000 + second * 1000).toISOString(),
   });
-  function withFolder(work: (folder: string) => void): void {
+  async function withFolder(work: (folder: string) => Promise<void>): Promise<void> {
     const folder = mkdtempSync(join(tmpdir(), "herald-trace-"));
     try {
-      work(folder);
+      await work(folder);
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
   }
 
-  it("[BP1] is what merging everything would give, whatever comes in whatever order and how often", () => {
+  it("[BP1] is what merging everything would give, whatever comes in whatever order and how often", async () => {
     const batches = fc.array(fc.array(fc.tuple(fc.nat(400), fc.constantFrom("a", "b")), { minLength: 1, maxLength: 60 }), {
       maxLength: 12,
     });
-    fc.assert(
-      fc.property(batches, (plan) =>
-        withFolder((folder) => {
+    await fc.assert(
+      fc.asyncProperty(batches, (plan) =>
+        withFolder(async (folder) => {
           const expected = Trace.create();
           for (const batch of plan) {
             const entries = batch.map(([second, agent]) => entry(second, agent));
-            addToTrace(folder, entries);
+            await addToTrace(folder, entries);
             const fresh = Trace.create();
             for (const one of entries) fresh.append(one);
             expected.merge(fresh);
@@ -189,10 +189,10 @@ describe("trace.md", () => {
   });
 
   it("[BP1] new entries are appended: the bytes before them stay as they are", () =>
-    withFolder((folder) => {
-      for (let n = 0; n < 200; n++) addToTrace(folder, [entry(n)]);
+    withFolder(async (folder) => {
+      for (let n = 0; n < 200; n++) await addToTrace(folder, [entry(n)]);
       const before = readFileSync(join(folder, "trace.md"), "utf8");
-      addToTrace(folder, [entry(200)]);
+      await addToTrace(folder, [entry(200)]);
       const after = readFileSync(join(folder, "trace.md"), "utf8");
       expect(after.startsWith(before)).toBe(true);
       expect(Trace.parse(after).length).toBe(201);
@@ -201,11 +201,11 @@ describe("trace.md", () => {
     }));
 
   it("[BP1] a long trace is put aside whole and a new one begun", () =>
-    withFolder((folder) => {
+    withFolder(async (folder) => {
       const many = Array.from({ length: 2_500 }, (_, n) => entry(n));
-      addToTrace(folder, many);
-      addToTrace(folder, [entry(3_000)]);
-      addToTrace(folder, [entry(3_001)]);
+      await addToTrace(folder, many);
+      await addToTrace(folder, [entry(3_000)]);
+      await addToTrace(folder, [entry(3_001)]);
       const [aside] = readdirSync(folder).filter((name) => name !== "trace.md");
       expect(aside).toMatch(/^trace\.2023-.*\.md$/);
       expect(Trace.parse(readFileSync(join(folder, aside ?? ""), "utf8")).length).toBe(2_501);

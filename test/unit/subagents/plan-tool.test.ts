@@ -12,7 +12,7 @@ const steps = (...statuses: ("pending" | "doing" | "done")[]) => statuses.map((s
 
 describe("plan", () => {
   it("[NV4] notes the whole plan, replaces it, and the record tells the step the run is at", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const tool = createPlanTool(scene.folder.stores);
     const run = scene.spawn("job");
     scene.folder.stores.runs.start(run.id);
@@ -30,7 +30,7 @@ describe("plan", () => {
   });
 
   it("[NV4] keeps titles to one line, and refuses what is no plan", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const tool = createPlanTool(scene.folder.stores);
     const run = scene.spawn("job");
     scene.folder.stores.runs.start(run.id);
@@ -44,7 +44,7 @@ describe("plan", () => {
   });
 
   it("[NV4][TL2] is offered to every child by default, and taken away by planning: false, a policy or a list like any tool", async () => {
-    using scene = await createDelegation();
+    await using scene = await createDelegation();
     const tool = createPlanTool(scene.folder.stores);
     const has = (agent: Parameters<typeof makeAgent>[2], run = makeRun()): boolean =>
       childTools([tool], makeAgent("main", "/nonexistent", agent), run).length === 1;

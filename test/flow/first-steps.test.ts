@@ -1,0 +1,80 @@
+// The README's "Telegram in two minutes" and "Slack in five minutes", step by step: a token in .env, a start, a first
+// message, the pairing code, and a sub-agent's result in the chat. No settings but where the fakes are, and no key.
+import { execFile } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { createFakeSlack, type FakeSlack } from "../support/fake-slack.ts";
+import { createFakeTelegram, type FakeTelegram } from "../support/fake-telegram.ts";
+import { createHarness, type Harness, NODE } from "../support/harness.ts";
+import { waitFor } from "../support/wait.ts";
+
+const PAIR = new URL("../../src/pair.ts", import.meta.url).pathname;
+
+let telegram: FakeTelegram;
+let slack: FakeSlack;
+let herald: Harness;
+beforeAll(async () => {
+  [telegram, slack] = await Promise.all([createFakeTelegram(), createFakeSlack()]);
+  herald = await createHarness({ config: { channels: { telegram: { apiRoot: telegram.apiRoot }, slack: { apiUrl: slack.apiUrl } } } });
+});
+afterAll(async () => {
+  await herald[Symbol.asyncDispose]();
+  await Promise.all([telegram.close(), slack.close()]);
+});
+
+interface Talk {
+  say(text: string): void;
+  texts(): string[];
+}
+
+async function walkThrough({ say, texts }: Talk): Promise<void> {
+  // What opening a bot on Telegram sends.
+  say("/start");
+  const greeting = await waitFor("the pairing code", () => texts()[0]);
+  const code = /npm run pair -- ([A-Z0-9]{8})/.exec(greeting)?.[1] ?? "";
+  const env = { PATH: process.env.PATH, HOME: herald.dir, HERALD_STATE_DIR: herald.stateDir };
+  await promisify(execFile)(NODE, [PAIR, code], { cwd: herald.dir, env });
+  say("/start");
+  expect(await waitFor("what it can do", () => texts()[1])).toContain("/subagents");
+  say("hello");
+  expect(await waitFor("an answer", () => texts()[2])).toMatch(/offline model/i);
+  say("in the background, list the files here");
+  const isAnnouncement = (text: string): boolean => text.includes("Status: success") && text.includes("Stats: runtime");
+  await waitFor("the announcement", () => texts().some(isAnnouncement));
+  say("/subagents");
+  expect(await waitFor("the list", () => texts().find((text) => text.includes("🧭 Subagents (current session)")))).toContain("Done: 1");
+}
+
+describe("first steps", () => {
+  it("[RN2] without a token both channels are off, and the start says which setting would turn each on", () => {
+    expect(herald.output()).toMatch(/telegram: off \(.*TELEGRAM_BOT_TOKEN/);
+    expect(herald.output()).toMatch(/slack: off \(.*SLACK_BOT_TOKEN.*SLACK_APP_TOKEN/);
+  });
+
+  it("[CF1] a token that is none is refused at start, by the setting's name", async () => {
+    const started = createHarness({ config: { channels: { telegram: { botToken: "not-a-token" } } } });
+    await expect(started).rejects.toThrow(/it ended with 1:[\s\S]*channels\.telegram\.botToken/);
+  });
+
+  it("[RN2][SC1] Telegram in two minutes", { timeout: 60_000 }, async () => {
+    await herald.stop();
+    writeFileSync(join(herald.dir, ".env"), `TELEGRAM_BOT_TOKEN=${telegram.token}\n`, { mode: 0o600 });
+    await herald.restart();
+    await walkThrough({
+      say: (text) => void telegram.say({ chat: 42, text }),
+      texts: () => telegram.messages(42).map((message) => message.text),
+    });
+  });
+
+  it("[RN2][SC1] Slack in five minutes", { timeout: 60_000 }, async () => {
+    await herald.stop();
+    writeFileSync(join(herald.dir, ".env"), `SLACK_BOT_TOKEN=${slack.botToken}\nSLACK_APP_TOKEN=${slack.appToken}\n`, { mode: 0o600 });
+    await herald.restart();
+    await walkThrough({
+      say: (text) => void slack.say({ channel: "D0PERSON", text }),
+      texts: () => slack.messages("D0PERSON").map((message) => message.text),
+    });
+  });
+});

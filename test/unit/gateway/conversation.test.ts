@@ -1,0 +1,268 @@
+// A waiting message → its turn → the reply and the done row, on real stores and real turns; only the model is the test's.
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import type { Agent } from "../../../src/agents/agent.ts";
+import { createTurns } from "../../../src/agents/turn.ts";
+import { noFailpoints } from "../../../src/core/failpoints.ts";
+import type { Channel } from "../../../src/core/message.ts";
+import { type Conversations, createConversations } from "../../../src/gateway/conversation.ts";
+import { createLane } from "../../../src/lanes/lanes.ts";
+import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
+import { settle } from "../../contract/lanes.contract.ts";
+import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
+import { waitFor } from "../../support/wait.ts";
+
+const KEY = "agent:main:test:dm:ann";
+let folder: StateFolder;
+let conversations: Conversations;
+let asked: ModelRequest[];
+let answer: (request: ModelRequest) => Partial<ModelReply> | Promise<Partial<ModelReply>>;
+let signs: string[];
+let timeoutMs: number;
+let lane: ReturnType<typeof createLane>;
+
+const channel = (): Channel => ({
+  name: "test",
+  account: "a",
+  start: async () => {},
+  stop: async () => {},
+  health: () => ({ state: "on" }),
+  decode: (raw) => {
+    const { text, kind = "dm" } = raw as { text: string; kind?: "dm" | "group" };
+    return {
+      kind: "message",
+      address: { channel: "test", account: "a", chat: "ann", kind },
+      sender: { id: "7", name: 'Ann "x"' },
+      text,
+      mentioned: true,
+    };
+  },
+  render: (message) => {
+    if (message.markdown === "unprintable") throw new Error("no font");
+    return [{ text: message.markdown }];
+  },
+  send: async () => ({ status: "sent", ref: "x" }),
+  status: async (_address, state) => void signs.push(state),
+});
+
+const agent = (): Agent => ({
+  ...{ id: "main", name: "main", model: "test/model", fallbacks: [], thinking: "off", workspace: folder.stateDir, maxIterations: 5 },
+  timeoutMs,
+  policies: [],
+  subagents: {} as Agent["subagents"],
+});
+
+function create(): void {
+  const { stores } = folder;
+  const models = {
+    async call(request: ModelRequest): Promise<ModelReply> {
+      asked.push(request);
+      const empty = { outcome: "ok", text: "", toolCalls: [], finish: "stop", usage: null, costUsd: null, model: request.model } as const;
+      return { ...empty, ...(await answer(request)) };
+    },
+    check: () => null,
+    contextWindow: () => 100_000,
+  };
+  lane = createLane({ name: "main", concurrency: 1, onError: (_id, error) => expect.unreachable(String(error)) });
+  conversations = createConversations({
+    ...stores,
+    ...{ clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints, lane },
+    turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
+    agents: { defaultId: () => "main", find: (id) => (id === "main" ? agent() : null), list: () => [agent()] },
+    channel: (name) => (name === "test" ? channel() : null),
+    tools: () => [],
+    prompt: async () => "system",
+  });
+  lane.serve(conversations.work);
+}
+
+beforeEach(async () => {
+  folder = await createStateFolder();
+  [asked, signs, timeoutMs] = [[], [], 0];
+  answer = (request) => ({ text: `answer to ${request.messages.at(-1)?.text}` });
+  create();
+});
+afterEach(async () => {
+  conversations.suspend();
+  await lane.drain();
+  folder[Symbol.dispose]();
+});
+
+let n = 0;
+function arrive(text: string, kind = "dm"): void {
+  const { inbox } = folder.stores;
+  inbox.sink("test", "a").put([{ externalId: `m${n++}`, raw: { text, kind } }]);
+  for (const row of inbox.listNew(0, 10)) inbox.route(row.id, KEY);
+  lane.ring(KEY, KEY);
+}
+const replies = (): string[] =>
+  folder.stores.db.all<{ part: string }>("SELECT part FROM outbox ORDER BY id").map((row) => JSON.parse(row.part).text);
+const rows = (): unknown[] => folder.stores.db.all("SELECT state, attempts FROM inbox ORDER BY id");
+const answered = (count: number): Promise<unknown> => waitFor(`${count} replies`, () => replies().length === count, 5_000);
+
+it("[AG1] what arrives during a turn waits and is answered next, in order", async () => {
+  const door = Promise.withResolvers<void>();
+  answer = async (request) => {
+    await door.promise;
+    return { text: `answer to ${request.messages.at(-1)?.text}` };
+  };
+  arrive("one");
+  await settle();
+  arrive("two");
+  arrive("three");
+  await settle();
+  expect(asked).toHaveLength(1);
+  door.resolve();
+  await answered(3);
+  expect(replies()).toEqual(["answer to one", "answer to two", "answer to three"]);
+  expect(folder.stores.db.all("SELECT delivery FROM outbox ORDER BY id")).toEqual([
+    { delivery: "reply:1" },
+    { delivery: "reply:2" },
+    { delivery: "reply:3" },
+  ]);
+});
+
+it("[AG4] the chat shows that it works, again every few seconds, and rests afterwards", async () => {
+  const door = Promise.withResolvers<void>();
+  answer = () => door.promise.then(() => ({ text: "done" }));
+  arrive("one");
+  await folder.clock.advance(9_000);
+  expect(signs).toEqual(["working", "working", "working"]);
+  door.resolve();
+  await answered(1);
+  expect(signs.at(-1)).toBe("idle");
+  expect(folder.events.filter((event) => event.type.startsWith("turn.")).map((event) => event.type)).toEqual([
+    "turn.started",
+    "turn.doing",
+    "turn.ended",
+  ]);
+});
+
+it("[RC1] a message whose process died three times is answered with an apology instead of a fourth try", async () => {
+  folder.stores.inbox.sink("test", "a").put([{ externalId: "poison", raw: { text: "poison" } }]);
+  folder.stores.inbox.route(1, KEY);
+  for (let crash = 0; crash < 3; crash++) folder.stores.inbox.claim(KEY);
+  lane.ring(KEY, KEY);
+  await answered(1);
+  expect(replies()[0]).toMatch(/^⚠️ This message could not be answered: the gateway ended 3 times while working on it/);
+  expect(asked).toEqual([]);
+  arrive("next");
+  await answered(2);
+});
+
+it("[RC4] a disk that refuses: the message waits, is tried again, and the spoilt tries are not held against it", async () => {
+  folder.stores.db.run("PRAGMA busy_timeout=10");
+  const other = new DatabaseSync(join(folder.stateDir, "herald.db"));
+  answer = (request) => {
+    // The disk fills up while the model answers, again and again.
+    if (asked.length <= 5) other.exec("BEGIN IMMEDIATE");
+    return { text: `answer to ${request.messages.at(-1)?.text}`, usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 } };
+  };
+  arrive("one");
+  for (let round = 1; round <= 5; round++) {
+    await waitFor(
+      "the refusal",
+      () => folder.lines.filter((line) => line.msg === "a message could not be answered").length === round,
+      5_000,
+    );
+    if (round < 5) await folder.clock.advance(5_000);
+    other.exec("ROLLBACK");
+    await folder.clock.advance(5_000);
+  }
+  await answered(1);
+  other.close();
+  expect(replies()).toEqual(["answer to one"]);
+  expect(rows()).toEqual([{ state: "done", attempts: 1 }]);
+});
+
+it("[RC4] a transcript that is gone: one sentence, the row is settled, nothing is recreated, the next chat works", async () => {
+  arrive("one");
+  await answered(1);
+  const session = folder.stores.sessions.find(KEY);
+  const path = folder.stores.transcripts.path({ agentId: "main", sessionId: session?.id ?? "" });
+  folder.reopen();
+  create();
+  rmSync(path);
+  arrive("two");
+  await answered(2);
+  expect(replies()[1]).toMatch(
+    /^⚠️ This message could not be answered: The transcript .* can't be opened: ENOENT.* \/new starts a new conversation\.$/,
+  );
+  expect(existsSync(path)).toBe(false);
+  expect(rows()).toEqual([
+    { state: "done", attempts: 1 },
+    { state: "done", attempts: 1 },
+  ]);
+});
+
+it("[ST1] a turn aborted after its rows were dropped says nothing", async () => {
+  answer = ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted", text: "half" })));
+  arrive("one");
+  await waitFor("the turn", () => asked.length === 1);
+  expect(folder.stores.inbox.drop(KEY)).toBe(1);
+  expect(conversations.abort(KEY)).toBe(true);
+  await waitFor("the end", () => !conversations.abort(KEY));
+  expect(replies()).toEqual([]);
+});
+
+it("[RN4] a suspended turn leaves its row waiting and uncounted, and goes on from its transcript", async () => {
+  answer = ({ signal }) =>
+    new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted", text: "half an" })));
+  arrive("one");
+  await waitFor("the turn", () => asked.length === 1);
+  conversations.suspend();
+  await waitFor("the end", () => !conversations.abort(KEY));
+  expect(rows()).toEqual([{ state: "waiting", attempts: 0 }]);
+  answer = () => ({ text: "the whole answer" });
+  lane.ring(KEY, KEY);
+  await answered(1);
+  expect(replies()).toEqual(["the whole answer"]);
+  expect(asked[1]?.messages.filter((message) => message.text === "one")).toHaveLength(1);
+});
+
+it("[AG2] a turn past its time is ended and says so", async () => {
+  timeoutMs = 60_000;
+  answer = ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted" })));
+  arrive("one");
+  await waitFor("the turn", () => asked.length === 1);
+  await folder.clock.advance(60_000);
+  await answered(1);
+  expect(replies()[0]).toMatch(/ended after 60 s \(agents\.defaults\.timeoutSeconds\)/);
+});
+
+it("[AG2] a silent model, a broken renderer and a cap each give the chat words", async () => {
+  answer = () => ({ text: "  " });
+  arrive("one");
+  await answered(1);
+  answer = () => ({ text: "unprintable" });
+  arrive("two");
+  await answered(2);
+  answer = () => ({ text: "and", finish: "length" });
+  arrive("three");
+  await answered(3);
+  expect(replies()).toEqual([
+    "(The agent ended its turn without saying anything.)",
+    "⚠️ The answer could not be shown: no font",
+    expect.stringMatching(/^and\n\n_Stopped early: .*length limit\. Say "go on"/),
+  ]);
+});
+
+it("[AN5] in a group the speaker's name is data, quoted, so that it can't pose as anything else", async () => {
+  arrive("hello", "group");
+  await answered(1);
+  expect(asked[0]?.messages.at(-1)?.text).toBe('[from "Ann \\"x\\""]\nhello');
+});
+
+it("[AN5] notes that wait for the session are read before the model is asked, once", async () => {
+  arrive("one");
+  await answered(1);
+  folder.stores.mail.addNote(folder.stores.sessions.find(KEY)?.id ?? "", "run:1", "[Sub-agent done: 42]");
+  arrive("two");
+  await answered(2);
+  arrive("three");
+  await answered(3);
+  const counts = asked.map((request) => request.messages.filter((message) => message.text.startsWith("[Sub-agent")).length);
+  expect(counts).toEqual([0, 1, 1]);
+});

@@ -1,0 +1,185 @@
+// inbox rows → gate → command or lane, on real stores, with a channel whose updates are plain objects.
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { noFailpoints } from "../../../src/core/failpoints.ts";
+import type { Channel, Inbound } from "../../../src/core/message.ts";
+import { createRateLimit } from "../../../src/core/rate-limit.ts";
+import { createAccess } from "../../../src/gateway/access.ts";
+import { type Command, createCommands } from "../../../src/gateway/commands.ts";
+import { createGateway, type Gateway } from "../../../src/gateway/gateway.ts";
+import { createLane, type Lane } from "../../../src/lanes/lanes.ts";
+import { settle } from "../../contract/lanes.contract.ts";
+import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
+
+let folder: StateFolder;
+let gateway: Gateway;
+let lane: Lane;
+let worked: string[];
+let ran: string[];
+let slow: PromiseWithResolvers<void>;
+
+const channel: Channel = {
+  name: "test",
+  account: "a",
+  start: async () => {},
+  stop: async () => {},
+  health: () => ({ state: "on" }),
+  decode(raw) {
+    const { text, sender = "ann", chat = sender } = raw as { text: string; sender?: string; chat?: string };
+    if (text === "explode") throw new Error("no such update");
+    if (text === "a join") return null;
+    const inbound: Inbound = {
+      kind: "message",
+      address: { channel: "test", account: "a", chat, kind: "dm" },
+      sender: { id: sender },
+      text,
+      mentioned: true,
+    };
+    return inbound;
+  },
+  render: (message) => [{ text: message.markdown }],
+  send: async () => ({ status: "sent", ref: "x" }),
+};
+
+const command = (name: string, run: Command["run"]): Command => ({ name, usage: `/${name}`, summary: name, run });
+
+beforeEach(async () => {
+  folder = await createStateFolder();
+  [worked, ran, slow] = [[], [], Promise.withResolvers<void>()];
+  lane = createLane({ name: "main", concurrency: 1, onError: () => expect.unreachable() });
+  const { db, inbox, outbox, pairing } = folder.stores;
+  gateway = createGateway({
+    ...{ db, inbox, outbox, lane, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints },
+    agents: { defaultId: () => "main", find: () => null, list: () => [] },
+    access: createAccess({ pairing, rules: (name) => (name === "test" ? { allowFrom: ["ann", "bob"], groups: {} } : null) }),
+    commands: createCommands([
+      command("note", ({ args }) => ({ text: () => `noted ${ran.push(args)}` })),
+      command("slow", async () => {
+        await slow.promise;
+        return { text: "slow but done" };
+      }),
+      command("broken", () => {
+        throw new Error("no luck");
+      }),
+    ]),
+    commandLimit: createRateLimit({ burst: 60, refillMs: 12_000, clock: folder.clock }),
+    channel: (name, account) => (name === "test" && account === "a" ? channel : null),
+  });
+});
+afterEach(async () => {
+  slow.resolve();
+  await gateway.stop();
+  folder[Symbol.dispose]();
+});
+
+let n = 0;
+const arrive = (...texts: (string | { text: string; sender?: string; chat?: string })[]): void =>
+  folder.stores.inbox
+    .sink("test", "a")
+    .put(texts.map((one) => ({ externalId: `u${n++}`, raw: typeof one === "string" ? { text: one } : one })));
+const answers = (): string[] =>
+  folder.stores.db.all<{ part: string }>("SELECT part FROM outbox ORDER BY id").map((row) => JSON.parse(row.part).text);
+const states = (): unknown[] => folder.stores.db.all<{ state: string }>("SELECT state FROM inbox ORDER BY id").map((row) => row.state);
+const serve = (): void =>
+  lane.serve(async (id) => {
+    worked.push(id);
+  });
+
+it("[AG1] a message waits in its session's lane, a command is answered at once, in order of arrival", async () => {
+  serve();
+  gateway.start();
+  arrive("hello", "/note one", { text: "hi", sender: "bob" }, "/note two");
+  await settle();
+  expect(worked).toEqual(["agent:main:test:dm:ann", "agent:main:test:dm:bob"]);
+  expect(answers()).toEqual(["noted 1", "noted 2"]);
+  expect(states()).toEqual(["waiting", "done", "waiting", "done"]);
+});
+
+it("[RC1] what was recorded before the start is taken up, waiting rows too", async () => {
+  arrive("hello", "/note one");
+  const [first] = folder.stores.inbox.listNew(0, 1);
+  folder.stores.inbox.route(first?.id ?? 0, "agent:main:test:dm:ann");
+  serve();
+  gateway.start();
+  await settle();
+  expect(worked).toEqual(["agent:main:test:dm:ann"]);
+  expect(answers()).toEqual(["noted 1"]);
+});
+
+it("[CM9] a slow command holds up no other", async () => {
+  gateway.start();
+  arrive("/slow", "/note one");
+  await settle();
+  expect(answers()).toEqual(["noted 1"]);
+  slow.resolve();
+  await settle();
+  expect(answers()).toEqual(["noted 1", "slow but done"]);
+});
+
+it("[RC4] a command that breaks is answered with one sentence", async () => {
+  gateway.start();
+  arrive("/broken", "/nonsense");
+  await settle();
+  expect(answers()).toEqual(["⚠️ That did not work: no luck", "There is no command /nonsense. /help lists them."]);
+});
+
+it("[RC4] updates that can't be read, say nothing or make no legal key are settled without a word", async () => {
+  serve();
+  gateway.start();
+  arrive("explode", "a join", "   ", { text: "hi", sender: "ann", chat: "../etc" }, "/note after");
+  await settle();
+  expect(states()).toEqual(["done", "done", "done", "done", "done"]);
+  expect(answers()).toEqual(["noted 1"]);
+  expect(worked).toEqual([]);
+});
+
+it("[SC1] an unknown person gets one pairing code and no reaction to anything else; the audit line has the id", async () => {
+  gateway.start();
+  arrive({ text: "hello", sender: "eve" }, { text: "/note secret", sender: "eve" }, { text: "stop", sender: "eve" });
+  await settle();
+  expect(answers()).toEqual([expect.stringMatching(/Your pairing code is \*\*[A-Z2-9]{8}\*\*/)]);
+  expect(ran).toEqual([]);
+  const denied = folder.lines.filter((line) => line.audit === "denied");
+  expect(denied).toHaveLength(3);
+  expect(denied[0]).toMatchObject({ channel: "test", sender: "eve", chat: "eve" });
+  expect(JSON.stringify(denied)).not.toContain("secret");
+});
+
+it("[CM9] two hundred commands in one instant: the burst is answered, the rest settled in silence, others unaffected", async () => {
+  gateway.start();
+  arrive(...Array.from({ length: 200 }, () => "/note x"), { text: "/note mine", sender: "bob" });
+  await settle();
+  expect(ran.filter((args) => args === "x")).toHaveLength(60);
+  expect(ran).toContain("mine");
+  expect(new Set(states())).toEqual(new Set(["done"]));
+});
+
+it("[RC4] a disk that refuses: nothing half done, and the same rows are handled in order when it is over", async () => {
+  arrive("/note one", "hello", "/note two");
+  folder.stores.db.run("PRAGMA busy_timeout=10");
+  const other = new DatabaseSync(join(folder.stateDir, "herald.db"));
+  other.exec("BEGIN IMMEDIATE");
+  serve();
+  gateway.start();
+  await folder.clock.advance(6_000);
+  expect([states(), answers(), worked]).toEqual([["new", "new", "new"], [], []]);
+  other.exec("ROLLBACK");
+  other.close();
+  await folder.clock.advance(5_000);
+  expect(states()).toEqual(["done", "waiting", "done"]);
+  expect(worked).toEqual(["agent:main:test:dm:ann"]);
+  expect(answers()).toHaveLength(2);
+});
+
+it("[RN4] stop() answers the commands under way and looks at nothing new", async () => {
+  gateway.start();
+  arrive("/slow");
+  await settle();
+  const stopped = gateway.stop();
+  arrive("/note late");
+  slow.resolve();
+  await stopped;
+  expect(answers()).toEqual(["slow but done"]);
+  expect(states()).toEqual(["done", "new"]);
+});

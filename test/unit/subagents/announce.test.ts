@@ -1,0 +1,121 @@
+// The end of a run on real stores: the announce step's answer taken apart, and the one transaction that ends it.
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { isUnfinished } from "../../../src/core/run.ts";
+import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
+import { announceDelivery, parseAnnounceReply } from "../../../src/subagents/announce.ts";
+import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
+import { makeRun } from "../../support/runs.ts";
+import { createStage, okReply, type Stage } from "../../support/stage.ts";
+import { waitFor } from "../../support/wait.ts";
+
+describe("parseAnnounceReply", () => {
+  it("[AN1] takes Result and Notes apart, however the model decorates the headings", () => {
+    for (const text of [
+      "Result:\nfine\n\nNotes:\nsome doubt",
+      "**Result:**\nfine\n\n**Notes:** some doubt",
+      "## Result:\nfine\n## Notes:\nsome doubt",
+      "status: error\n\nresult: fine\nnotes: some doubt",
+      "**Status**: error\nResult: fine\n\n  Notes:  some doubt\n",
+    ]) {
+      expect(parseAnnounceReply(text), text).toEqual({ result: "fine", notes: "some doubt" });
+    }
+  });
+
+  it("[AN1] without headings the whole text is the result; of several Notes the last one counts", () => {
+    expect(parseAnnounceReply("just words\nin two lines")).toEqual({ result: "just words\nin two lines", notes: "" });
+    expect(parseAnnounceReply("Result:\na\nNotes: of the text\nb\n\nNotes:\nreal")).toEqual({
+      result: "a\nNotes: of the text\nb",
+      notes: "real",
+    });
+    expect(parseAnnounceReply("")).toEqual({ result: "", notes: "" });
+  });
+});
+
+it("[DL1] the delivery's id is made of the child key and the run id, one per generation", () => {
+  const run = makeRun();
+  expect(announceDelivery(run)).toBe(`announce:v1:${run.childKey}:${run.id}`);
+  expect(announceDelivery({ ...run, generation: 2 })).toBe(`announce:v1:${run.childKey}:${run.id}:g2`);
+});
+
+describe("ending a run", () => {
+  let clock: ManualClock;
+  let stage: Stage;
+  let reply: (request: ModelRequest) => ModelReply | Promise<ModelReply>;
+  const isAnnounce = (request: ModelRequest): boolean => request.system.startsWith("You have finished");
+  beforeEach(async () => {
+    clock = createManualClock();
+    reply = (request) => okReply(isAnnounce(request) ? "Result:\nthe report\n\nNotes:\nthe doubts" : "the work");
+    stage = await createStage({ clock, call: async (request) => reply(request), subagents: { announceTimeoutSeconds: 30 } });
+  });
+  afterEach(async () => stage[Symbol.asyncDispose]());
+
+  const ended = (id: string) => waitFor("it to end", () => (isUnfinished(stage.get(id).state) ? null : stage.get(id)));
+  const posted = (id: string): string =>
+    stage.stores.db
+      .all<{ part: string }>("SELECT part FROM outbox WHERE run_id = ?", id)
+      .map((row) => (JSON.parse(row.part) as { text: string }).text)
+      .join("");
+
+  it("[AN4] writes the end, the outbox row and the note to the requester together", async () => {
+    const seen: number[][] = [];
+    const { id } = stage.spawn();
+    stage.bus.on((event) => {
+      if (event.type === "run.ended" && event.runId === id) seen.push([stage.announced(stage.get(id)).length, stage.notes(stage.get(id))]);
+    });
+    await ended(id);
+    expect(seen).toEqual([[1, 1]]);
+    expect(posted(id)).toContain("Status: success\n\nResult:\nthe report\n\nNotes:\nthe doubts\n");
+  });
+
+  it("[AN1] an announce step that takes too long is given up: the last words are used", async () => {
+    reply = (request) =>
+      isAnnounce(request)
+        ? new Promise((resolve) => request.signal.addEventListener("abort", () => resolve({ ...okReply(""), outcome: "aborted" })))
+        : okReply("the work");
+    const { id } = stage.spawn();
+    await waitFor("the announce step", () => stage.stores.transcripts.tail(stage.get(id), 9).some((entry) => entry.phase === "announce"));
+    expect(stage.get(id).state).toBe("running");
+    await clock.advance(31_000);
+    await ended(id);
+    expect(posted(id)).toContain("Status: success\n\nResult:\nthe work\n");
+  });
+
+  it("[AN2] usage of the work and of the announce step is summed in the stats", async () => {
+    const usage = { input: 5_342, output: 258, cacheRead: 0, cacheWrite: 0 };
+    reply = () => ({ ...okReply("counted"), usage, costUsd: 0.06 });
+    const { id } = stage.spawn();
+    await ended(id);
+    expect(posted(id)).toContain("tokens 11.2k (in 10.7k / out 516) • est $0.12 • sessionKey");
+    reply = (request) => ({ ...okReply("counted"), usage, costUsd: isAnnounce(request) ? null : 0.06 });
+    const unpriced = stage.spawn();
+    await ended(unpriced.id);
+    expect(posted(unpriced.id)).toContain("tokens 11.2k (in 10.7k / out 516) • sessionKey");
+  });
+
+  it("[CM7] a message that comes during the announce step is read by the next generation", async () => {
+    let sent = false;
+    reply = (request) => {
+      if (isAnnounce(request) && !sent) {
+        sent = true;
+        expect(stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(id), "me", "one more thing"))).toBe("running");
+      }
+      return okReply(request.messages.some((message) => message.text === "one more thing") ? "with that thing" : "without it");
+    };
+    const { id } = stage.spawn();
+    await waitFor("both announcements", () => stage.announced(stage.get(id)).length === 2);
+    expect(stage.get(id)).toMatchObject({ state: "done", generation: 2 });
+    expect(stage.unread(stage.get(id))).toBe(0);
+    expect(posted(id)).toMatch(/Result:\nwithout it[\s\S]*Result:\nwith that thing/);
+  });
+
+  it("[RC4] a deleted transcript doesn't keep a run from ending: it is announced as an error", async () => {
+    const { rmSync } = await import("node:fs");
+    reply = () => {
+      rmSync(stage.stores.transcripts.path(stage.get(id)), { force: true });
+      return { ...okReply("x"), outcome: "error", error: { kind: "unknown", message: "It broke." } };
+    };
+    const { id } = stage.spawn();
+    expect((await ended(id)).state).toBe("error");
+    expect(posted(id)).toContain("Status: error\n");
+  });
+});
