@@ -194,10 +194,14 @@ function openForAppend(deps: Deps, path: string): OpenFile {
     ftruncateSync(fd, end);
     deps.log.warn({ path, cutBytes: size - end }, "cut a torn last line off a transcript");
   }
-  const last = linesBackwards(fd, end).next();
-  const entry = last.done === true ? null : parseEntry(last.value.text);
+  let last: Entry | null = null;
+  // A damaged last line must not break the chain of parents.
+  for (const line of linesBackwards(fd, end)) {
+    last = parseEntry(line.text);
+    if (last !== null) break;
+  }
   closeSync(fd);
-  return { fd: openSync(path, "a"), lastId: entry?.id ?? null, dirty: false };
+  return { fd: openSync(path, "a"), lastId: last?.id ?? null, dirty: false };
 }
 
 function writeLines(deps: Deps, ref: TranscriptRef, file: OpenFile, text: string): void {

@@ -25,7 +25,7 @@ Status and figures are added for you. If there is truly nothing worth posting, a
 
 type Deps = Pick<
   SubagentDeps,
-  "db" | "runs" | "sessions" | "transcripts" | "mail" | "outbox" | "agents" | "models" | "lane" | "clock" | "log" | "failpoint" | "channel"
+  "db" | "runs" | "sessions" | "transcripts" | "mail" | "outbox" | "agents" | "models" | "clock" | "log" | "failpoint" | "channel"
 >;
 
 export interface Ending {
@@ -96,7 +96,8 @@ async function announceStep(deps: Deps, run: Run, signal: AbortSignal): Promise<
 function announceIds(entries: readonly Entry[], generation: number): { ask: string; reply: string } {
   const prefix = `announce:${generation}:ask`;
   const asked = entries.filter((entry) => entry.id === prefix || entry.id.startsWith(`${prefix}:`));
-  const isOpen = entries.findLastIndex((entry) => entry.phase === "announce") > entries.findLastIndex((entry) => entry.phase !== "announce");
+  const isOpen =
+    entries.findLastIndex((entry) => entry.phase === "announce") > entries.findLastIndex((entry) => entry.phase !== "announce");
   const round = asked.length + (isOpen && asked.length > 0 ? 0 : 1);
   const suffix = round === 1 ? "" : `:${round}`;
   return { ask: `${prefix}${suffix}`, reply: `announce:${generation}:reply${suffix}` };
@@ -159,17 +160,10 @@ export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | nul
     const sentence = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
     const note = noteText({ run, as: ending.as, answer, sentence, posted, sections });
     deps.mail.addNote(run.requesterSessionId, `${run.id}:${run.generation}`, note);
-    if (ending.as === "done") readLateMail(deps, run);
     return true;
   });
   if (ended) deps.failpoint("run.ended");
   return ended;
-}
-
-/** What was sent during the announce step found a run at work, but the work was over: the next generation reads it (CM7). */
-function readLateMail(deps: Deps, run: Run): void {
-  if (deps.mail.listForRun(run.id).length === 0 || !deps.runs.again(run.id)) return;
-  deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
 }
 
 /** DL1: the id says what it is about, so that a run (or a later generation of it) can be announced only once. */

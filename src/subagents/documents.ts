@@ -3,13 +3,11 @@
 // at the next start; a failure is logged and never reaches the run.
 import type { TraceEntry } from "../brief/trace.ts";
 import type { Bus } from "../core/events.ts";
-import type { Logger } from "../core/logger.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
 import { listTrace, type RunDocumentDeps, writeDocuments } from "./run-documents.ts";
 
 export interface DocumentDeps extends RunDocumentDeps {
   readonly bus: Bus;
-  readonly log: Logger;
 }
 
 export interface Documents {

@@ -7,6 +7,8 @@ import type { Agents } from "../agents/agent.ts";
 import { Brief } from "../brief/brief.ts";
 import { BriefResponse, type ResponseStatus } from "../brief/response.ts";
 import { Trace, type TraceEntry } from "../brief/trace.ts";
+import { errorText } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
 import { type EndState, isUnfinished, type Run, STATUS_WORD } from "../core/run.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
@@ -22,6 +24,7 @@ export interface RunDocumentDeps {
   readonly transcripts: Transcripts;
   readonly agents: Agents;
   readonly briefing: Briefing;
+  readonly log: Logger;
   redact(text: string): string;
 }
 
@@ -50,7 +53,8 @@ export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<v
 }
 
 function briefOf(deps: RunDocumentDeps, run: Run): Brief {
-  const task = deps.transcripts.tail(transcriptOfRun(run), 50).find((entry) => entry.id === "task");
+  const entries = fromTranscript(deps, run, () => deps.transcripts.tail(transcriptOfRun(run), 50)) ?? [];
+  const task = entries.find((entry) => entry.id === "task");
   const body = `# ${oneLine(run.label)}\n\n${task?.type === "message" ? task.text : run.task}\n`;
   return Brief.create({
     id: briefIdOf(run.id),
@@ -64,13 +68,23 @@ function briefOf(deps: RunDocumentDeps, run: Run): Brief {
   });
 }
 
+/** A transcript somebody damaged or removed leaves what the record knows. */
+function fromTranscript<T>({ log }: RunDocumentDeps, run: Run, read: () => T): T | null {
+  try {
+    return read();
+  } catch (error) {
+    log.warn({ runId: run.id, reason: errorText(error) }, "a document is written without its transcript");
+    return null;
+  }
+}
+
 function responseStatus(run: Run, as: EndState): ResponseStatus {
   if (as === "done") return run.incomplete ? "partial" : "success";
   return as === "stopped" ? "rejected" : "failure";
 }
 
 function responseOf(deps: RunDocumentDeps, run: Run, as: EndState): BriefResponse {
-  const { result, notes } = resultOf(deps.transcripts, run);
+  const { result, notes } = fromTranscript(deps, run, () => resultOf(deps.transcripts, run)) ?? { result: "", notes: "" };
   const parts = [
     outcomeSentence(run, as, run.reason, run.incomplete),
     `## Result\n\n${result.trim() || "(not available)"}`,

@@ -4,21 +4,19 @@
 import { type History, isMessage, type RunFact, type Said } from "./history.ts";
 import { createIndex, type Fact, type Index, readSightings, type Sighting, type Sightings, UNKNOWN_GENERATION } from "./sightings.ts";
 
-export const VIOLATION_KINDS = [
-  "lost",
-  "repeated",
-  "misplaced",
-  "after-stop",
-  "reordered",
-  "stray",
-  "stuck",
-  "wrong-run",
-  "transcript",
-  "archive",
-  "slot",
-  "trouble",
-] as const;
-export type ViolationKind = (typeof VIOLATION_KINDS)[number];
+export type ViolationKind =
+  | "lost"
+  | "repeated"
+  | "misplaced"
+  | "after-stop"
+  | "reordered"
+  | "stray"
+  | "stuck"
+  | "wrong-run"
+  | "transcript"
+  | "archive"
+  | "slot"
+  | "trouble";
 
 export interface Violation {
   readonly kind: ViolationKind;

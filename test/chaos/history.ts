@@ -7,7 +7,7 @@ export const placeOf = (channel: string, chat: string | number, thread: string |
   `${channel}/${chat}/${thread ?? "-"}`;
 
 /** Messages go to the agent; the others are commands. */
-export const MESSAGE_KINDS = ["say", "tool", "slow", "long", "spawn", "door"] as const;
+const MESSAGE_KINDS = ["say", "tool", "slow", "long", "spawn", "door"] as const;
 export type MessageKind = (typeof MESSAGE_KINDS)[number];
 export type CommandKind = "send" | "stop-one" | "stop-all" | "stop" | "new" | "list" | "status";
 export type SaidKind = MessageKind | CommandKind;

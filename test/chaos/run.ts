@@ -52,8 +52,8 @@ interface State {
 const START_MS = 20_000;
 const DRAIN_MS = 180_000;
 const TICK_MS = 60;
-const CROWDED = 70;
-const ROOMY = 30;
+const CROWDED = 100;
+const ROOMY = 50;
 
 export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
   const startedAt = performance.now();
@@ -112,7 +112,7 @@ async function oneLife(state: State): Promise<void> {
 /** Behind readiness. Mostly too short to get much done; now and then long enough to catch up. */
 function lifeMs(random: Random, waitsForPoint: boolean): number {
   if (waitsForPoint) return random.between(500, 2_000);
-  return random.chance(0.1) ? random.between(1_200, 2_500) : random.between(20, 700);
+  return random.chance(0.15) ? random.between(1_200, 2_500) : random.between(20, 900);
 }
 
 function begin(state: State, failpoint: string | null): void {

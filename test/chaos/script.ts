@@ -11,7 +11,7 @@ const MARKED = /\[(m\d+)\] (\w+)(?: (\S+))?/;
 /** `{m17.2} quick`: a child's task. */
 const TASK = /\{(m\d+\.\d+)\} (\w+)/;
 
-export const LONG_PIECES = 40;
+const LONG_PIECES = 40;
 const LONG_FILLER = "and so on ".repeat(33);
 /** `hang` ends by this limit. */
 const HANG_SECONDS = 1;
@@ -86,10 +86,10 @@ async function main(request: FakeRequest, door: Door): Promise<Script> {
   return { text: `re ${id} 1/1`, delayMs: kind === "slow" ? 400 + (hash(id) % 800) : delayMs };
 }
 
-export const longReply = (id: string): string =>
+const longReply = (id: string): string =>
   Array.from({ length: LONG_PIECES }, (_, n) => `re ${id} ${n + 1}/${LONG_PIECES} ${LONG_FILLER}`.trim()).join("\n\n");
 
-export const parseChildren = (id: string, args: string): ChildPlan[] =>
+const parseChildren = (id: string, args: string): ChildPlan[] =>
   args.split(",").map((word, n) => {
     const [kind, cleanup] = word.split(":");
     return { label: `${id}.${n + 1}`, kind: kind as ChildKind, cleanup: cleanup as ChildPlan["cleanup"] };

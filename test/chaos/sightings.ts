@@ -98,7 +98,7 @@ export const UNKNOWN_GENERATION = 0;
 const WHOLE = { piece: 1, of: 1, generation: 1, isApology: false };
 
 function createAttribution(history: History, index: Index): (seen: Sighting) => About[] {
-  const byText = new Map(history.outbox.map((row) => [`${row.place} ${row.text}`, row]));
+  const byText = Map.groupBy(history.outbox, (row) => `${row.place} ${row.text}`);
   const byPlatformId = new Map(history.said.map((one) => [`${one.place} ${one.ref}`, one]));
   const byArrival = new Map(history.said.map((one) => [index.arrival(one.id), one]));
   return (seen) => {
@@ -122,8 +122,14 @@ function createAttribution(history: History, index: Index): (seen: Sighting) => 
   };
 }
 
-/** From the key it was sent under; Telegram shows none, but its words are exactly those of one outbox row. */
-function generationOf(seen: Sighting, byText: ReadonlyMap<string, OutboxFact>): number | null {
-  const delivery = seen.key?.replace(/#\d+$/, "") ?? byText.get(`${seen.place} ${seen.text}`)?.delivery;
+/** From the key it was sent under; Telegram shows none, but its words are exactly those of an outbox row. */
+function generationOf(seen: Sighting, byText: ReadonlyMap<string, readonly OutboxFact[]>): number | null {
+  const delivery = seen.key?.replace(/#\d+$/, "") ?? rowOf(seen, byText.get(`${seen.place} ${seen.text}`) ?? [])?.delivery;
   return delivery?.startsWith("announce:") === true ? Number(/:g(\d+)$/.exec(delivery)?.[1] ?? 1) : null;
+}
+
+/** Two generations may end in the same words. An attempt whose answer was lost stands before the one that is on record. */
+function rowOf(seen: Sighting, rows: readonly OutboxFact[]): OutboxFact | undefined {
+  const inOrder = rows.toSorted((a, b) => Number(a.ref) - Number(b.ref));
+  return inOrder.find((row) => Number(row.ref) >= Number(seen.ref)) ?? inOrder.at(-1);
 }

@@ -47,7 +47,7 @@ const KINDS: Record<SaidKind, number> = {
   send: 9,
   "stop-one": 4,
   "stop-all": 2,
-  stop: 5,
+  stop: 2,
   new: 1,
   list: 3,
   status: 3,

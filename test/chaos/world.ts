@@ -42,7 +42,7 @@ export interface Spot {
   readonly opensThread: boolean;
 }
 
-export const spotPlace = (spot: Spot): Place => placeOf(spot.channel, spot.chat, spot.thread);
+const spotPlace = (spot: Spot): Place => placeOf(spot.channel, spot.chat, spot.thread);
 
 export interface Delivered {
   readonly externalId: string;

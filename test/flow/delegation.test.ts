@@ -6,41 +6,31 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Brief } from "../../src/brief/brief.ts";
 import { BriefResponse } from "../../src/brief/response.ts";
 import { Trace } from "../../src/brief/trace.ts";
-import { brain, calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
-import type { FakeRequest, Respond } from "../support/fake-model-server.ts";
+import { calls, child, plan, type Step, spawns, whoAsks } from "../support/brain.ts";
+import type { FakeRequest } from "../support/fake-model-server.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
-/** Requests of children whose briefing begins with GATED- wait here until the test lets them through, one by one. */
-interface Gate {
-  readonly requests: FakeRequest[];
-  open: (() => void)[];
-}
-const gates = new Map<string, Gate>();
-const gateOf = (name: string): Gate => {
-  const gate = gates.get(name) ?? { requests: [], open: [] };
-  gates.set(name, gate);
-  return gate;
-};
-const gated: Respond = async (request, call) => {
-  const name = /^## Context\nGATED-(\w+)/.exec(request.messages[0]?.text ?? "")?.[1];
-  if (whoAsks(request) === "child" && name !== undefined) {
-    const gate = gateOf(name);
-    gate.requests.push(request);
-    await new Promise<void>((resolve) => gate.open.push(resolve));
-  }
-  return brain(request, call);
-};
-/** Resolves with the nth model request (from 1) of the gated child, which stays unanswered until `pass`. */
-const step = (name: string, n: number): Promise<FakeRequest> => waitFor(`step ${n} of ${name}`, () => gateOf(name).requests[n - 1]);
-const pass = (name: string): void => gateOf(name).open.shift()?.();
+/** A child whose every step waits until the test lets it through with `pass`. */
+const heldChild = (name: string, steps: readonly Step[], more: Record<string, unknown> = {}): Record<string, unknown> =>
+  child(
+    name,
+    steps.map((one, n) => ({ ...one, hold: `${name}-${n + 1}` })),
+    { briefing: `HELD-${name}`, ...more },
+  );
+/** Resolves with the nth model request (from 1) of the held child; it is not answered before `pass`. */
+const step = (name: string, n: number): Promise<FakeRequest> =>
+  waitFor(
+    `step ${n} of ${name}`,
+    () => requestsOf(`HELD-${name}`).filter((call) => call.messages[0]?.text.startsWith("## Context\nHELD-"))[n - 1],
+  );
+const pass = (name: string, n: number): void => scene.release(`${name}-${n}`);
 
 const blockOf = (request: FakeRequest): string => /\[AGENT MEMORY\][\s\S]*\[\/AGENT MEMORY\]/.exec(request.system)?.[0] ?? "";
 
 let scene: Scene;
 beforeAll(async () => {
   scene = await createScene({
-    respond: gated,
     subagents: { maxSpawnDepth: 3 },
     config: {
       agents: {
@@ -168,7 +158,7 @@ describe("briefs", () => {
   it("[BF2][BF3] one applied in the middle of a run is seen at the next step, and revoking it gives back a fresh child's block", async () => {
     const chat = scene.chat();
     const work = [calls(["list", { path: "." }]), calls(["list", { path: "." }]), calls(["list", { path: "." }]), { text: "done" }];
-    await chat.act([spawns({ ...child("mid", work), briefing: "GATED-mid" })]);
+    await chat.act([spawns(heldChild("mid", work))]);
     const fresh = blockOf(await step("mid", 1));
     expect(fresh).toContain("inherited by all");
     expect(fresh).not.toContain("Brief");
@@ -179,7 +169,7 @@ describe("briefs", () => {
     expect(JSON.parse(applied ?? "{}").briefed).toEqual([chat.run("mid").id]);
     expect(readFileSync(file, "utf8")).toContain("Mind the API.");
     expect(statSync(file).mode & 0o777).toBe(0o600);
-    pass("mid");
+    pass("mid", 1);
     const briefed = blockOf(await step("mid", 2));
     expect(briefed).toMatch(
       /Untrusted hints[\s\S]*# Brief[\s\S]*Mind the API\.[\s\S]*be kind[\s\S]*the API is at \/v2[\s\S]*inherited by all/,
@@ -190,7 +180,7 @@ describe("briefs", () => {
     expect(shown).toContain(chat.key);
 
     await chat.act([action("brief", "mid", { brief: { mission: "Only this now." } })]);
-    pass("mid");
+    pass("mid", 2);
     const replaced = blockOf(await step("mid", 3));
     expect(replaced).toContain("Only this now.");
     expect(replaced).not.toContain("Mind the API.");
@@ -199,17 +189,16 @@ describe("briefs", () => {
     const [revoked] = await chat.act([action("revoke", "mid")]);
     expect(JSON.parse(revoked ?? "{}").revoked).toEqual([chat.run("mid").id]);
     expect(existsSync(file)).toBe(false);
-    pass("mid");
+    pass("mid", 3);
     expect(blockOf(await step("mid", 4))).toBe(fresh);
-    pass("mid");
+    pass("mid", 4);
     await chat.announced("mid");
     expect(await chat.ask("/subagents brief mid")).toContain("has no brief");
   });
 
   it("[BF3] a person clears a brief; [BF4] a brief brings no tool, no depth, and a grandchild sees nothing of it", async () => {
     const chat = scene.chat();
-    const grandchild = child("below", "GRAND");
-    const work = [spawns({ ...grandchild, briefing: "GATED-below" }), { text: "PARENT over" }];
+    const work = [spawns(heldChild("below", [{ text: "GRAND" }])), { text: "PARENT over" }];
     await chat.act([
       spawns({
         ...child("above", work, { brief: { ...brief, constraints: ["You may use every tool."] } }),
@@ -226,7 +215,7 @@ describe("briefs", () => {
     const run = chat.run("above");
     expect(await chat.ask("/subagents brief above clear")).toContain("has no brief any more");
     expect(existsSync(join(folderOf(run), "BRIEF.md"))).toBe(false);
-    pass("below");
+    pass("below", 1);
     await chat.announced("above");
   });
 
@@ -236,7 +225,7 @@ describe("briefs", () => {
     const modest = { mission: "from the parent", sharedMemory: [{ tier: "AGENT", reason: "all have it" }] };
     const work = [
       spawns(child("denied", "never", { brief: wanting })),
-      spawns({ ...child("shared", [calls(["list", { path: "." }]), { text: "ok" }]), briefing: "GATED-shared", brief: modest }),
+      spawns(heldChild("shared", [calls(["list", { path: "." }]), { text: "ok" }], { brief: modest })),
     ];
     await chat.act([spawns(child("two", work))]);
     const first = blockOf(await step("shared", 1));
@@ -244,13 +233,13 @@ describe("briefs", () => {
     const [run] = scene.herald.rows<{ id: string; session_id: string; requester_key: string }>("SELECT * FROM runs WHERE label = 'shared'");
     if (run === undefined) throw new Error("the grandchild is not on record");
     await chat.act([action("brief", run.id, { brief: { mission: "from the top" } })]);
-    pass("shared");
+    pass("shared", 1);
     const both = blockOf(await step("shared", 2));
     expect(both).toContain("from the parent");
     expect(both).toContain("from the top");
     expect(both).toContain(`From ${run.requester_key}`);
     expect(both).toContain(`From ${chat.key}`);
-    pass("shared");
+    pass("shared", 2);
     const said = await chat.announced("two");
     expect(said).toContain("pins/secret was not shared with you");
     expect(scene.herald.rows("SELECT id FROM runs WHERE label = 'denied'")).toEqual([]);
@@ -314,13 +303,13 @@ describe("what comes back", () => {
       { title: "Count\nlines", status: "doing" },
       { title: "Report", status: "pending" },
     ];
-    await chat.act([spawns({ ...child("planned", [calls(["plan", { steps }]), { text: "over" }]), briefing: "GATED-planned" })]);
+    await chat.act([spawns(heldChild("planned", [calls(["plan", { steps }]), { text: "over" }]))]);
     expect((await step("planned", 1)).tools).toContain("plan");
-    pass("planned");
+    pass("planned", 1);
     await step("planned", 2);
     expect(await chat.ask("/subagents list")).toContain("step 2/3 Count lines");
     expect(await chat.ask("/subagents info planned")).toContain("**Step:** 2/3 Count lines");
-    pass("planned");
+    pass("planned", 2);
     await chat.announced("planned");
     const main = scene.model.calls.filter((call) => whoAsks(call) === "main");
     expect(main.length).toBeGreaterThan(0);

@@ -78,9 +78,10 @@ describe("/stop", () => {
 
   it("[ST1] stops only this chat's runs, with everything below them", async () => {
     const [mine, other] = [scene.chat(), scene.chat()];
-    await other.act([spawns(child("theirs", [{ text: "theirs goes on", delayMs: 700 }]))]);
+    await other.act([spawns(child("theirs", [{ text: "theirs goes on", hold: "stopped" }]))]);
     await mine.act([spawns(child("mine", [{ hang: true }]))]);
     expect(await mine.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
+    scene.release("stopped");
     expect(await other.announced("theirs")).toContain("theirs goes on");
   });
 

@@ -153,11 +153,12 @@ describe("send", () => {
 
   it("[CM7] to a running run: durable, read at its next step, and the answer says so", async () => {
     const chat = scene.chat();
-    await chat.act([spawns(child("busy", [{ ...calls(["list", { path: "." }]), delayMs: 600 }, { text: "heard you" }]))]);
+    await chat.act([spawns(child("busy", [{ ...calls(["list", { path: "." }]), hold: "sent" }, { text: "heard you" }]))]);
     await chat.reached("busy", "running");
     expect(await chat.ask("/subagents send busy mind the gap")).toMatch(
       /^📨 Sent to "busy" \([0-9a-f]{8}\); it reads it at its next step\.$/,
     );
+    scene.release("sent");
     await chat.announced("busy");
     expect(heard("mind the gap").length).toBeGreaterThan(0);
     expect(chat.run("busy").generation).toBe(1);
@@ -256,8 +257,9 @@ describe("the others", () => {
 it("[SE5] with session.reset.subagents keep, a kept run announces into the chat but not into the new conversation's context", async () => {
   await using keeping = await createScene({ config: { session: { reset: { subagents: "keep" } } } });
   const chat = keeping.chat();
-  await chat.act([spawns(child("kept", [{ text: "kept words", delayMs: 800 }]))]);
+  await chat.act([spawns(child("kept", [{ text: "kept words", hold: "new" }]))]);
   expect(await chat.ask("/new")).toMatch(/^✨ New conversation\. The old one is kept/);
+  keeping.release("new");
   expect(await chat.announced("kept")).toContain("kept words");
   await chat.ask("what do you know?");
   expect(JSON.stringify(keeping.model.calls.at(-1)?.messages)).not.toContain("kept words");

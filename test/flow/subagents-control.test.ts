@@ -1,8 +1,7 @@
 // The model's own control of its children against the real process: fan-out and fan-in in one turn, every action of
 // `subagents`, and children of children that report to their parent.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
-import type { Script } from "../support/fake-model-server.ts";
+import { calls, child, plan, type Step, spawns, whoAsks } from "../support/brain.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -14,7 +13,7 @@ beforeAll(async () => {
 afterEach(async () => scene.calm());
 afterAll(async () => scene[Symbol.asyncDispose]());
 
-const control = (args: Record<string, unknown>): Script => calls(["subagents", args]);
+const control = (args: Record<string, unknown>): Step => calls(["subagents", args]);
 const parse = (text: string | undefined) => JSON.parse(text ?? "null");
 interface Waited {
   complete: boolean;
@@ -54,7 +53,7 @@ describe("wait", () => {
 
   it("[TL8] several waits in one step hold no slot and lose none", async () => {
     const chat = scene.chat();
-    const waits = (...labels: string[]): Script =>
+    const waits = (...labels: string[]): Step =>
       calls(...labels.map((label): [string, unknown] => ["subagents", { action: "wait", ids: [label], timeoutSeconds: 60 }]));
     const parent = [spawns(child("x", "x"), child("y", "y")), waits("x", "y"), { text: "both are back" }];
     await chat.act([spawns(child("parent of two", parent))]);

@@ -19,29 +19,24 @@ function mostAtOnce(model: FakeModelServer): number {
   return Math.max(0, ...moments.map(({ change }) => (open += change)));
 }
 
-const labelsStarted = (model: FakeModelServer): string[] =>
-  model.calls.flatMap((call) => (whoAsks(call) === "child" ? [/work of ([a-z]+ \d+)/.exec(call.messages[0]?.text ?? "")?.[1] ?? ""] : []));
-
 describe("fifty at once", () => {
   it("[LN2] never more than eight run, in order; another chat's first goes next; fifty announcements once each", async () => {
     await using scene = await createScene({ subagents: { maxConcurrent: 8, maxChildrenPerSession: 60 } });
     const [busy, quiet] = [scene.chat(), scene.chat()];
-    const fifty = Array.from({ length: 50 }, (_, n) => child(`busy ${n}`, [{ text: `work of busy ${n}`, delayMs: 120 }]));
+    const fifty = Array.from({ length: 50 }, (_, n) => child(`busy ${n}`, [{ text: `work ${n}`, hold: "recorded", delayMs: 20 }]));
     await busy.ask(plan([spawns(...fifty), { text: "sent fifty" }]));
-    const startedBefore = labelsStarted(scene.model).length;
-    expect(startedBefore).toBeLessThan(40);
-    await quiet.ask(plan([spawns(child("quiet 0", [{ text: "work of quiet 0" }])), { text: "sent one" }]));
-    const recorded = labelsStarted(scene.model).length;
-    await waitFor(
-      "all announcements",
-      async () => (await busy.announcements()).length === 50 && (await quiet.announcements()).length === 1,
-    );
+    await waitFor("eight to work", () => scene.model.open === 8);
+    await quiet.act([spawns(child("quiet", "one only"))]);
+    expect(busy.runs().filter((run) => run.state === "running")).toHaveLength(8);
+    scene.release("recorded");
+    await waitFor("all announcements", async () => (await busy.announcements()).length === 50, 60_000);
+    await quiet.announced("quiet");
 
     expect(mostAtOnce(scene.model)).toBe(8);
-    const started = labelsStarted(scene.model);
-    expect(started.filter((label) => label.startsWith("busy"))).toEqual(fifty.map((one) => one.label));
-    // It was behind nobody's backlog: at most those whose start was under way when it was recorded come before it.
-    expect(started.indexOf("quiet 0")).toBeLessThanOrEqual(recorded + 8);
+    const started = fifty.map((one) => busy.run(String(one.label)).started_at ?? 0);
+    expect(started).toEqual([...started].sort((a, b) => a - b));
+    // Before the tenth of the busy chat: behind nobody's backlog.
+    expect(quiet.run("quiet").started_at).toBeLessThanOrEqual(started[9] ?? 0);
     const heads = (await busy.announcements()).map(({ text }) => text.split("\n")[0]).sort();
     expect(heads).toEqual(fifty.map((one) => `**Sub-agent: ${one.label}**`).sort());
     expect(await busy.ask("/subagents list")).toContain("Active: 0 · Done: 50");

@@ -70,10 +70,11 @@ describe("a crash", () => {
 it("[RC2] a parent and its own children are both taken up again; the parent is woken and announces once", async () => {
   await using scene = await createScene({ subagents: { maxConcurrent: 1, maxSpawnDepth: 2 } });
   const chat = scene.chat();
-  const grandchild = child("grandchild", [{ text: "from below", delayMs: 1_000 }]);
+  const grandchild = child("grandchild", [{ text: "from below", hold: "restarted" }]);
   await chat.act([spawns(child("parent", [spawns(grandchild), { text: "sent one further" }, { text: "woken after all" }]))]);
   await waitFor("the grandchild to work", () => scene.herald.rows("SELECT 1 FROM runs WHERE depth = 2 AND state = 'running'").length === 1);
   await bounce(scene);
+  scene.release("restarted");
   const text = await chat.announced("parent");
   expect(text).toContain("woken after all");
   expect(text).toContain(RESUMED);
@@ -91,7 +92,7 @@ it("[RC2] a graceful stop puts runs aside: taken up again however often, never c
     spawns(
       child("patient", [
         { ...calls(["list", { path: "." }]), text: "begun" },
-        { text: "finished", delayMs: 1_500 },
+        { text: "finished", hold: "restarted" },
       ]),
     ),
   ]);
@@ -100,6 +101,7 @@ it("[RC2] a graceful stop puts runs aside: taken up again however often, never c
     expect(await scene.herald.stop()).toBe(0);
     await scene.herald.restart();
   }
+  scene.release("restarted");
   const text = await chat.announced("patient");
   expect(text).toContain("Status: success\n\nResult:\nfinished\n");
   expect(text).toContain(RESUMED);

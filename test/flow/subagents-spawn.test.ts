@@ -139,9 +139,10 @@ describe("sessions_spawn", () => {
 
   it("[SP7] announces in the chat that asked, whatever goes on in others meanwhile", async () => {
     const [first, second] = [scene.chat(), scene.chat()];
-    await first.act([spawns(child("from the first", [{ text: "for the first", delayMs: 300 }]))]);
+    await first.act([spawns(child("from the first", [{ text: "for the first", hold: "others" }]))]);
     await second.act([spawns(child("from the second", "for the second"))]);
     await second.ask("something else");
+    scene.release("others");
     await Promise.all([first.announced("from the first"), second.announced("from the second")]);
     expect((await first.announcements()).map(({ text }) => text.split("\n")[0])).toEqual(["**Sub-agent: from the first**"]);
     expect((await second.announcements()).map(({ text }) => text.split("\n")[0])).toEqual(["**Sub-agent: from the second**"]);
@@ -293,9 +294,12 @@ describe("what the requester is told", () => {
 
 it("[AN6] five children that end together while the requester is busy give five announcements, once each", async () => {
   const chat = scene.chat();
-  const five = Array.from({ length: 5 }, (_, n) => child(`together ${n}`, [{ text: `answer ${n}`, delayMs: 150 }]));
-  const busy = chat.ask(plan([spawns(...five), { text: "busy until now", delayMs: 1_500 }]));
+  const five = Array.from({ length: 5 }, (_, n) => child(`together ${n}`, [{ text: `answer ${n}`, hold: "together" }]));
+  const busy = chat.ask(plan([spawns(...five), { text: "busy until now", hold: "busy" }]));
+  await waitFor("five to run", () => chat.runs().length === 5 && chat.runs().every((run) => run.state === "running"));
+  scene.release("together");
   await waitFor("five announcements", async () => (await chat.announcements()).length === 5);
+  scene.release("busy");
   expect(await busy).toBe("busy until now");
   const heads = (await chat.announcements()).map(({ text }) => text.split("\n")[0]).sort();
   expect(heads).toEqual(Array.from({ length: 5 }, (_, n) => `**Sub-agent: together ${n}**`));

@@ -1,4 +1,4 @@
-// Found by the chaos run: a message sent to a run while its announce step was under way. The run was still `running`, so the
+// Found while the chaos run's rule for sends was written: a message sent to a run while its announce step was under way. The run was still `running`, so the
 // person was told that it would be read at the next step; but there was no next step, and nobody ever read it.
 import { expect, it } from "vitest";
 import { brain, child, spawns, whoAsks } from "../support/brain.ts";

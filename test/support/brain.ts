@@ -6,16 +6,21 @@ import type { FakeMessage, FakeRequest, Respond, Script } from "./fake-model-ser
 /** Who is asking: a main session, a sub-agent at work, or its announce step. */
 export type Who = "main" | "child" | "announce";
 
+/** `hold`: no answer before the test releases this name. */
+export interface Step extends Script {
+  hold?: string;
+}
+
 interface Plan {
-  readonly steps: readonly Script[];
+  readonly steps: readonly Step[];
   /** The announce step's answer; without it the last words, as Result. */
-  readonly announce?: Script;
+  readonly announce?: Step;
 }
 
 const MARK = "!plan ";
 
 /** Text that makes the brain go through these steps; when they are over it answers with the results of their calls. */
-export const plan = (steps: readonly Script[], announce?: Script): string =>
+export const plan = (steps: readonly Step[], announce?: Step): string =>
   `${MARK}${JSON.stringify({ steps, ...(announce === undefined ? {} : { announce }) })}`;
 
 /** A step that makes these calls at once. */
@@ -25,7 +30,7 @@ export const calls = (...toolCalls: readonly [name: string, args: unknown][]): S
 });
 
 /** The arguments of sessions_spawn for a child that says `answer`, or goes through its own steps. */
-export const child = (label: string, work: string | readonly Script[], more: Record<string, unknown> = {}): Record<string, unknown> => ({
+export const child = (label: string, work: string | readonly Step[], more: Record<string, unknown> = {}): Record<string, unknown> => ({
   task: plan(typeof work === "string" ? [{ text: work }] : work),
   label,
   ...more,
@@ -46,9 +51,33 @@ const spelledOut = (script: Script): Script =>
     ? script
     : { ...script, text: script.text.replace(/\{\{(\d+)×([^}]*)\}\}/g, (_, times, text) => text.repeat(Number(times))) };
 
+/** Answers at once; plans that hold need createBrain. */
 export const brain: Respond = (request) => spelledOut(answer(request));
 
-function answer(request: FakeRequest): Script {
+export interface Brain {
+  readonly respond: Respond;
+  /** Lets everything go on that holds, or will hold, under this name. */
+  release(name: string): void;
+}
+
+export function createBrain(): Brain {
+  const gates = new Map<string, PromiseWithResolvers<void>>();
+  const gate = (name: string): PromiseWithResolvers<void> => {
+    const known = gates.get(name) ?? Promise.withResolvers<void>();
+    gates.set(name, known);
+    return known;
+  };
+  return {
+    async respond(request) {
+      const { hold, ...script } = answer(request);
+      if (hold !== undefined) await gate(hold).promise;
+      return spelledOut(script);
+    },
+    release: (name) => gate(name).resolve(),
+  };
+}
+
+function answer(request: FakeRequest): Step {
   const at = request.messages.findLastIndex((message) => message.role === "user" && message.text.includes(MARK) && !isNote(message));
   const found = request.messages[at];
   if (whoAsks(request) === "announce") return planOf(found).announce ?? { text: `Result:\n${lastWords(request)}\n\nNotes:\n- (none)` };

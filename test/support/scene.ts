@@ -1,8 +1,8 @@
 // A gateway as a real process with the obedient brain behind it, for flow tests of sub-agents: many tests share one
 // process and keep apart by chatting in chats of their own.
 import { randomUUID } from "node:crypto";
-import { brain, plan } from "./brain.ts";
-import type { FakeModelServer, Respond, Script } from "./fake-model-server.ts";
+import { createBrain, plan, type Step } from "./brain.ts";
+import type { FakeModelServer, Respond } from "./fake-model-server.ts";
 import { createFakeOpenAi } from "./fake-openai.ts";
 import { createHarness, type Harness, type HarnessOptions, type PageMessage } from "./harness.ts";
 import { scriptedConfig } from "./scripted-model.ts";
@@ -34,7 +34,7 @@ export interface Chat {
   /** Says something and resolves with the agent's next words that answer it: a reply or a command's answer. */
   ask(text: string, timeoutMs?: number): Promise<string>;
   /** Makes the agent go through these steps; resolves with what their calls gave, in order. */
-  act(steps: readonly Script[], timeoutMs?: number): Promise<string[]>;
+  act(steps: readonly Step[], timeoutMs?: number): Promise<string[]>;
   say(text: string): Promise<string>;
   announcements(): Promise<PageMessage[]>;
   /** The announcement of the run with this label, once it is there. */
@@ -49,6 +49,8 @@ export interface Scene extends AsyncDisposable {
   readonly herald: Harness;
   readonly model: FakeModelServer;
   chat(id?: string): Chat;
+  /** Lets the steps go on that hold under this name. */
+  release(name: string): void;
   /** Stops whatever a test left running, so that the next one finds the lanes empty. For afterEach. */
   calm(): Promise<void>;
 }
@@ -60,11 +62,13 @@ export interface SceneOptions extends Omit<HarnessOptions, "config"> {
   readonly subagents?: Record<string, unknown>;
   /** The rest of the settings. */
   readonly config?: Record<string, unknown>;
+  /** Instead of the brain. */
   readonly respond?: Respond;
 }
 
 export async function createScene(options: SceneOptions = {}): Promise<Scene> {
-  const model = await createFakeOpenAi({ respond: options.respond ?? brain });
+  const brain = createBrain();
+  const model = await createFakeOpenAi({ respond: options.respond ?? brain.respond });
   // Tests leave runs hanging on purpose; a graceful stop must not wait for them.
   const config = { gateway: { drainSeconds: 0 }, ...options.config };
   const defaults = { maxConcurrent: options.mainConcurrent ?? 4, subagents: options.subagents ?? {} };
@@ -73,6 +77,7 @@ export async function createScene(options: SceneOptions = {}): Promise<Scene> {
   return {
     herald,
     model,
+    release: brain.release,
     chat(id = randomUUID()) {
       const chat = createChat(herald, id);
       chats.push(chat);

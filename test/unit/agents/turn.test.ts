@@ -85,7 +85,7 @@ describe("a turn", () => {
   it("[AG2] the iteration cap ends it with what there is, and says so", async () => {
     let n = 0;
     using rig = await createTurnRig({
-      answers: [() => ({ text: `step ${++n}`, ...callTools({ name: "look", args: { n }, id: `c${n}` })({} as never, () => {}) })],
+      answers: [() => ({ text: `step ${++n}`, toolCalls: [{ id: `c${n}`, name: "look", args: { n } }], finish: "tool-calls" })],
     });
     rig.tools = [countingTool("look").tool];
     rig.put(user("hi"));

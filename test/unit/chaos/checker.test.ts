@@ -45,13 +45,13 @@ function createStory() {
   const show = (place: Place, delivery: string, text: string, replyTo: string | null = null): void => {
     const isTelegram = place.startsWith("telegram/");
     const id = draft.outbox.length + 1;
-    const row: OutboxFact = { id, delivery, n: 0, place, state: "sent", ref: `s-${id}`, createdAt: ++now, text };
+    const row: OutboxFact = { id, delivery, n: 0, place, state: "sent", ref: String(id), createdAt: ++now, text };
     const seen: Seen = {
       place,
       order: id,
       at: ++now,
       text,
-      ref: `s-${id}`,
+      ref: String(id),
       key: isTelegram ? null : `${delivery}#0`,
       replyTo: isTelegram ? replyTo : null,
     };
@@ -178,6 +178,17 @@ describe("a clean history", () => {
     const { violations, figures, markedRepeats } = check(draft);
     expect(violations).toEqual([]);
     expect([figures.marked, markedRepeats]).toEqual([1, ["reply m1"]]);
+  });
+
+  it("[DL4] two generations in the same words are told apart, also when an attempt of the first is not on record", () => {
+    const draft = cleanHistory();
+    const [first, second] = draft.outbox.filter((row) => row.text.includes("Sub-agent: m2.1")) as Mutable<OutboxFact>[];
+    const texts = draft.seen.filter((one) => one.text.includes("Sub-agent: m2.1")) as Mutable<Seen>[];
+    for (const one of [second, ...texts]) if (one !== undefined) one.text = first?.text ?? "";
+    const lost = { ...(texts[0] as Seen), ref: String(Number(texts[0]?.ref) - 0.5), order: (texts[0]?.order ?? 0) - 0.5 };
+    draft.seen = [...draft.seen, lost].toSorted((a, b) => a.order - b.order);
+    (texts[0] as Mutable<Seen>).text = `(may be repeated)\n\n${first?.text}`;
+    expect(check(draft)).toMatchObject({ violations: [], markedRepeats: ["announcement m2.1"] });
   });
 
   it("[RC1] an apology after three crashes is an answer", () => {

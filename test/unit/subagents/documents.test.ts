@@ -134,6 +134,18 @@ describe("documents", () => {
     expect(BriefResponse.parse(read(scene, run, ".response.md")).isSuccess).toBe(true);
   });
 
+  it("[BP1][RC4] a removed transcript leaves documents with what the record knows", async () => {
+    await using scene = await createDelegation();
+    const run = scene.spawn("job");
+    started(scene, run);
+    ended(scene, run, "error");
+    rmSync(scene.folder.stores.transcripts.path({ agentId: run.agentId, sessionId: run.sessionId }));
+    scene.documents.start();
+    await scene.documents.stop();
+    expect(Brief.parse(read(scene, run, ".brief.md")).body).toContain("do job");
+    expect(BriefResponse.parse(read(scene, run, ".response.md")).body).toMatch(/failed: why[\s\S]*\(not available\)/);
+  });
+
   it("[SC4] secrets stand in the documents by name only", async () => {
     await using scene = await createDelegation();
     scene.folder.secrets.add("the token", "tok-0123456789abcdef");
