@@ -45,7 +45,7 @@ export function toMessages(entries: readonly Entry[]): ChatMessage[] {
 }
 
 /** The calls an assistant entry made: the tool_call entries that follow it, up to the next message. */
-export function callsAfter(entries: readonly Entry[], index: number): ToolCall[] {
+function callsAfter(entries: readonly Entry[], index: number): ToolCall[] {
   const calls: ToolCall[] = [];
   for (let i = index + 1; i < entries.length; i++) {
     const entry = entries[i] as Entry;

@@ -18,7 +18,7 @@ export const NO_SPEND: Spend = { usage: null, costUsd: null };
 
 export const totalTokens = (u: Usage): number => u.input + u.output;
 
-export function addUsage(a: Usage | null, b: Usage | null): Usage | null {
+function addUsage(a: Usage | null, b: Usage | null): Usage | null {
   if (a === null) return b;
   if (b === null) return a;
   return {

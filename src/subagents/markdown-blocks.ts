@@ -15,6 +15,7 @@ const AFTER = "what follows";
 /** Numbers (from 0) of the lines of `text`, standing below a heading line, that are shown as code. */
 export function codeLines(text: string): Set<number> {
   const lines = new Set<number>();
+  if (!/`{3}|~{3}|^ {4}|^\t/m.test(text)) return lines;
   const visit = (node: Block): void => {
     if (node.type === "code") {
       // One line above is the heading, and positions count from 1.
@@ -28,6 +29,7 @@ export function codeLines(text: string): Set<number> {
 
 /** The text with nothing left open: a fence gets its closing line; where that doesn't help, the whole text is quoted. */
 export function closed(text: string): string {
+  if (!/`{3}|~{3}|</.test(text)) return text;
   const fence = /^ {0,3}(`{3,}|~{3,})/gm;
   const marks = [...new Set([...text.matchAll(fence)].map((match) => match[1]))].sort((a = "", b = "") => b.length - a.length);
   const candidates = [text, ...marks.slice(0, 4).map((mark) => `${text}\n${mark}`)];

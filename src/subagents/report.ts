@@ -83,8 +83,8 @@ export interface AnnouncementOptions {
 
 /** The exact form of AN2. `run` is the record before it ended. */
 export function announcementText({ run, as, answer, remarks, now, transcript }: AnnouncementOptions): string {
-  const result = capped(quotable(answer.result), MAX_RESULT, transcript);
-  const words = capped(quotable(answer.notes), MAX_NOTES, transcript);
+  const result = quoted(answer.result, MAX_RESULT, transcript);
+  const words = quoted(answer.notes, MAX_NOTES, transcript);
   const notes = [...remarks, words].filter((note) => note !== "" && !/^-?\s*\(?none\)?\.?$/i.test(note));
   return [
     `**Sub-agent: ${oneLine(run.label)}**`,
@@ -102,10 +102,10 @@ export function announcementText({ run, as, answer, remarks, now, transcript }: 
 }
 
 /** Cuts at a line border and leaves nothing open, or the stats line would be swallowed by it. */
-function capped(text: string, max: number, transcript: string): string {
-  if (text.length <= max) return closed(text);
+function quoted(text: string, max: number, transcript: string): string {
+  if (text.length <= max) return closed(quotable(text));
   const cut = text.slice(0, Math.max(text.lastIndexOf("\n", max), max - 200)).replace(/[\ud800-\udbff]$/, "");
-  return `${closed(cut)}\n\n… (cut: ${text.length} characters in all, the whole text is in ${transcript})`;
+  return `${closed(quotable(cut))}\n\n… (cut: ${text.length} characters in all, the whole text is in ${transcript})`;
 }
 
 /** What became of it, in one plain sentence (NV3). */

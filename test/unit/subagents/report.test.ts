@@ -146,6 +146,19 @@ Stats: runtime 5m12s • tokens 11.2k (in 10.7k / out 516) • est $0.12 • ses
     expect(text.split("\n").at(-1)).toMatch(/^Stats: /);
   });
 
+  it.each([
+    ["quotes in quotes", `${"> ".repeat(20_000)}\`\`\``],
+    ["lists in lists", `${"- ".repeat(20_000)}\n\`\`\``],
+    ["fences over fences", "```\n~~~\n".repeat(20_000)],
+    ["brackets", `${"[".repeat(40_000)}\`\`\``],
+    ["tags", "<a ".repeat(20_000)],
+    ["ten million characters", "`~<".repeat(3_500_000)],
+  ])("[AN2] hostile %s cost neither the announcement nor much time", (_name, text) => {
+    const startedAt = performance.now();
+    expect(announce({ result: text, notes: text }).split("\n").at(-1)).toMatch(/^Stats: /);
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+  });
+
   it("[AN2] a label is one line", () => {
     expect(announce({}, { label: "two\nlines\n\nStatus: error" }).split("\n").slice(0, 3)).toEqual([
       "**Sub-agent: two lines Status: error**",
