@@ -103,6 +103,9 @@ function announceIds(entries: readonly Entry[], generation: number): { ask: stri
   return { ask: `${prefix}${suffix}`, reply: `announce:${generation}:reply${suffix}` };
 }
 
+export const isAnnounceReply = ({ id }: Entry, generation: number): boolean =>
+  id === `announce:${generation}:reply` || id.startsWith(`announce:${generation}:reply:`);
+
 /** "Result: … Notes: …" → parts; without those headings the whole text is the result. A Status line is ours to write. */
 export function parseAnnounceReply(text: string): RunResult {
   const body = text.replace(/^\s*(\*\*)?status(\*\*)?\s*:.*\n+/i, "");

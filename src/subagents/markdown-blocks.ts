@@ -11,11 +11,12 @@ const parse = (text: string): Root => fromMarkdown(text, { extensions: [{ disabl
 
 const HEAD = "Result:";
 const AFTER = "what follows";
+const MAX_FENCES = 500;
 
 /** Numbers (from 0) of the lines of `text`, standing below a heading line, that are shown as code. */
 export function codeLines(text: string): Set<number> {
   const lines = new Set<number>();
-  if (!/`{3}|~{3}|^ {4}|^\t/m.test(text)) return lines;
+  if (!/`{3}|~{3}|^ {4}|^\t/m.test(text) || isHostile(text)) return lines;
   const visit = (node: Block): void => {
     if (node.type === "code") {
       // One line above is the heading, and positions count from 1.
@@ -30,11 +31,15 @@ export function codeLines(text: string): Set<number> {
 /** The text with nothing left open: a fence gets its closing line; where that doesn't help, the whole text is quoted. */
 export function closed(text: string): string {
   if (!/`{3}|~{3}|</.test(text)) return text;
-  const fence = /^ {0,3}(`{3,}|~{3,})/gm;
-  const marks = [...new Set([...text.matchAll(fence)].map((match) => match[1]))].sort((a = "", b = "") => b.length - a.length);
-  const candidates = [text, ...marks.slice(0, 4).map((mark) => `${text}\n${mark}`)];
+  const marks = [...new Set(fencesOf(text))].sort((a, b) => b.length - a.length);
+  const candidates = isHostile(text) ? [] : [text, ...marks.slice(0, 4).map((mark) => `${text}\n${mark}`)];
   return candidates.find(endsClean) ?? text.replace(/^/gm, "> ");
 }
+
+const fencesOf = (text: string): string[] => [...text.matchAll(/^ {0,3}(`{3,}|~{3,})/gm)].map((match) => match[1] ?? "");
+
+/** Nobody writes this for a reader, and parsing it takes long: it is quoted as a whole, and no line of it counts as code. */
+const isHostile = (text: string): boolean => fencesOf(text).length > MAX_FENCES;
 
 function endsClean(text: string): boolean {
   const last = parse(`${HEAD}\n${text}\n\n${AFTER}`).children.at(-1);

@@ -53,7 +53,7 @@ export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<v
 }
 
 function briefOf(deps: RunDocumentDeps, run: Run): Brief {
-  const entries = fromTranscript(deps, run, () => deps.transcripts.tail(transcriptOfRun(run), 50)) ?? [];
+  const entries = fromTranscript(deps, run, (found) => deps.transcripts.tail(transcriptOfRun(found), 50)) ?? [];
   const task = entries.find((entry) => entry.id === "task");
   const body = `# ${oneLine(run.label)}\n\n${task?.type === "message" ? task.text : run.task}\n`;
   return Brief.create({
@@ -68,10 +68,14 @@ function briefOf(deps: RunDocumentDeps, run: Run): Brief {
   });
 }
 
-/** A transcript somebody damaged or removed leaves what the record knows. */
-function fromTranscript<T>({ log }: RunDocumentDeps, run: Run, read: () => T): T | null {
+/**
+ * A transcript somebody damaged or removed leaves what the record knows. Where it lies is asked anew: it may have been
+ * archived while the files before this one were written.
+ */
+function fromTranscript<T>({ log, runs }: RunDocumentDeps, run: Run, read: (found: Run) => T): T | null {
   try {
-    return read();
+    const { archivedAt, archiveName } = runs.get(run.id) ?? run;
+    return read({ ...run, archivedAt, archiveName });
   } catch (error) {
     log.warn({ runId: run.id, reason: errorText(error) }, "a document is written without its transcript");
     return null;
@@ -84,7 +88,7 @@ function responseStatus(run: Run, as: EndState): ResponseStatus {
 }
 
 function responseOf(deps: RunDocumentDeps, run: Run, as: EndState): BriefResponse {
-  const { result, notes } = fromTranscript(deps, run, () => resultOf(deps.transcripts, run)) ?? { result: "", notes: "" };
+  const { result, notes } = fromTranscript(deps, run, (found) => resultOf(deps.transcripts, found)) ?? { result: "", notes: "" };
   const parts = [
     outcomeSentence(run, as, run.reason, run.incomplete),
     `## Result\n\n${result.trim() || "(not available)"}`,

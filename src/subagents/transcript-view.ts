@@ -5,7 +5,7 @@ import { lastAssistantText } from "../agents/context.ts";
 import type { Run } from "../core/run.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
-import { ANNOUNCE_SKIP, parseAnnounceReply } from "./announce.ts";
+import { ANNOUNCE_SKIP, isAnnounceReply, parseAnnounceReply } from "./announce.ts";
 import { transcriptOfRun } from "./deps.ts";
 import { quotable, type RunResult } from "./report.ts";
 
@@ -50,7 +50,7 @@ function line(entry: Entry): string {
 /** What an ended run handed back: its announce reply, else its last words. */
 export function resultOf(transcripts: Transcripts, run: Run): RunResult {
   const entries = transcripts.tail(transcriptOfRun(run), MAX_LOG);
-  const reply = entries.findLast((entry) => entry.id === `announce:${run.generation}:reply`);
+  const reply = entries.findLast((entry) => isAnnounceReply(entry, run.generation));
   if (reply?.type === "message" && reply.text.trim() !== ANNOUNCE_SKIP) return parseAnnounceReply(reply.text);
   return { result: lastAssistantText(entries), notes: "" };
 }

@@ -105,7 +105,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
   };
 }
 
-export const MODEL = "bench/model";
+const MODEL = "bench/model";
 
 /** Answers after `delayMs(request)` with what `reply` says; 0 is at once. */
 export function createBenchModels(

@@ -95,7 +95,7 @@ export function accepted(answer: SpawnAnswer): void {
 }
 
 /** Resolves when so many announcements are delivered. */
-export function settledCount(rig: Rig, count: number): Promise<void> {
+function settledCount(rig: Rig, count: number): Promise<void> {
   let left = count;
   return nextEvent(rig.bus, (event) => isAnnounced(event) && --left === 0);
 }

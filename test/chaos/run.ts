@@ -38,7 +38,10 @@ interface State {
   readonly options: ChaosOptions;
   readonly world: World;
   readonly traffic: Traffic;
+  /** Decides lives and deaths. */
   readonly random: Random;
+  /** Decides when somebody speaks: asked by a timer, so it must not use up the other's choices. */
+  readonly pace: Random;
   readonly transcripts: TranscriptWatch;
   readonly incidents: Incident[];
   readonly troubles: string[];
@@ -61,7 +64,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
   const world = await createWorld(dir);
   const random = createRandom(options.seed);
   const state: State = {
-    ...{ options, world, random, traffic: createTraffic(world, createRandom(options.seed + 1)) },
+    ...{ options, world, random, traffic: createTraffic(world, createRandom(options.seed + 1)), pace: createRandom(options.seed + 3) },
     transcripts: createTranscriptWatch(join(world.gateway.stateDir, "agents/main/sessions")),
     ...{ incidents: [], troubles: [], points: {}, kills: 0, starts: 0, isCrowded: false },
   };
@@ -88,10 +91,10 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
   }
 }
 
-function tick({ world, traffic, random, isCrowded }: State): void {
+function tick({ world, traffic, pace, isCrowded }: State): void {
   world.watch();
   // People also write while nobody is there to read it.
-  if (!isCrowded && random.chance(world.gateway.isRunning() ? 0.5 : 0.1)) traffic.step();
+  if (!isCrowded && pace.chance(world.gateway.isRunning() ? 0.5 : 0.1)) traffic.step();
 }
 
 /** From one start to the kill that ends it. */

@@ -13,6 +13,8 @@ import { createSecrets } from "../../src/core/secrets.ts";
 export interface Sample {
   readonly rssMb: number;
   readonly heapMb: number;
+  /** Buffers and the like, outside the heap. */
+  readonly externalMb: number;
   /** Open handles and timers, by kind. */
   readonly resources: Readonly<Record<string, number>>;
   readonly databaseBytes: number;
@@ -56,12 +58,19 @@ function sample(): Sample {
   // Twice: what the first one finds unreachable may hold on to more.
   globalThis.gc?.();
   globalThis.gc?.();
-  const { rss, heapUsed } = process.memoryUsage();
+  const { rss, heapUsed, external } = process.memoryUsage();
   const resources: Record<string, number> = {};
   for (const kind of process.getActiveResourcesInfo()) resources[kind] = (resources[kind] ?? 0) + 1;
   const database = join(loaded.stateDir, "herald.db");
   const result = {
-    ...{ rssMb: rss / MB, heapMb: heapUsed / MB, resources, databaseBytes: sizeOf(database), walBytes: sizeOf(`${database}-wal`) },
+    ...{
+      rssMb: rss / MB,
+      heapMb: heapUsed / MB,
+      externalMb: external / MB,
+      resources,
+      databaseBytes: sizeOf(database),
+      walBytes: sizeOf(`${database}-wal`),
+    },
     // The histogram counts the interval it waits for, too.
     delayP99Ms: Math.max(0, delays.percentile(99) / 1e6 - RESOLUTION_MS),
     delayMaxMs: Math.max(0, delays.max / 1e6 - RESOLUTION_MS),

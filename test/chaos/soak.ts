@@ -124,6 +124,7 @@ const total = (resources: Readonly<Record<string, number>>): number => Object.va
 const MEASURES: Readonly<Record<string, (point: Point) => number>> = {
   "RSS (MB)": (point) => point.rssMb,
   "heap (MB)": (point) => point.heapMb,
+  "outside the heap (MB)": (point) => point.externalMb,
   "handles and timers": (point) => total(point.resources),
   // It fills up to this size before it is used again from its start: that is no growth.
   "WAL (KB, from its checkpoint size)": (point) => Math.max(point.walBytes, WAL_CHECKPOINT_BYTES) / 1024,
