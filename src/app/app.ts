@@ -13,6 +13,7 @@ import type { Logger } from "../core/logger.ts";
 import type { Secrets } from "../core/secrets.ts";
 import { createDelivery } from "../gateway/delivery.ts";
 import { createLane } from "../lanes/lanes.ts";
+import { recordDelivery } from "../subagents/announce.ts";
 import { detectSandbox } from "../tools/sandbox.ts";
 import { createAgents } from "./agents.ts";
 import { createChannels } from "./channels.ts";
@@ -21,7 +22,7 @@ import { createLife, type StartReport } from "./life.ts";
 import { createModelParts } from "./models.ts";
 import { createPage } from "./page.ts";
 import { statusText } from "./status.ts";
-import { openStores, type Stores } from "./stores.ts";
+import { openStores } from "./stores.ts";
 import { createSubagentParts } from "./subagents.ts";
 import { createTools } from "./tools.ts";
 
@@ -81,7 +82,12 @@ export async function createApp(options: AppOptions): Promise<App> {
       ...{ lanes: [lanes.main, lanes.subagent], mcp: tools.mcp.status(), openMessages: stores.outbox.countAllOpen() },
     });
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => statusText(facts()) });
-    const delivery = createDelivery({ ...base, ...stores, channel: channels.find, onRun: (...run) => onRunDelivery(stores, ...run) });
+    const delivery = createDelivery({
+      ...base,
+      ...stores,
+      channel: channels.find,
+      onRun: (...moved) => recordDelivery(stores.runs, ...moved),
+    });
     const page = loaded.config.web.enabled ? createPage({ ...parts, loaded, lanes, subagents, status: facts }) : null;
     const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, facts });
     return {
@@ -110,10 +116,4 @@ function createLanes({ config }: LoadedConfig, log: Logger, bus: Bus) {
       onStart: (waitedMs) => bus.emit({ type: "lane.started", lane: name, waitedMs }),
     });
   return { main: lane("main", maxConcurrent), subagent: lane("subagent", subagents.maxConcurrent) };
-}
-
-/** The run's delivery state moves in the transaction that moves its outbox row; settled, the archive time counts. */
-function onRunDelivery({ runs }: Stores, runId: string, state: "sending" | "delivered" | "blocked", reason?: string): void {
-  runs.setDelivery(runId, state, reason);
-  if (state !== "sending") runs.settle(runId);
 }

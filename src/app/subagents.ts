@@ -88,7 +88,7 @@ export function createSubagentParts(wiring: SubagentWiring): SubagentParts {
     checkModelName: models.checkName,
   });
   const runner = createRunner(deps);
-  const steering = createSteering({ ...deps, runner });
+  const steering = createSteering(deps);
   const mainTools = (agent: Agent): readonly Tool[] =>
     effectiveTools(allTools(), agent.policies, null).filter((tool) => tool.name !== PLAN_TOOL);
   const toolNames = (context: ToolContext): readonly string[] => {

@@ -25,8 +25,8 @@ export interface DeliveryDeps {
   readonly log: Logger;
   readonly failpoint: HitFailpoint;
   channel(name: string, account: string): Channel | null;
-  /** Called in the transaction that settles the last part of a run's announcement, and when its sending begins. */
-  onRun(runId: string, state: "sending" | "delivered" | "blocked", reason?: string): void;
+  /** Called in the transaction that moves a delivery: when its sending begins and when it is settled. */
+  onRun(row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void;
 }
 
 interface State extends DeliveryDeps {
@@ -123,7 +123,7 @@ async function attempt(state: State, row: OutboxRow): Promise<void> {
   }
   state.db.transaction(() => {
     state.outbox.markSending(row.id);
-    if (row.runId !== null && row.n === 0) state.onRun(row.runId, "sending");
+    if (row.n === 0) state.onRun(row, "sending");
   });
   state.failpoint("delivery.marked");
   const result = await channel.send({ address: row.address, part: row.part, key, repeated, ...(row.ref === null ? {} : { ref: row.ref }) });
@@ -158,7 +158,7 @@ function settle(state: State, row: OutboxRow, result: SendResult): void {
 function sent(state: State, row: OutboxRow, ref: string): void {
   state.db.transaction(() => {
     state.outbox.markSent(row.id, ref);
-    if (row.n === row.parts - 1 && row.runId !== null) state.onRun(row.runId, "delivered");
+    if (row.n === row.parts - 1) state.onRun(row, "delivered");
   });
   if (row.n === row.parts - 1) {
     state.bus.emit({ type: "outbox.settled", delivery: row.delivery, channel: row.address.channel, outcome: "sent" });
@@ -169,7 +169,7 @@ function block(state: State, row: OutboxRow, reason: string): void {
   state.log.error({ delivery: row.delivery, address: row.address, reason }, "gave a message up");
   state.db.transaction(() => {
     state.outbox.markBlocked(row.delivery, reason);
-    if (row.runId !== null) state.onRun(row.runId, "blocked", reason);
+    state.onRun(row, "blocked", reason);
   });
   state.bus.emit({ type: "outbox.settled", delivery: row.delivery, channel: row.address.channel, outcome: "blocked" });
 }

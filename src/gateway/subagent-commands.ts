@@ -27,18 +27,18 @@ export interface SubagentCommandDeps
 
 type Action = (deps: SubagentCommandDeps, context: CommandContext, rest: string) => Answer;
 
-const ACTIONS: Record<string, { usage: string; summary: string; run: Action }> = {
-  list: { usage: "list", summary: "this chat's sub-agents, numbered", run: (deps, context) => list(deps, context, false) },
-  all: { usage: "all", summary: "also those of earlier starts", run: (deps, context) => list(deps, context, true) },
-  stop: { usage: "stop <id|#|all>", summary: "end one and everything below it, or all", run: stop },
-  log: { usage: "log <id|#> [limit] [tools]", summary: "its last messages", run: log },
-  info: { usage: "info <id|#>", summary: "everything on record", run: info },
-  send: { usage: "send <id|#> <message>", summary: "tell it something; a finished one goes on", run: send },
-  spawn: { usage: "spawn <task>", summary: "send one out yourself", run: spawn },
-  trace: { usage: "trace <id|#>", summary: "who did what when, sub-agents below it included", run: trace },
-  brief: { usage: "brief <id|#> [clear]", summary: "what it was briefed with and by whom; clear takes it back", run: brief },
-  retry: { usage: "retry <id|#>", summary: "send a blocked announcement again", run: retry },
-};
+const ACTIONS: ReadonlyMap<string, { usage: string; summary: string; run: Action }> = new Map([
+  ["list", { usage: "list", summary: "this chat's sub-agents, numbered", run: (deps, context) => list(deps, context, false) }],
+  ["all", { usage: "all", summary: "also those of earlier starts", run: (deps, context) => list(deps, context, true) }],
+  ["stop", { usage: "stop <id|#|all>", summary: "end one and everything below it, or all", run: stop }],
+  ["log", { usage: "log <id|#> [limit] [tools]", summary: "its last messages", run: log }],
+  ["info", { usage: "info <id|#>", summary: "everything on record", run: info }],
+  ["send", { usage: "send <id|#> <message>", summary: "tell it something; a finished one goes on", run: send }],
+  ["spawn", { usage: "spawn <task>", summary: "send one out yourself", run: spawn }],
+  ["trace", { usage: "trace <id|#>", summary: "who did what when, sub-agents below it included", run: trace }],
+  ["brief", { usage: "brief <id|#> [clear]", summary: "what it was briefed with and by whom; clear takes it back", run: brief }],
+  ["retry", { usage: "retry <id|#>", summary: "send a blocked announcement again", run: retry }],
+]);
 
 export function createSubagentsCommand(deps: SubagentCommandDeps): Command {
   return {
@@ -46,11 +46,9 @@ export function createSubagentsCommand(deps: SubagentCommandDeps): Command {
     usage: "/subagents [list|all|stop|log|info|send|spawn|trace|brief|retry]",
     summary: "watch and steer the sub-agents of this chat",
     run(context) {
-      const [, word, rest] = /^(\S*)\s*([\s\S]*)$/.exec(context.args) as unknown as [string, string, string];
-      const action = ACTIONS[word === "" ? "list" : word.toLowerCase()];
-      return action === undefined || !Object.hasOwn(ACTIONS, word === "" ? "list" : word.toLowerCase())
-        ? { text: help() }
-        : action.run(deps, context, rest.trim());
+      const [word, rest] = splitFirst(context.args);
+      const action = ACTIONS.get(word === "" ? "list" : word.toLowerCase());
+      return action === undefined ? { text: help() } : action.run(deps, context, rest.trim());
     },
   };
 }
@@ -58,9 +56,9 @@ export function createSubagentsCommand(deps: SubagentCommandDeps): Command {
 const help = (): string =>
   [
     "**/subagents**",
-    ...Object.values(ACTIONS).map((action) => `- \`/subagents ${action.usage}\` ${action.summary}`),
+    ...[...ACTIONS.values()].map((action) => `- \`/subagents ${action.usage}\` ${action.summary}`),
     "",
-    "A target is a number of the last list, `last`, the start of a run id, a label or a session key.",
+    "A target is a number of the last list, `last`, the start of a run id, a label (in quotes when it has blanks) or a session key.",
   ].join("\n");
 
 function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean): Answer {
@@ -84,9 +82,10 @@ function withTarget(deps: SubagentCommandDeps, context: CommandContext, target: 
   return "problem" in found ? { text: found.problem } : then(found.run);
 }
 
+/** The target and the rest; a label with blanks stands in quotes. */
 const splitFirst = (text: string): [string, string] => {
-  const match = /^(\S*)\s*([\s\S]*)$/.exec(text);
-  return [match?.[1] ?? "", match?.[2] ?? ""];
+  const match = /^(?:"([^"]*)"|(\S*))\s*([\s\S]*)$/.exec(text);
+  return [match?.[1] ?? match?.[2] ?? "", match?.[3] ?? ""];
 };
 
 const name = (run: Run): string => `"${run.label}" (${shortId(run.id)})`;
@@ -106,10 +105,11 @@ function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string):
 }
 
 function log(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
-  const words = rest.split(/\s+/);
-  const tools = words.slice(1).some((word) => word.toLowerCase() === "tools");
-  const limit = Number(words.slice(1).find((word) => /^\d+$/.test(word)) ?? DEFAULT_LOG);
-  return withTarget(deps, context, words[0] ?? "", (run) => ({
+  const [target, options] = splitFirst(rest);
+  const words = options.toLowerCase().split(/\s+/);
+  const tools = words.includes("tools");
+  const limit = Number(words.find((word) => /^\d+$/.test(word)) ?? DEFAULT_LOG);
+  return withTarget(deps, context, target, (run) => ({
     text: `🧭 Log of ${name(run)}, ${run.state}\n\n${readLog(deps, run, { limit, tools })}`,
   }));
 }

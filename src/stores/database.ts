@@ -51,13 +51,15 @@ export function openDatabase(options: DatabaseOptions): Database {
     return prepared;
   };
 
-  function transaction<T>(work: () => T): T {
+  function commit<T>(work: () => T, isRelaxed: boolean): T {
     if (depth > 0) return work();
     const startedAt = performance.now();
-    statement("BEGIN IMMEDIATE").run();
+    // Commits stay in order in the WAL, so the sync of the next one covers a relaxed one too.
+    if (isRelaxed) db.exec("PRAGMA synchronous=NORMAL");
     depth = 1;
     let result: T;
     try {
+      statement("BEGIN IMMEDIATE").run();
       result = work();
       statement("COMMIT").run();
     } catch (error) {
@@ -67,6 +69,8 @@ export function openDatabase(options: DatabaseOptions): Database {
       throw error;
     } finally {
       depth = 0;
+      // Before the effects: what they write is promised to somebody.
+      if (isRelaxed) db.exec("PRAGMA synchronous=FULL");
     }
     const heldMs = performance.now() - startedAt;
     if (heldMs > SLOW_MS) options.onSlow?.(heldMs);
@@ -76,23 +80,12 @@ export function openDatabase(options: DatabaseOptions): Database {
     return result;
   }
 
-  function relaxed<T>(work: () => T): T {
-    if (depth > 0) return work();
-    // Commits stay in order in the WAL, so the sync of the next one covers this one too.
-    db.exec("PRAGMA synchronous=NORMAL");
-    try {
-      return transaction(work);
-    } finally {
-      db.exec("PRAGMA synchronous=FULL");
-    }
-  }
-
   return {
     run: (sql, ...params) => Number(statement(sql).run(...params).changes),
     get: <T>(sql: string, ...params: Params) => statement(sql).get(...params) as T | undefined,
     all: <T>(sql: string, ...params: Params) => statement(sql).all(...params) as T[],
-    transaction,
-    relaxed,
+    transaction: (work) => commit(work, false),
+    relaxed: (work) => commit(work, true),
     afterCommit(effect) {
       if (depth > 0) effects.push(effect);
       else effect();

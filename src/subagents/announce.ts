@@ -4,8 +4,10 @@
 import { cleanText } from "../agents/clean-text.ts";
 import { lastAssistantText, toMessages } from "../agents/context.ts";
 import { errorText } from "../core/errors.ts";
-import type { EndState, Run } from "../core/run.ts";
+import { type EndState, isUnfinished, type Run } from "../core/run.ts";
 import type { Thinking } from "../models/model.ts";
+import type { OutboxRow } from "../stores/outbox.ts";
+import type { Runs } from "../stores/runs.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { announcementText, noteText, outcomeSentence, type RunResult } from "./report.ts";
@@ -160,6 +162,7 @@ export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | nul
         }),
       );
     else deps.runs.settle(run.id);
+    stopOrphans(deps, run);
     const sentence = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
     const note = noteText({ run, as: ending.as, answer, sentence, posted, sections });
     deps.mail.addNote(run.requesterSessionId, `${run.id}:${run.generation}`, note);
@@ -169,9 +172,25 @@ export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | nul
   return ended;
 }
 
+/** Children report to this run and to nobody else: what is still at work below it has no one left to report to. */
+function stopOrphans(deps: Deps, run: Run): void {
+  for (const child of deps.runs.childrenOf(run.id)) {
+    if (isUnfinished(child.state)) endRun(deps, child, { as: "stopped", reason: "its requester ended", incomplete: false }, null);
+  }
+}
+
 /** DL1: the id says what it is about, so that a run (or a later generation of it) can be announced only once. */
 export const announceDelivery = (run: Run): string =>
   run.generation === 1 ? `announce:v1:${run.childKey}:${run.id}` : `announce:v1:${run.childKey}:${run.id}:g${run.generation}`;
+
+/** The run's delivery state moves in the transaction that moves its announcement; settled, the archive time counts. */
+export function recordDelivery(runs: Runs, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void {
+  const run = row.runId === null ? null : runs.get(row.runId);
+  // A run that goes on has a new announcement to wait for; a late delivery of the old one says nothing about it.
+  if (run === null || announceDelivery(run) !== row.delivery) return;
+  runs.setDelivery(run.id, state, reason);
+  if (state !== "sending") runs.settle(run.id);
+}
 
 function post(deps: Deps, run: Run, markdown: string): void {
   const channel = deps.channel(run.address.channel, run.address.account);

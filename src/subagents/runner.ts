@@ -17,8 +17,6 @@ import { duration } from "./report.ts";
 export interface Runner {
   /** For Lane.serve. */
   work(runId: string, slot: Slot): Promise<void>;
-  /** Ends what these runs do, now. Their rows have been settled by the caller. */
-  abort(runIds: readonly string[]): void;
   /** Ends all work without settling it: it is taken up at the next start. */
   suspend(): void;
 }
@@ -27,6 +25,12 @@ const STORAGE_RETRY_MS = 5_000;
 
 export function createRunner(deps: SubagentDeps): Runner {
   const active = new Map<string, AbortController>();
+  // Whoever stopped it has settled the row; from the commit on nothing of it may start any more (ST2).
+  deps.bus.on((event) => {
+    if (event.type !== "run.ended" || event.state !== "stopped") return;
+    deps.lane.drop(event.runId);
+    active.get(event.runId)?.abort("stop");
+  });
   return {
     async work(runId, slot) {
       const run = claim(deps, runId);
@@ -40,9 +44,6 @@ export function createRunner(deps: SubagentDeps): Runner {
       } finally {
         active.delete(runId);
       }
-    },
-    abort(runIds) {
-      for (const id of runIds) active.get(id)?.abort("stop");
     },
     suspend() {
       for (const [id, abort] of active) {

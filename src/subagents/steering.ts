@@ -1,10 +1,9 @@
 // Steering runs from outside: stop, send, go on. Used by /subagents, /stop, /new and the model's own control tools.
-// Every change is in the stores first (so it survives a crash), then the signal reaches the work.
+// Every change is in the stores first, so it survives a crash; the runner hears of it from the bus and ends the work.
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
 import { endRun } from "./announce.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
-import type { Runner } from "./runner.ts";
 
 export type SendAnswer = "queued" | "running" | "continued" | { readonly refused: string };
 
@@ -20,21 +19,18 @@ export interface Steering {
   send(run: Run, from: string, text: string): SendAnswer;
 }
 
-export function createSteering(deps: SubagentDeps & { runner: Runner }): Steering {
+export function createSteering(deps: SubagentDeps): Steering {
   const stop = (runs: readonly Run[], by: string): Run[] => {
     const all = new Map<string, Run>();
     for (const run of runs) {
       all.set(run.id, run);
       for (const below of deps.runs.unfinishedBelow(run.childKey)) all.set(below.id, below);
     }
-    const stopped = [...all.values()].filter(
-      (run) => isUnfinished(run.state) && endRun(deps, run, { as: "stopped", reason: by, incomplete: false }, null),
-    );
-    deps.db.afterCommit(() => {
-      deps.failpoint("stop.recorded");
-      for (const run of stopped) deps.lane.drop(run.id);
-      deps.runner.abort(stopped.map((run) => run.id));
-    });
+    // Deepest first: a run that ends takes what is below it along, and those would not be counted here.
+    const stopped = [...all.values()]
+      .sort((a, b) => b.depth - a.depth)
+      .filter((run) => isUnfinished(run.state) && endRun(deps, run, { as: "stopped", reason: by, incomplete: false }, null));
+    deps.db.afterCommit(() => deps.failpoint("stop.recorded"));
     return stopped;
   };
   return {

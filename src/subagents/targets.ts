@@ -28,7 +28,7 @@ export interface TargetDeps {
 }
 
 export function findTarget(deps: TargetDeps, sessionKey: string, text: string): Found {
-  const target = text.trim();
+  const target = text.trim().replace(/^"(.*)"$/, "$1");
   if (target === "") return { problem: "Which sub-agent? Give a number of the list, `last`, a run id, a label or a session key." };
   if (/^#?\d{1,4}$/.test(target)) return byNumber(deps, sessionKey, Number(target.replace("#", "")));
   const all = runsOf(deps.runs, sessionKey);

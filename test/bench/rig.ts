@@ -1,5 +1,6 @@
 // The gateway in this process, wired as app/app.ts wires it but for the model, which the bench gives: real stores on a
 // real folder, the real lanes, gateway, sub-agents, delivery and web channel. No HTTP, no page.
+
 import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -22,6 +23,7 @@ import { createDelivery } from "../../src/gateway/delivery.ts";
 import { createLane, type Lane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
 import type { ModelRouter } from "../../src/models/router.ts";
+import { recordDelivery } from "../../src/subagents/announce.ts";
 import { detectSandbox } from "../../src/tools/sandbox.ts";
 
 export interface Rig {
@@ -74,10 +76,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
   const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => "" });
   const delivery = createDelivery({
     ...{ ...base, ...stores, channel: channels.find },
-    onRun(runId, state, reason) {
-      stores.runs.setDelivery(runId, state, reason);
-      if (state !== "sending") stores.runs.settle(runId);
-    },
+    onRun: (...moved) => recordDelivery(stores.runs, ...moved),
   });
   let handler: Parameters<Lane["serve"]>[0] = async () => {};
   const held: Lane = {

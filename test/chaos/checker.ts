@@ -143,7 +143,7 @@ function missing(given: Case, said: Said, facts: readonly Fact[]): Violation[] {
   const pieces = new Set(facts.map((fact) => fact.piece));
   const absent = Array.from({ length: of }, (_, n) => n + 1).filter((piece) => !pieces.has(piece));
   if (absent.length === 0) return [];
-  if (facts.length === 0 && isMessage(said.kind) && stopsAfter(given, said).length > 0) return [];
+  if (facts.length === 0 && isMessage(said.kind) && wasDropped(given, said)) return [];
   const what = facts.length === 0 ? "was not answered" : `lacks the pieces ${absent.join(", ")} of its answer`;
   return [{ kind: "lost", about: said.id, text: `"${said.text}" ${what}` }];
 }
@@ -160,12 +160,17 @@ function repeatedly(fact: Fact): Violation[] {
   return [{ kind: "repeated", about: fact.about, text }];
 }
 
-/** Stops of the whole session that arrived after it. */
-const stopsAfter = ({ history, index }: Case, said: Said): Said[] =>
-  history.said.filter(
-    (one) =>
-      isSessionStop(one) && one.place === said.place && (index.arrival(one.id) ?? 0) > (index.arrival(said.id) ?? Number.POSITIVE_INFINITY),
-  );
+/**
+ * A stop of the whole session came after it. A session answers in order, so a later message that was answered before the stop
+ * shows that this one did not wait any more: then it is no excuse.
+ */
+function wasDropped({ history, index, sightings }: Case, said: Said): boolean {
+  const arrival = (one: Said): number => index.arrival(one.id) ?? Number.POSITIVE_INFINITY;
+  const later = history.said.filter((one) => one.place === said.place && arrival(one) > arrival(said));
+  const stop = Math.min(...later.filter(isSessionStop).map(arrival));
+  const overtook = later.some((one) => isMessage(one.kind) && arrival(one) < stop && sightings.find("reply", one.id).length > 0);
+  return stop < Number.POSITIVE_INFINITY && !overtook;
+}
 
 const covers = (stop: Said, label: string, place: string): boolean =>
   stop.place === place &&

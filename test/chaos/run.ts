@@ -132,9 +132,11 @@ function end(state: State, point: string | null): void {
   if (point !== null) state.points[point] = (state.points[point] ?? 0) + 1;
   if (signal !== "SIGKILL") state.troubles.push(`it ended by itself with code ${code}: ${gateway.output().slice(-1_500)}`);
   state.troubles.push(...state.transcripts.look());
-  const waiting = countOpen(state.world).total;
+  const open = countOpen(state.world);
+  // A place that is backing off fills the outbox without keeping anybody busy.
+  const waiting = open.inbox + open.runs + open.outbox / 4;
   state.isCrowded = state.isCrowded ? waiting > ROOMY : waiting > CROWDED;
-  if (state.kills % 25 === 0) state.options.progress?.(`${state.kills} kills, ${state.traffic.said().length} said, ${waiting} open`);
+  if (state.kills % 25 === 0) state.options.progress?.(`${state.kills} kills, ${state.traffic.said().length} said, ${open.total} open`);
 }
 
 interface Open {

@@ -1,5 +1,6 @@
 // The sub-agents' parts on real stores, without the rest of the app: real spawn, lane, runner, steering, archiver and
 // delivery on the web channel; the model and the clock are the test's. For races and for driving time.
+
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,6 +20,7 @@ import type { Tool } from "../../src/core/tool.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
 import { createLane, type Lane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, Models } from "../../src/models/model.ts";
+import { recordDelivery } from "../../src/subagents/announce.ts";
 import type { Requester, SpawnRequest } from "../../src/subagents/spawn.ts";
 import { CHAT_KEY } from "./runs.ts";
 
@@ -91,10 +93,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
     ...base,
     ...stores,
     channel: channels.find,
-    onRun(runId, state, reason) {
-      stores.runs.setDelivery(runId, state, reason);
-      if (state !== "sending") stores.runs.settle(runId);
-    },
+    onRun: (...moved) => recordDelivery(stores.runs, ...moved),
   });
   const over = new AbortController();
   let chores: Promise<unknown> = Promise.resolve();

@@ -224,6 +224,17 @@ const DROPS: readonly Planted[] = [
     },
   ],
   ["a started line", "lost", "m2.1", (draft) => without(draft, "started: m2.1")],
+  [
+    "a message that was lost before a stop, overtaken by a later one",
+    "lost",
+    "m1",
+    (draft) => {
+      without(draft, "re m1 ");
+      const last = draft.said.find((one) => one.id === "m9") as Said;
+      Object.assign(last, { kind: "stop", place: TOPIC });
+      Object.assign(draft.inbox.at(-1) ?? {}, { channel: "telegram" });
+    },
+  ],
   ["a message a stop dropped although it came later", "lost", "m7", (draft) => without(draft, "re m7 ")],
   [
     "a run that is stopped although nobody stopped it",
