@@ -7,7 +7,15 @@ export default defineConfig({
   test: {
     projects: [
       { test: { ...common, name: "unit", include: ["test/unit/**/*.test.ts", "test/contract/**/*.test.ts", "test/*.test.ts"] } },
-      { test: { ...common, name: "flow", include: ["test/flow/**/*.test.ts", "test/regressions/**/*.test.ts"], testTimeout: 120_000, maxWorkers: 2 } },
+      {
+        test: {
+          ...common,
+          name: "flow",
+          include: ["test/flow/**/*.test.ts", "test/regressions/**/*.test.ts"],
+          testTimeout: 120_000,
+          maxWorkers: 2,
+        },
+      },
     ],
   },
 });

@@ -2,7 +2,7 @@
 // gateway for chats (at the first message and at /new) and by spawn for children.
 import type { Address } from "../core/address.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
-import type { NewEntry, TranscriptRef, Transcripts } from "../stores/transcripts.ts";
+import type { Opening, TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 
 export interface SessionStores {
   readonly sessions: Sessions;
@@ -16,14 +16,14 @@ export interface SessionOwner {
   readonly parentKey: string | null;
 }
 
-/** The file is durable on return; insert the row in the transaction that makes the session known. */
+/** Makes the file (durable on return unless the opening says otherwise); insert the row in the transaction that makes the session known. */
 export function prepareSession(
   { sessions, transcripts }: SessionStores,
   owner: SessionOwner,
-  entries: readonly NewEntry[] = [],
+  opening: Pick<Opening, "entries" | "isDurable"> = {},
 ): { id: string; insert(): void } {
   const id = sessions.newSessionId();
-  transcripts.create({ agentId: owner.agentId, sessionId: id }, { key: owner.key, parent: owner.parentKey }, entries);
+  transcripts.create({ agentId: owner.agentId, sessionId: id }, { key: owner.key, parent: owner.parentKey, ...opening });
   return { id, insert: () => sessions.insert({ id, ...owner }) };
 }
 

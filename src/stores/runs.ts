@@ -26,7 +26,9 @@ export interface RunEnd {
 
 export interface Runs {
   /** Inserts as queued. The caller has checked the limits in the same transaction. */
-  insert(run: NewRun): void;
+  insert(run: NewRun, firstMessage?: string | null): void;
+  /** Kept until the run starts, so that its transcript can be made anew. */
+  firstMessage(id: string): string | null;
   get(id: string): Run | null;
   findBySpawnKey(key: string): Run | null;
   findByChildKey(key: string): Run | null;
@@ -66,6 +68,8 @@ export interface Runs {
   childrenOf(runId: string): Run[];
   /** Settled before `settledBefore` (null: none by time), and everything settled that was to be deleted. */
   listArchiveDue(settledBefore: number | null, limit: number): Run[];
+  /** Those whose transcript may bear its archive name although the row doesn't say so yet. */
+  listHalfArchived(): Run[];
   /** Unfinished ones: a look that costs the same however many have ended. */
   countByState(): Record<string, number>;
 }
@@ -87,12 +91,14 @@ export function createRuns(deps: RunDeps): Runs {
     if (row !== undefined) db.afterCommit(() => deps.bus.emit({ type: "run.changed", runId: id, requesterKey: row.requester_key }));
   };
   return {
-    insert(run) {
-      const columns = runColumns(run, clock.now());
+    insert(run, firstMessage = null) {
+      const columns = { ...runColumns(run, clock.now()), first_message: firstMessage };
       const names = Object.keys(columns);
       db.run(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, ...Object.values(columns));
       changed(run.id);
     },
+    firstMessage: (id) =>
+      db.get<{ first_message: string | null }>("SELECT first_message FROM runs WHERE id = ?", id)?.first_message ?? null,
     get,
     findBySpawnKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE spawn_key = ?", key)),
     findByChildKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = ?", key)),
@@ -124,7 +130,7 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
     return moved;
   };
   return {
-    start: (id) => move(id, { type: "start" }, "started_at = coalesce(started_at, ?)", clock.now()),
+    start: (id) => move(id, { type: "start" }, "started_at = coalesce(started_at, ?), first_message = NULL", clock.now()),
     end(id, end) {
       const set = "ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL";
       const sections = end.sections == null ? null : JSON.stringify(end.sections);
@@ -204,7 +210,13 @@ const BELOW = `WITH RECURSIVE below (key) AS (SELECT ? UNION SELECT child_key FR
 
 type Listings = Omit<
   Runs,
-  keyof ReturnType<typeof transitions> | keyof ReturnType<typeof fields> | "insert" | "get" | "findBySpawnKey" | "findByChildKey"
+  | keyof ReturnType<typeof transitions>
+  | keyof ReturnType<typeof fields>
+  | "insert"
+  | "firstMessage"
+  | "get"
+  | "findBySpawnKey"
+  | "findByChildKey"
 >;
 
 function listings({ db, ...deps }: RunDeps): Listings {
@@ -241,6 +253,7 @@ function listings({ db, ...deps }: RunDeps): Listings {
         settledBefore ?? -1,
         limit,
       ),
+    listHalfArchived: () => many("SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND archive_name IS NOT NULL"),
     countByState: () =>
       Object.fromEntries(
         db

@@ -117,13 +117,22 @@ export const MIGRATIONS: readonly string[] = [
     doing TEXT,
     settled_at INTEGER,
     archived_at INTEGER,
-    archive_name TEXT
+    archive_name TEXT,
+    plan TEXT,
+    sections TEXT,
+    -- Up to which generation the run's documents are written.
+    documented INTEGER NOT NULL DEFAULT 0,
+    -- The child's first message until the run starts: what a power cut may have kept from its transcript.
+    first_message TEXT
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX runs_unfinished ON runs (queued_at, id) WHERE state IN ('queued', 'running');
   CREATE INDEX runs_unfinished_of ON runs (requester_key) WHERE state IN ('queued', 'running');
   CREATE INDEX runs_requester ON runs (requester_key, created_at);
   CREATE INDEX runs_parent ON runs (requester_run_id) WHERE requester_run_id IS NOT NULL;
   CREATE INDEX runs_created ON runs (created_at);
+  CREATE INDEX runs_undocumented ON runs (ended_at) WHERE ended_at IS NOT NULL AND documented < generation;
+  -- Blocked announcements wait for a person, however old they are.
+  CREATE INDEX runs_blocked ON runs (created_at) WHERE delivery = 'blocked';
   CREATE INDEX runs_archive ON runs (cleanup, settled_at) WHERE settled_at IS NOT NULL AND archived_at IS NULL;
 
   -- Messages to a queued or running run, read at its next step.
@@ -178,22 +187,11 @@ export const MIGRATIONS: readonly string[] = [
     at INTEGER NOT NULL
   ) STRICT;
   CREATE INDEX web_messages_chat ON web_messages (chat, seq);
-  `,
-  `
-  -- Delegation: the child's plan, what its last text said under each heading, and up to which generation the run's
-  -- documents are written. Briefs by child session and by who gave them.
-  ALTER TABLE runs ADD COLUMN plan TEXT;
-  ALTER TABLE runs ADD COLUMN sections TEXT;
-  ALTER TABLE runs ADD COLUMN documented INTEGER NOT NULL DEFAULT 0;
-  UPDATE runs SET documented = generation WHERE ended_at IS NOT NULL;
-  CREATE INDEX runs_undocumented ON runs (ended_at) WHERE ended_at IS NOT NULL AND documented < generation;
+
+  -- Briefs by child session and by who gave them.
   CREATE TABLE briefs (
     session_id TEXT NOT NULL, requester_key TEXT NOT NULL, brief TEXT NOT NULL, applied_at INTEGER NOT NULL,
     PRIMARY KEY (session_id, requester_key)
   ) STRICT, WITHOUT ROWID;
-  `,
-  `
-  -- Blocked announcements wait for a person, however old they are.
-  CREATE INDEX runs_blocked ON runs (created_at) WHERE delivery = 'blocked';
   `,
 ];

@@ -11,6 +11,7 @@ import {
   mkdirSync,
   openSync,
   renameSync,
+  rmSync,
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -27,12 +28,23 @@ export interface TranscriptRef {
   readonly archiveName?: string | null;
 }
 
+/** How a transcript begins. */
+export interface Opening {
+  readonly key: string;
+  readonly parent: string | null;
+  readonly entries?: readonly NewEntry[];
+  /** False: don't wait for the disk. The caller keeps the entries elsewhere until secure(). */
+  readonly isDurable?: boolean;
+}
+
 /** `id` may be given to make an append recognisable after a crash; else one is made. */
 export type NewEntry = EntryBody & { readonly id?: string; readonly phase?: "announce" };
 
 export interface Transcripts {
   /** Makes the file with its header line and first entries; durable on return. */
-  create(ref: TranscriptRef, about: { key: string; parent: string | null }, entries?: readonly NewEntry[]): void;
+  create(ref: TranscriptRef, about: Opening): void;
+  /** Makes sure of a file that was created without waiting for the disk; makes it anew when a power cut took it. */
+  secure(ref: TranscriptRef, about: Opening): void;
   /** One write per call, so that entries given together stand or fall together at a line's border. */
   append(ref: TranscriptRef, entries: readonly NewEntry[]): Entry[];
   /** Everything appended so far is on disk when this returns. */
@@ -91,9 +103,8 @@ export function createTranscripts(deps: Deps): Transcripts {
   };
 
   return {
-    create(ref, about, entries = []) {
-      createFile(deps, ref, about, linesOf(deps, toFull(deps, entries, null)));
-    },
+    create: (ref, about) => createFile(deps, ref, about),
+    secure: (ref, about) => secureFile(deps, ref, about),
     append(ref, entries) {
       const file = forAppend(ref);
       const full = toFull(deps, entries, file.lastId);
@@ -153,28 +164,37 @@ function toFull(deps: Deps, entries: readonly NewEntry[], lastId: string | null)
 const linesOf = (deps: Deps, entries: readonly Entry[]): string =>
   entries.map((entry) => `${deps.redact(JSON.stringify(entry))}\n`).join("");
 
-function createFile(deps: Deps, ref: TranscriptRef, about: { key: string; parent: string | null }, lines: string): void {
+function createFile(deps: Deps, ref: TranscriptRef, about: Opening): void {
   const folder = folderOf(deps, ref.agentId);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const at = new Date(deps.now()).toISOString();
-  const header: TranscriptHeader = {
-    type: "session",
-    version: 1,
-    id: ref.sessionId,
-    at,
-    key: about.key,
-    agentId: ref.agentId,
-    parent: about.parent,
-  };
+  const { key, parent, entries = [], isDurable = true } = about;
+  const header: TranscriptHeader = { type: "session", version: 1, id: ref.sessionId, at, key, agentId: ref.agentId, parent };
   const fd = openSync(pathOf(deps, ref), "wx", 0o600);
   try {
-    const bytes = Buffer.from(`${JSON.stringify(header)}\n${lines}`);
+    const bytes = Buffer.from(`${JSON.stringify(header)}\n${linesOf(deps, toFull(deps, entries, null))}`);
     if (writeSync(fd, bytes) < bytes.length) throw new AppError("storage", "the disk is full");
+    if (isDurable) fdatasyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  if (isDurable) syncFolder(folder);
+}
+
+function secureFile(deps: Deps, ref: TranscriptRef, about: Opening): void {
+  const path = pathOf(deps, ref);
+  const first = existsSync(path) ? readBackwards(deps, ref, (taken) => taken.length > 0).length : 0;
+  if (first === 0) {
+    rmSync(path, { force: true });
+    return createFile(deps, ref, { ...about, isDurable: true });
+  }
+  const fd = openSync(path, "r");
+  try {
     fdatasyncSync(fd);
   } finally {
     closeSync(fd);
   }
-  syncFolder(folder);
+  syncFolder(folderOf(deps, ref.agentId));
 }
 
 function openExisting(path: string, flags: "r" | "r+"): number {

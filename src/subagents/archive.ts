@@ -30,6 +30,8 @@ export function createArchiver(deps: Deps): Archiver {
         if (event.type === "outbox.settled" || event.type === "run.ended") wake.abort();
       });
       let purgedAt = 0;
+      // Begun before a crash: finished whatever the settings say now, or the row would miss its file.
+      archiveAll(deps, deps.runs.listHalfArchived());
       while (!signal.aborted) {
         archiveDue(deps);
         if (deps.clock.now() - purgedAt > DAY_MS) {
@@ -53,15 +55,21 @@ function archiveDue(deps: Deps): void {
   const { archiveAfterMinutes } = deps.settings();
   const before = archiveAfterMinutes === 0 ? null : deps.clock.now() - archiveAfterMinutes * MINUTE_MS;
   for (let due = deps.runs.listArchiveDue(before, BATCH); due.length > 0; due = deps.runs.listArchiveDue(before, BATCH)) {
-    for (const run of due) {
-      try {
-        archive(deps, run);
-      } catch (error) {
-        deps.log.error({ err: error, runId: run.id }, "a transcript could not be archived; trying again later");
-        return;
-      }
+    if (!archiveAll(deps, due)) return;
+  }
+}
+
+/** False: the disk refused; what is left is tried again later. */
+function archiveAll(deps: Deps, runs: readonly Run[]): boolean {
+  for (const run of runs) {
+    try {
+      archive(deps, run);
+    } catch (error) {
+      deps.log.error({ err: error, runId: run.id }, "a transcript could not be archived; trying again later");
+      return false;
     }
   }
+  return true;
 }
 
 /** The name is stored before the rename, so that doing it again after a crash makes the same one. */

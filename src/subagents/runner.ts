@@ -10,9 +10,10 @@ import type { Slot } from "../lanes/lanes.ts";
 import type { Thinking } from "../models/model.ts";
 import { type Ending, finishRun } from "./announce.ts";
 import { childPrompt, childTools, roleOf } from "./child.ts";
-import type { SubagentDeps } from "./deps.ts";
+import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { duration } from "./report.ts";
+import { taskEntries } from "./spawn.ts";
 
 export interface Runner {
   /** For Lane.serve. */
@@ -57,9 +58,23 @@ export function createRunner(deps: SubagentDeps): Runner {
 function claim(deps: SubagentDeps, runId: string): Run | null {
   const run = deps.runs.get(runId);
   if (run === null || !isUnfinished(run.state)) return null;
-  if (run.state === "queued" && !deps.runs.start(runId)) return null;
+  if (run.state === "queued") {
+    secureTask(deps, run);
+    if (!deps.runs.start(runId)) return null;
+  }
   deps.failpoint("run.started");
   return deps.runs.get(runId);
+}
+
+/** The accept path did not wait for the transcript to reach the disk; from here on it is all that keeps the task. */
+function secureTask(deps: SubagentDeps, run: Run): void {
+  const text = deps.runs.firstMessage(run.id);
+  if (text === null) return;
+  deps.transcripts.secure(transcriptOfRun(run), {
+    key: run.childKey,
+    parent: run.requesterKey,
+    entries: taskEntries(run.requesterKey, text),
+  });
 }
 
 /** Works until it is over: what was sent to it while it announced is read first. */

@@ -9,6 +9,7 @@ import { newId, shortId, subagentKey } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import type { Thinking } from "../models/model.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
+import type { NewEntry } from "../stores/transcripts.ts";
 import { type BriefParams, parseBriefParams } from "./brief-params.ts";
 import type { Briefing } from "./briefing.ts";
 import { firstMessage } from "./child.ts";
@@ -72,6 +73,8 @@ export interface SpawnDeps
 }
 
 const MAX_LABEL = 80;
+/** Longer first messages don't belong into a row. */
+const MAX_KEPT = 16 * 1024;
 export const TASK_PREVIEW = 500;
 
 export function createSpawn(deps: SpawnDeps): Spawn {
@@ -98,7 +101,9 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
 
   const owner = { key: run.childKey, agentId: run.agentId, address: requester.address, parentKey: requester.sessionKey };
   const text = firstMessage(request.task, run.params, deps.contextTransfer(requester.sessionKey));
-  const session = prepareSession(deps, owner, [{ type: "message", role: "user", text, from: requester.sessionKey, id: "task" }]);
+  // A short first message is durable with the row; waiting for the file as well would cost the caller more than the row itself.
+  const kept = Buffer.byteLength(text) <= MAX_KEPT ? text : null;
+  const session = prepareSession(deps, owner, { entries: taskEntries(requester.sessionKey, text), isDurable: kept === null });
   const ref = { agentId: run.agentId, sessionId: session.id };
   deps.failpoint("spawn.transcript-written");
 
@@ -106,7 +111,7 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
     const again = admission(deps, requester, request);
     if (!again.ok) return again;
     session.insert();
-    deps.runs.insert({ ...run, sessionId: session.id });
+    deps.runs.insert({ ...run, sessionId: session.id }, kept);
     if (brief.params !== null) deps.briefing.apply({ ...run, sessionId: session.id }, requester.sessionKey, brief.params);
     announceStart(deps, run);
     return null;
@@ -129,6 +134,10 @@ function briefOf(deps: SpawnDeps, requester: Requester, request: SpawnRequest): 
   if (!parsed.ok || refused !== null) return { refused: refused ?? "" };
   return { params: parsed.brief };
 }
+
+export const taskEntries = (requesterKey: string, text: string): NewEntry[] => [
+  { type: "message", role: "user", text, from: requesterKey, id: "task" },
+];
 
 function admission(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Admission {
   const agent = deps.agents.find(requester.agentId);

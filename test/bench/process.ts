@@ -76,7 +76,7 @@ function addUnfinished(stateDir: string): void {
       const run = unfinishedRun(`agent:main:web:dm:${randomUUID()}`);
       const owner = { id: run.sessionId, key: run.childKey, agentId: "main", address: run.address, parentKey: run.requesterKey };
       const task = { type: "message", role: "user", text: run.task, from: run.requesterKey, id: "task" } as const;
-      transcripts.create({ agentId: "main", sessionId: run.sessionId }, { key: run.childKey, parent: run.requesterKey }, [task]);
+      transcripts.create({ agentId: "main", sessionId: run.sessionId }, { key: run.childKey, parent: run.requesterKey, entries: [task] });
       sessions.insert(owner);
       runs.insert(run);
       if (n % 2 === 0) runs.start(run.id);

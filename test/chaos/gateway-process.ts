@@ -2,9 +2,9 @@
 // killed before it is ready, and it keeps no output but the last lines.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { NODE, START } from "../support/harness.ts";
+import { NODE } from "../support/harness.ts";
 
 export interface GatewayProcess {
   readonly stateDir: string;
@@ -33,11 +33,13 @@ interface State {
 }
 
 const KEPT_OUTPUT = 20_000;
+const ROOT = new URL("../../", import.meta.url).pathname;
 
 export function createGatewayProcess(dir: string, config: Record<string, unknown>): GatewayProcess {
   const state: State = { dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", token: null };
   mkdirSync(join(dir, "config"), { recursive: true });
   writeFileSync(join(dir, "config/herald.json5"), JSON.stringify(config), { mode: 0o600 });
+  copyProgram(dir);
   const isRunning = (): boolean => state.child !== null && state.child.exitCode === null && state.child.signalCode === null;
   return {
     stateDir: state.stateDir,
@@ -59,6 +61,12 @@ export function createGatewayProcess(dir: string, config: Record<string, unknown
   };
 }
 
+/** The program as it is now: somebody may edit it during a long run, and all lives must be lives of the same one. */
+function copyProgram(dir: string): void {
+  for (const name of ["src", "package.json"]) cpSync(join(ROOT, name), join(dir, name), { recursive: true });
+  symlinkSync(join(ROOT, "node_modules"), join(dir, "node_modules"));
+}
+
 function launch(state: State, failpoint: string | null): void {
   state.origin = null;
   const env = {
@@ -67,7 +75,7 @@ function launch(state: State, failpoint: string | null): void {
     HERALD_STATE_DIR: state.stateDir,
     ...(failpoint === null ? {} : { HERALD_FAILPOINT: failpoint }),
   };
-  const child = spawn(NODE, [START], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(NODE, [join(state.dir, "src/start.js")], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
   state.child = child;
   let head = "";
   const read = (chunk: Buffer): void => {

@@ -1,5 +1,5 @@
 // What a chaos run says at its end: the figures, and for a violation the shortest history of the message or run it is about.
-import type { Violation } from "./checker.ts";
+import type { Violation } from "./case.ts";
 import type { History } from "./history.ts";
 import type { ChaosOptions, ChaosOutcome } from "./run.ts";
 

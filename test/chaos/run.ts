@@ -55,6 +55,7 @@ interface State {
 const START_MS = 20_000;
 const DRAIN_MS = 180_000;
 const TICK_MS = 60;
+const MAX_TROUBLES = 10;
 const CROWDED = 100;
 const ROOMY = 50;
 
@@ -72,7 +73,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
   try {
     const deadline = startedAt + options.minutes * 60_000;
     world.trouble(createRandom(options.seed + 2));
-    while (state.kills < options.kills && performance.now() < deadline) await oneLife(state);
+    // A program that keeps ending by itself proves nothing more.
+    const goesOn = (): boolean => state.kills < options.kills && state.troubles.length < MAX_TROUBLES && performance.now() < deadline;
+    while (goesOn()) await oneLife(state);
     clearInterval(ticker);
     const history = await finish(state);
     return {

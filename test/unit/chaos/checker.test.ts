@@ -3,7 +3,8 @@ import { appendFileSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { check, type Violation, type ViolationKind } from "../../chaos/checker.ts";
+import type { Violation, ViolationKind } from "../../chaos/case.ts";
+import { check } from "../../chaos/checker.ts";
 import type { EndFact, History, InboxFact, OutboxFact, Place, RunFact, Said, SaidKind, Seen, TranscriptFact } from "../../chaos/history.ts";
 import { createTranscriptWatch, readTranscript } from "../../chaos/record.ts";
 

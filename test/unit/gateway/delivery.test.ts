@@ -52,7 +52,9 @@ function start(): void {
   delivery = createDelivery({
     ...{ db, outbox, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints },
     channel: (name) => (isOn && name === "test" ? makeChannel() : null),
-    onRun: (runId, state, reason) => void runs.push([runId, state, reason].filter((one) => one !== undefined).join(" ")),
+    onRun(row, state, reason) {
+      if (row.runId !== null) runs.push([row.runId, state, reason].filter((one) => one !== undefined).join(" "));
+    },
   });
   delivery.start();
 }

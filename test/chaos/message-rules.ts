@@ -1,0 +1,145 @@
+// The rules about what people see: each message answered once, in its place, in order, and nothing after a stop. Pure.
+import { type Case, covers, isSessionStop, isStop, outOfOrder, repeatedly, type Violation } from "./case.ts";
+import { isMessage, type Said } from "./history.ts";
+import { type Fact, type Sighting, UNKNOWN_GENERATION } from "./sightings.ts";
+
+/** RC3: everything a platform delivered stands in the inbox and is settled. */
+export function recorded({ history, index }: Case): Violation[] {
+  const states = new Map(history.inbox.map((row) => [row.id, row.state]));
+  return history.said.flatMap((said): Violation[] => {
+    const arrival = index.arrival(said.id);
+    if (arrival === null) return [{ kind: "lost", about: said.id, text: `"${said.text}" was never recorded` }];
+    const state = states.get(arrival);
+    return state === "done" ? [] : [{ kind: "stuck", about: said.id, text: `"${said.text}" is still ${state}` }];
+  });
+}
+
+/** RC1: a message is answered once, or dropped by a stop that came after it; a command is answered once. */
+export function answeredOnce(given: Case): Violation[] {
+  return given.history.said.flatMap((said): Violation[] => {
+    if (given.index.arrival(said.id) === null) return [];
+    const facts = given.sightings.find(isMessage(said.kind) ? "reply" : "answer", said.id);
+    return [...missing(given, said, facts), ...facts.flatMap((fact) => repeatedly(fact)), ...twoAnswers(said, facts)];
+  });
+}
+
+function missing(given: Case, said: Said, facts: readonly Fact[]): Violation[] {
+  if (facts.some((fact) => fact.isApology)) return [];
+  const of = facts[0]?.of ?? 1;
+  const pieces = new Set(facts.map((fact) => fact.piece));
+  const absent = Array.from({ length: of }, (_, n) => n + 1).filter((piece) => !pieces.has(piece));
+  if (absent.length === 0) return [];
+  if (facts.length === 0 && isMessage(said.kind) && wasDropped(given, said)) return [];
+  const what = facts.length === 0 ? "was not answered" : `lacks the pieces ${absent.join(", ")} of its answer`;
+  return [{ kind: "lost", about: said.id, text: `"${said.text}" ${what}` }];
+}
+
+const twoAnswers = (said: Said, facts: readonly Fact[]): Violation[] =>
+  facts.some((fact) => fact.isApology) && facts.some((fact) => !fact.isApology)
+    ? [{ kind: "repeated", about: said.id, text: `"${said.text}" got an answer and an apology` }]
+    : [];
+
+/**
+ * A stop of the whole session came after it. A session answers in order, so a later message that was answered before the stop
+ * shows that this one did not wait any more: then it is no excuse.
+ */
+function wasDropped({ history, index, sightings }: Case, said: Said): boolean {
+  const arrival = (one: Said): number => index.arrival(one.id) ?? Number.POSITIVE_INFINITY;
+  const later = history.said.filter((one) => one.place === said.place && arrival(one) > arrival(said));
+  const stop = Math.min(...later.filter(isSessionStop).map(arrival));
+  const overtook = later.some((one) => isMessage(one.kind) && arrival(one) < stop && sightings.find("reply", one.id).length > 0);
+  return stop < Number.POSITIVE_INFINITY && !overtook;
+}
+
+/** AN3, SP7: everything stands where it was asked for. */
+export function inPlace({ sightings }: Case): Violation[] {
+  return sightings.facts.flatMap((fact) =>
+    fact.sightings
+      .filter((sighting) => sighting.place !== fact.place)
+      .map(
+        ({ place }): Violation => ({
+          kind: "misplaced",
+          about: fact.about,
+          text: `${fact.kind} seen in ${place} instead of ${fact.place}`,
+        }),
+      ),
+  );
+}
+
+/** ST2: once a stop is answered, nothing of what it ended is seen in that place. */
+export function nothingAfterStop(given: Case): Violation[] {
+  const factsByPlace = Map.groupBy(given.sightings.facts, (fact) => fact.place);
+  const answers = new Map(given.history.outbox.map((row) => [row.delivery, row]));
+  return given.history.said.filter(isStop).flatMap((stop): Violation[] => {
+    const answered = given.sightings.answer(stop.id);
+    const at = given.index.arrival(stop.id);
+    if (answered === null || at === null) return [];
+    const effectAt = answers.get(`answer:${at}`)?.createdAt ?? 0;
+    const later = (factsByPlace.get(stop.place) ?? []).filter((fact) => (fact.sightings[0]?.order ?? 0) > answered.order);
+    return later
+      .filter((fact) => wasEnded(given, fact, { stop, at, effectAt }))
+      .map((fact) => ({
+        kind: "after-stop",
+        about: fact.about,
+        text: `its ${fact.kind} was seen after the answer to ${stop.id} (${stop.text})`,
+      }));
+  });
+}
+
+/**
+ * A stop of the session ends everything that arrived before it. One of runs ends those that were there: a message that
+ * still waited then may spawn afterwards.
+ */
+function wasEnded(given: Case, fact: Fact, { stop, at, effectAt }: { stop: Said; at: number; effectAt: number }): boolean {
+  if (fact.kind === "reply") return isSessionStop(stop) && (given.index.arrival(fact.about) ?? 0) < at;
+  if (fact.kind !== "announcement" || !covers(stop, fact.about, stop.place)) return false;
+  const generation = given.generations.find((one) => one.run.label === fact.about && one.number === fact.generation);
+  if (generation === undefined) return false;
+  if (isSessionStop(stop) || generation.number > 1) return generation.triggeredAt < at;
+  return generation.run.createdAt < effectAt;
+}
+
+/** AG1, DL2: replies of a session come in the order in which its messages arrived, and pieces in theirs. */
+export function repliesInOrder({ sightings, index, history }: Case): Violation[] {
+  const replies = sightings.facts.filter((fact) => fact.kind === "reply");
+  const late = [...Map.groupBy(replies, (fact) => fact.place).values()].flatMap((facts) => {
+    const first = (fact: Fact): Sighting => fact.sightings[0] as Sighting;
+    const seen = facts.toSorted((a, b) => first(a).order - first(b).order || a.piece - b.piece);
+    return outOfOrder(seen, (fact) => (index.arrival(fact.about) ?? 0) * 1_000 + fact.piece).map((fact): Violation => {
+      const text = `piece ${fact.piece} of its reply came after that of a later message`;
+      return { kind: "reordered", about: fact.about, text };
+    });
+  });
+  // Telegram and the page hand over what is said in a place in order; Slack's redeliveries may overtake each other.
+  const ordered = history.said.filter((said) => !said.place.startsWith("slack/"));
+  const arrivals = [...Map.groupBy(ordered, (said) => said.place).values()].flatMap((saids) =>
+    outOfOrder(saids, (said) => index.arrival(said.id) ?? 0).map(
+      (said): Violation => ({ kind: "reordered", about: said.id, text: "it was recorded before something that was said earlier there" }),
+    ),
+  );
+  return [...late, ...arrivals];
+}
+
+/** DL5: what the outbox holds for a place leaves in its order. */
+export function deliveredInOrder({ history }: Case): Violation[] {
+  const byKey = new Map(history.outbox.map((row) => [`${row.delivery}#${row.n}`, row]));
+  const byRef = new Map(history.outbox.map((row) => [`${row.place} ${row.ref}`, row]));
+  return [...Map.groupBy(history.seen, (seen) => seen.place).values()].flatMap((seen) => {
+    const rows = seen.flatMap((one) => (one.key === null ? byRef.get(`${one.place} ${one.ref}`) : byKey.get(one.key)) ?? []);
+    return outOfOrder(rows, (row) => row.id).map(
+      (row): Violation => ({ kind: "reordered", about: row.delivery, text: `it left after a later row of ${row.place}` }),
+    );
+  });
+}
+
+export function nothingStray({ sightings }: Case): Violation[] {
+  const strange = sightings.facts.filter((fact) => fact.kind === "announcement" && fact.generation === UNKNOWN_GENERATION);
+  return [
+    ...sightings.strays.map(
+      (seen): Violation => ({ kind: "stray", about: seen.ref, text: `in ${seen.place}: ${seen.text.slice(0, 200)}` }),
+    ),
+    ...strange.map(
+      (fact): Violation => ({ kind: "stray", about: fact.about, text: "it was announced in words the outbox never held there" }),
+    ),
+  ];
+}

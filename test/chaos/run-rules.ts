@@ -1,0 +1,154 @@
+// The rules about runs and what is kept of them: made once, announced once per generation, transcripts whole, archive
+// complete, slots free. Pure.
+import { type Case, covers, type Generation, repeatedly, type Violation } from "./case.ts";
+import { isMessage, type RunFact } from "./history.ts";
+import type { Fact } from "./sightings.ts";
+
+/** SP2: an answered spawn made each of its runs, none was made twice, and each came to an end. */
+export function runsOnce({ history, sightings, runsByLabel }: Case): Violation[] {
+  const planned = history.said.flatMap((said) => {
+    const isAnswered = sightings.find("reply", said.id).some((fact) => !fact.isApology);
+    return said.children.map((child) => ({ child, said, isAnswered }));
+  });
+  const made = planned.flatMap(({ child, said, isAnswered }): Violation[] => {
+    const runs = runsByLabel.get(child.label) ?? [];
+    if (runs.length > 1) return [{ kind: "repeated", about: child.label, text: `${runs.length} runs were made for one spawn` }];
+    const [run] = runs;
+    if (run === undefined)
+      return isAnswered ? [{ kind: "lost", about: child.label, text: `"${said.text}" was answered, but this run is not on record` }] : [];
+    return run.place === said.place
+      ? []
+      : [{ kind: "misplaced", about: child.label, text: `its run is pinned to ${run.place} instead of ${said.place}` }];
+  });
+  const open = history.runs.filter((run) => run.state === "queued" || run.state === "running");
+  return [...made, ...open.map((run): Violation => ({ kind: "stuck", about: run.label, text: `its run is still ${run.state}` }))];
+}
+
+const STATUS_OF: Record<string, string> = {
+  done: "success",
+  error: "error",
+  timeout: "timeout",
+  interrupted: "unknown",
+  stopped: "stopped",
+};
+
+/** AN1, AN6: a generation is announced once, with its own status; a stopped or skipped one never. */
+export function announcedOnce(given: Case): Violation[] {
+  const plans = new Map(given.history.said.flatMap((said) => said.children.map((child) => [child.label, child])));
+  const told = new Set(given.history.said.filter((one) => one.kind === "send").map((one) => one.target));
+  const started = given.history.runs.flatMap((run) => startedOnce(given, run));
+  const ended = given.generations.flatMap((generation): Violation[] => {
+    const { run, number, status } = generation;
+    const about = run.label;
+    const fact = given.sightings.find("announcement", about).find((one) => one.generation === number);
+    const isSkip = plans.get(about)?.kind === "skip" && number === 1 && status === "success";
+    if (fact === undefined) {
+      if (status === "stopped") return stoppedByWhom(given, generation);
+      if (isSkip) return [];
+      return [{ kind: "lost", about, text: `generation ${number} ended as ${status} and was not announced (delivery ${run.delivery})` }];
+    }
+    if (status === "stopped") return [{ kind: "after-stop", about, text: `generation ${number} was stopped and announced all the same` }];
+    // A message that was sent to it in time makes it say something after all.
+    if (isSkip && !told.has(about)) return [{ kind: "wrong-run", about, text: "it was to be skipped and was announced" }];
+    return [...repeatedly(fact), ...wrongWords(fact, status)];
+  });
+  const unended = given.history.runs.filter((run) => STATUS_OF[run.state] !== undefined && !endOf(given, run, STATUS_OF[run.state]));
+  const without = unended.map(
+    (run): Violation => ({
+      kind: "wrong-run",
+      about: run.label,
+      text: `it is ${run.state} in generation ${run.generation}, but its requester was not told so`,
+    }),
+  );
+  return [...started, ...ended, ...without];
+}
+
+const endOf = ({ generations }: Case, run: RunFact, status: string | undefined): boolean =>
+  generations.some((one) => one.run.id === run.id && one.number === run.generation && one.status === status);
+
+function stoppedByWhom({ history, index }: Case, { run, number, triggeredAt }: Generation): Violation[] {
+  const by = history.said.some((one) => covers(one, run.label, run.place) && (index.arrival(one.id) ?? 0) > triggeredAt);
+  return by ? [] : [{ kind: "lost", about: run.label, text: `generation ${number} is stopped, but nobody stopped it after it began` }];
+}
+
+function startedOnce({ sightings }: Case, run: RunFact): Violation[] {
+  const facts = sightings.find("started", run.label);
+  // The page has its own list of runs.
+  const wanted = !run.place.startsWith("web/");
+  if (wanted && facts.length === 0) return [{ kind: "lost", about: run.label, text: "nobody was told that it started" }];
+  return facts.flatMap(repeatedly);
+}
+
+function wrongWords(fact: Fact, status: string): Violation[] {
+  const text = fact.sightings[0]?.text ?? "";
+  const said = /^Status: (\w+)/m.exec(text)?.[1];
+  if (said !== status) return [{ kind: "wrong-run", about: fact.about, text: `it ended as ${status} and was announced as ${said}` }];
+  const result = /\bres (m\d+\.\d+) m\d+ 1\/1/.exec(text)?.[1];
+  if (status === "success" && result !== fact.about)
+    return [{ kind: "wrong-run", about: fact.about, text: `its announcement carries the result of ${result ?? "nobody"}` }];
+  return [];
+}
+
+/** CM7: what was sent to a run is read by it once, unless the run was ended first. */
+export function sendsRead({ history, sightings, runsByLabel, generations }: Case): Violation[] {
+  const bySession = new Map(history.transcripts.map((one) => [one.sessionId, one]));
+  const ends = Map.groupBy(generations, (one) => one.run.id);
+  return history.said.flatMap((said): Violation[] => {
+    if (said.kind !== "send" || !(sightings.answer(said.id)?.text ?? "").startsWith("📨")) return [];
+    const run = runsByLabel.get(said.target ?? "")?.[0];
+    if (run === undefined) return [{ kind: "lost", about: said.id, text: `it was taken for ${said.target}, which is not on record` }];
+    const read = (bySession.get(run.sessionId)?.entries ?? []).filter((entry) => entry.text.includes(`[${said.id}]`)).length;
+    if (read > 1) return [{ kind: "repeated", about: said.id, text: `${run.label} read it ${read} times` }];
+    const isBrokenOff = (ends.get(run.id) ?? []).some((one) => one.status !== "success");
+    return read === 1 || isBrokenOff ? [] : [{ kind: "lost", about: said.id, text: `it was taken for ${run.label}, which never read it` }];
+  });
+}
+
+/** SE2, SE3: every line is whole, and what was answered stands in a transcript once. */
+export function transcriptsWhole({ history, index, sightings }: Case): Violation[] {
+  const damaged = history.transcripts.flatMap(({ name, problems }) =>
+    problems.map((text): Violation => ({ kind: "transcript", about: name, text })),
+  );
+  const inputs = new Map<string, number>();
+  for (const { entries } of history.transcripts)
+    for (const { id } of entries) if (id.startsWith("in:")) inputs.set(id, (inputs.get(id) ?? 0) + 1);
+  const lines = history.said.flatMap((said): Violation[] => {
+    if (!isMessage(said.kind)) return [];
+    const count = inputs.get(`in:${index.arrival(said.id)}`) ?? 0;
+    const isAnswered = sightings.find("reply", said.id).some((fact) => !fact.isApology);
+    if (count > 1) return [{ kind: "transcript", about: said.id, text: `its words stand in transcripts ${count} times` }];
+    return count === 0 && isAnswered
+      ? [{ kind: "transcript", about: said.id, text: "it was answered, but its words stand in no transcript" }]
+      : [];
+  });
+  const names = new Set(history.transcripts.map((one) => one.sessionId));
+  const gone = history.runs.filter((run) => !names.has(run.sessionId));
+  return [
+    ...damaged,
+    ...lines,
+    ...gone.map((run): Violation => ({ kind: "transcript", about: run.label, text: "its transcript is gone" })),
+  ];
+}
+
+/** AR1, AR3: a settled run that was to be deleted is archived; the file stands under the recorded name and no other. */
+export function archiveComplete({ history }: Case): Violation[] {
+  const files = Map.groupBy(history.transcripts, (one) => one.sessionId);
+  return history.runs.flatMap((run): Violation[] => {
+    const names = (files.get(run.sessionId) ?? []).map((one) => one.name);
+    const wanted = run.archivedAt === null ? `${run.sessionId}.jsonl` : (run.archiveName ?? "");
+    const about = run.label;
+    if (run.settledAt === null)
+      return [{ kind: "archive", about, text: `it is ${run.state}, but was never settled (delivery ${run.delivery})` }];
+    if (run.cleanup === "delete" && run.archivedAt === null)
+      return [{ kind: "archive", about, text: "it is settled and was to be archived at once" }];
+    return names.length === 1 && names[0] === wanted
+      ? []
+      : [{ kind: "archive", about, text: `its transcript is [${names.join(", ")}] instead of ${wanted}` }];
+  });
+}
+
+export function slotsFree({ history: { slots } }: Case): Violation[] {
+  const short = (lane: string, got: number, wanted: number): Violation[] =>
+    got >= wanted ? [] : [{ kind: "slot", about: lane, text: `only ${got} of ${wanted} could work at once after the drain` }];
+  return [...short("main", slots.main, slots.wantedMain), ...short("subagent", slots.subagent, slots.wantedSubagent)];
+}
