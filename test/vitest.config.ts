@@ -1,12 +1,34 @@
-// Two projects: `unit` is fast and in-process (npm run check), `flow` drives the whole app and real processes.
+// Three projects: `unit` is quick and in-process (npm run check), `deep` has real servers, programs, the sandbox and long
+// property tests, `flow` drives the whole program as a process. `npm test` runs all of them.
 import { defineConfig } from "vitest/config";
 
-const common = { root: new URL("..", import.meta.url).pathname, environment: "node" as const, testTimeout: 30_000, hookTimeout: 30_000 };
+const root = new URL("..", import.meta.url).pathname;
+const common = { root, environment: "node" as const, testTimeout: 30_000, hookTimeout: 30_000 };
+
+const DEEP = [
+  "test/contract/{slack,telegram}.test.ts",
+  "test/unit/{tools,web}/**/*.test.ts",
+  "test/unit/channels/{slack,telegram}-*.test.ts",
+  "test/unit/models/{ai-sdk-faults,credentials,resolve}.test.ts",
+  "test/unit/config/{config,watch}.test.ts",
+  "test/unit/brief/{document,trace,brief}.test.ts",
+  "test/unit/channels/{markdown,split}.test.ts",
+];
 
 export default defineConfig({
   test: {
     projects: [
-      { test: { ...common, name: "unit", include: ["test/unit/**/*.test.ts", "test/contract/**/*.test.ts", "test/*.test.ts"] } },
+      {
+        test: {
+          ...common,
+          name: "unit",
+          include: ["test/unit/**/*.test.ts", "test/contract/**/*.test.ts", "test/*.test.ts"],
+          exclude: DEEP,
+          // Nothing in these files outlives its test, so they can share their workers.
+          isolate: false,
+        },
+      },
+      { test: { ...common, name: "deep", include: DEEP } },
       {
         test: {
           ...common,
