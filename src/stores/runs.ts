@@ -168,7 +168,8 @@ function fields({ db, clock }: RunDeps, changed: Changed): Fields {
       if (db.run("UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS NOT ?", text, id, text) === 1) changed(id);
     },
     setDocumented(runs) {
-      db.transaction(() => {
+      // Writing the documents once more changes nothing, so nobody needs to wait for this.
+      db.relaxed(() => {
         for (const { id, generation } of runs) db.run("UPDATE runs SET documented = ? WHERE id = ?", generation, id);
       });
     },
