@@ -22,6 +22,8 @@ export interface Figures {
   readonly stopped: number;
   readonly resumed: number;
   readonly archived: number;
+  /** Files a kill left of sessions that never came to be. */
+  readonly leftovers: number;
   /** Telegram's texts that appeared twice, the second one marked. */
   readonly marked: number;
 }
@@ -77,6 +79,7 @@ function figuresOf({ history, sightings, generations }: Case, marked: number): F
     stopped: generations.filter((one) => one.status === "stopped").length,
     resumed: history.runs.filter((run) => run.resumes > 0).length,
     archived: history.runs.filter((run) => run.archivedAt !== null).length,
+    leftovers: history.transcripts.filter((one) => !history.sessions.includes(one.sessionId)).length,
     marked,
   };
 }

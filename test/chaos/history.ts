@@ -116,6 +116,8 @@ export interface History {
   readonly outbox: readonly OutboxFact[];
   readonly runs: readonly RunFact[];
   readonly ends: readonly EndFact[];
+  /** Ids of the sessions on record. A file of no session is what a kill left of one that never came to be. */
+  readonly sessions: readonly string[];
   readonly transcripts: readonly TranscriptFact[];
   /** Starts and kills. */
   readonly incidents: readonly Incident[];

@@ -16,7 +16,7 @@ const placeOfAddress = (json: string): string => {
   return placeOf(channel, chat, thread);
 };
 
-export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs" | "ends"> {
+export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs" | "ends" | "sessions"> {
   const outbox = rows<Omit<OutboxFact, "place" | "text"> & { address: string; part: string }>(
     "SELECT id, delivery, n, state, ref, created_at AS createdAt, address, part FROM outbox ORDER BY id",
   ).map(
@@ -34,6 +34,7 @@ export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs
     inbox: rows<InboxFact>("SELECT id, channel, external_id AS externalId, state FROM inbox ORDER BY id"),
     outbox,
     runs,
+    sessions: rows<{ id: string }>("SELECT id FROM sessions").map((row) => row.id),
     ends: rows<{ about: string; text: string }>("SELECT about, text FROM notes ORDER BY id").flatMap(toEnd),
   };
 }

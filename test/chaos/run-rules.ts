@@ -106,9 +106,10 @@ export function sendsRead({ history, sightings, runsByLabel, generations }: Case
 
 /** SE2, SE3: every line is whole, and what was answered stands in a transcript once. */
 export function transcriptsWhole({ history, index, sightings }: Case): Violation[] {
-  const damaged = history.transcripts.flatMap(({ name, problems }) =>
-    problems.map((text): Violation => ({ kind: "transcript", about: name, text })),
-  );
+  const known = new Set(history.sessions);
+  const damaged = history.transcripts
+    .filter(({ sessionId }) => known.has(sessionId))
+    .flatMap(({ name, problems }) => problems.map((text): Violation => ({ kind: "transcript", about: name, text })));
   const inputs = new Map<string, number>();
   for (const { entries } of history.transcripts)
     for (const { id } of entries) if (id.startsWith("in:")) inputs.set(id, (inputs.get(id) ?? 0) + 1);
@@ -121,13 +122,9 @@ export function transcriptsWhole({ history, index, sightings }: Case): Violation
       ? [{ kind: "transcript", about: said.id, text: "it was answered, but its words stand in no transcript" }]
       : [];
   });
-  const names = new Set(history.transcripts.map((one) => one.sessionId));
-  const gone = history.runs.filter((run) => !names.has(run.sessionId));
-  return [
-    ...damaged,
-    ...lines,
-    ...gone.map((run): Violation => ({ kind: "transcript", about: run.label, text: "its transcript is gone" })),
-  ];
+  const files = new Set(history.transcripts.map((one) => one.sessionId));
+  const gone = history.sessions.filter((id) => !files.has(id));
+  return [...damaged, ...lines, ...gone.map((id): Violation => ({ kind: "transcript", about: id, text: "its transcript is gone" }))];
 }
 
 /** AR1, AR3: a settled run that was to be deleted is archived; the file stands under the recorded name and no other. */

@@ -18,7 +18,7 @@ const PAGE = "web/main/-";
 /** A small world in which everything went well, made in the order in which it happened. */
 function createStory() {
   const draft: Draft = {
-    ...{ said: [], seen: [], inbox: [], outbox: [], runs: [], ends: [], transcripts: [], incidents: [], troubles: [] },
+    ...{ said: [], seen: [], inbox: [], outbox: [], runs: [], ends: [], sessions: ["main"], transcripts: [], incidents: [], troubles: [] },
     slots: { main: 4, subagent: 6, wantedMain: 4, wantedSubagent: 6 },
   };
   const main: { id: string; text: string }[] = [];
@@ -85,6 +85,7 @@ function createStory() {
         ...changes,
       };
       draft.runs.push(run);
+      draft.sessions.push(run.sessionId);
       const name = run.archiveName ?? `${run.sessionId}.jsonl`;
       draft.transcripts.push({ name, sessionId: run.sessionId, problems: [], entries: [{ id: "task", text: `{${label}} quick` }] });
       if (!said.place.startsWith("web/"))
@@ -190,6 +191,12 @@ describe("a clean history", () => {
     draft.seen = [...draft.seen, lost].toSorted((a, b) => a.order - b.order);
     (texts[0] as Mutable<Seen>).text = `(may be repeated)\n\n${first?.text}`;
     expect(check(draft)).toMatchObject({ violations: [], markedRepeats: ["announcement m2.1"] });
+  });
+
+  it("[SP2] what a kill left of a session that never came to be is counted, not held against it", () => {
+    const draft = cleanHistory();
+    draft.transcripts.push({ name: "nobody.jsonl", sessionId: "nobody", problems: ["it is empty"], entries: [] });
+    expect(check(draft)).toMatchObject({ violations: [], figures: { leftovers: 1 } });
   });
 
   it("[RC1] an apology after three crashes is an answer", () => {
@@ -402,6 +409,14 @@ const OTHERS: readonly Planted[] = [
     "main.jsonl",
     (draft) => {
       draft.transcripts[0] = { ...(draft.transcripts[0] as TranscriptFact), problems: ["line 3 is no JSON"] };
+    },
+  ],
+  [
+    "a session without its transcript",
+    "transcript",
+    "session-m2.1",
+    (draft) => {
+      draft.transcripts = draft.transcripts.filter((one) => one.sessionId !== "session-m2.1");
     },
   ],
   [
