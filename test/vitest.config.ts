@@ -35,7 +35,8 @@ export default defineConfig({
           name: "flow",
           include: ["test/flow/**/*.test.ts", "test/regressions/**/*.test.ts"],
           testTimeout: 120_000,
-          maxWorkers: 2,
+          // They mostly wait for processes they started.
+          maxWorkers: 3,
         },
       },
     ],

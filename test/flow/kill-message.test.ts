@@ -6,7 +6,7 @@ import { createHarness } from "../support/harness.ts";
 import { scriptedConfig } from "../support/scripted-model.ts";
 
 /** How often each point is tried; CI asks for more. */
-const KILLS = Number(process.env.HERALD_TEST_KILLS ?? 2);
+const KILLS = Number(process.env.HERALD_TEST_KILLS ?? 1);
 
 const MESSAGE_POINTS = FAILPOINTS.filter((point) => /^(inbox|gateway|turn|delivery)\./.test(point));
 const COMMAND_POINTS = FAILPOINTS.filter((point) => point.startsWith("command."));

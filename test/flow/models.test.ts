@@ -29,7 +29,7 @@ beforeAll(async () => {
     config: {
       agents: { defaults: { model: "chat/priced", subagents: { maxConcurrent: 1 } } },
       models: {
-        idleTimeoutSeconds: 2,
+        idleTimeoutSeconds: 1,
         providers: {
           chat: provider("chat completions", "openai-compatible", {
             models: [
