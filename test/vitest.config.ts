@@ -26,9 +26,10 @@ export default defineConfig({
           exclude: DEEP,
           // Nothing in these files outlives its test, so they can share their workers.
           isolate: false,
+          sequence: { groupOrder: 0 },
         },
       },
-      { test: { ...common, name: "deep", include: DEEP } },
+      { test: { ...common, name: "deep", include: DEEP, sequence: { groupOrder: 1 } } },
       {
         test: {
           ...common,
@@ -37,6 +38,7 @@ export default defineConfig({
           testTimeout: 120_000,
           // They mostly wait for processes they started.
           maxWorkers: 3,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

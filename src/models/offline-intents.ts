@@ -44,6 +44,32 @@ const INTENTS: readonly Intent[] = [
     act: (desk, { text = "" }) => callTool(desk, "scratchpad", { op: "append", section: "notes", text }, () => `Noted: ${text}`),
   },
   {
+    name: "brief",
+    match: rule('^brief\\s+(?<target>"[^"]+"|[^\\s:]+)\\s*:\\s*(?<mission>.+)$', "is"),
+    whole: true,
+    act: (desk, { target, mission = "" }) => {
+      const brief = { mission, sharedMemory: [], constraints: [] };
+      return callTool(
+        desk,
+        "subagents",
+        { action: "brief", ids: [unquote(target)], brief },
+        () => `Briefed ${target}: it sees that from its next step on.`,
+      );
+    },
+  },
+  {
+    name: "revoke",
+    match: rule('^revoke\\s+(?:the\\s+)?brief\\s+(?:of|from)\\s+(?<target>"[^"]+"|\\S+?)[.!]?$'),
+    whole: true,
+    act: (desk, { target }) =>
+      callTool(
+        desk,
+        "subagents",
+        { action: "revoke", ids: [unquote(target)] },
+        () => `Revoked: ${target} sees nothing of the brief from its next step on.`,
+      ),
+  },
+  {
     name: "echo",
     match: rule("^(?:echo|repeat(?:\\s+after\\s+me)?|say)[:,]?\\s+(?<text>.+)$", "is"),
     whole: true,

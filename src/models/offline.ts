@@ -87,6 +87,8 @@ interface Scene {
   /** Index of the first message of the work in hand. */
   readonly start: number;
   readonly requests: readonly string[];
+  /** What its brief says the work is for, as it stands in the prompt of this very step. */
+  readonly mission: string | null;
   /** What the runtime told since the last answer, when that is all there is: nobody asked for anything. */
   readonly news: readonly string[];
 }
@@ -116,8 +118,18 @@ function readScene({ system, messages }: ModelRequest): Scene {
     .slice(start)
     .flatMap((message) => (isRequest(message) && message.role === "user" ? [taskOf(message.text)] : []));
   const news = isNew ? [] : messages.slice(afterFinal).flatMap((message) => (isNews(message) ? [message.text] : []));
-  return { isChild, wantsSections, isFirstReply: !messages.slice(0, start).some(isFinal), start, requests, news };
+  return {
+    isChild,
+    wantsSections,
+    isFirstReply: !messages.slice(0, start).some(isFinal),
+    start,
+    requests,
+    news,
+    mission: missionIn(system),
+  };
 }
+
+const missionIn = (system: string): string | null => /^# Brief\n[\s\S]*?^### Mission\n\n> (.+)$/m.exec(system)?.[1] ?? null;
 
 /** The part under `## Task`, when the message has such headings. */
 const taskOf = (text: string): string => (/^## Task[ \t]*\n([\s\S]*?)(?=\n## |$(?![\s\S]))/m.exec(text)?.[1] ?? text).trim();
@@ -167,7 +179,8 @@ function statusWords(desk: Desk): { open: string; active: string; done: string }
 
 function compose(scene: Scene, outcomes: readonly Outcome[], evidence: readonly Evidence[]): string {
   // With sections, RISKS says what made them.
-  if (scene.wantsSections) return toSections(outcomes, evidence);
+  const briefed: Outcome[] = scene.mission === null ? [] : [{ text: `My brief says: ${scene.mission}` }];
+  if (scene.wantsSections) return toSections([...outcomes, ...briefed], evidence);
   const text = outcomes.map((outcome) => outcome.text).join("\n\n") || confusion("");
   return scene.isFirstReply ? `${INTRODUCTION}\n\n${text}` : text;
 }

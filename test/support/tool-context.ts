@@ -2,7 +2,7 @@
 import { silentLogger } from "../../src/core/logger.ts";
 import type { Tool, ToolContext, ToolResult } from "../../src/core/tool.ts";
 
-export const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
+const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
   agentId: "main",
   sessionKey: "agent:main:web:dm:me",
   sessionId: "session",
