@@ -43,3 +43,28 @@ export type EntryBody =
 
 /** `phase: "announce"` marks the announce step, which is no part of the child's own conversation. */
 export type Entry = EntryBody & { readonly id: string; readonly parentId: string | null; readonly at: string; readonly phase?: "announce" };
+
+export const isHeader = (line: string): boolean => line.startsWith('{"type":"session"');
+
+const ENTRY_TYPES = new Set(["message", "tool_call", "tool_result", "note", "compaction"]);
+const TEXT_FIELD: Record<string, string> = {
+  message: "text",
+  tool_call: "callId",
+  tool_result: "text",
+  note: "text",
+  compaction: "summary",
+};
+
+/** A line → an entry, or null when it is not one of the shapes we write. */
+export function parseEntry(line: string): Entry | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  if (typeof value !== "object" || value === null) return null;
+  const entry = value as Record<string, unknown>;
+  if (typeof entry.id !== "string" || typeof entry.type !== "string" || !ENTRY_TYPES.has(entry.type)) return null;
+  return typeof entry[TEXT_FIELD[entry.type] ?? "text"] === "string" ? (value as Entry) : null;
+}

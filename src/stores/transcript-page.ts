@@ -2,8 +2,7 @@
 // at the end and in the middle of a huge file, and what is appended meanwhile does not move it.
 import { closeSync, fstatSync, openSync } from "node:fs";
 import { linesBackwards } from "./lines.ts";
-import type { Entry } from "./transcript-entry.ts";
-import { parseEntry } from "./transcripts.ts";
+import { type Entry, parseEntry } from "./transcript-entry.ts";
 
 export interface TranscriptPage {
   /** Oldest first. `position` grows from entry to entry and never changes. */

@@ -19,7 +19,7 @@ import { AppError, errorText } from "../core/errors.ts";
 import { isAgentId, isUuid, newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { endOfLastLine, lineNumberAt, linesBackwards } from "./lines.ts";
-import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
+import { type Entry, type EntryBody, isHeader, parseEntry, type TranscriptHeader } from "./transcript-entry.ts";
 
 export interface TranscriptRef {
   readonly agentId: string;
@@ -285,29 +285,4 @@ function syncFolder(folder: string): void {
   } finally {
     closeSync(fd);
   }
-}
-
-const isHeader = (line: string): boolean => line.startsWith('{"type":"session"');
-
-const ENTRY_TYPES = new Set(["message", "tool_call", "tool_result", "note", "compaction"]);
-const TEXT_FIELD: Record<string, string> = {
-  message: "text",
-  tool_call: "callId",
-  tool_result: "text",
-  note: "text",
-  compaction: "summary",
-};
-
-/** A line → an entry, or null when it is not one of the shapes we write. */
-export function parseEntry(line: string): Entry | null {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    return null;
-  }
-  if (typeof value !== "object" || value === null) return null;
-  const entry = value as Record<string, unknown>;
-  if (typeof entry.id !== "string" || typeof entry.type !== "string" || !ENTRY_TYPES.has(entry.type)) return null;
-  return typeof entry[TEXT_FIELD[entry.type] ?? "text"] === "string" ? (value as Entry) : null;
 }

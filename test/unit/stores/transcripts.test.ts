@@ -16,7 +16,8 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { isStorageError } from "../../../src/core/errors.ts";
 import { newId } from "../../../src/core/ids.ts";
-import { parseEntry, type TranscriptRef } from "../../../src/stores/transcripts.ts";
+import { parseEntry } from "../../../src/stores/transcript-entry.ts";
+import type { TranscriptRef } from "../../../src/stores/transcripts.ts";
 import { user } from "../../contract/transcripts.contract.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
 
