@@ -82,6 +82,8 @@ const MAX_LINE = 8 * 1024 * 1024;
 
 export function createTranscripts(deps: Deps): Transcripts {
   const open = new Map<string, OpenFile>();
+  /** Sessions this process made without waiting for the disk: no power cut came in between, so their files are whole. */
+  const unsynced = new Set<string>();
 
   const close = (path: string): void => {
     const file = open.get(path);
@@ -103,8 +105,11 @@ export function createTranscripts(deps: Deps): Transcripts {
   };
 
   return {
-    create: (ref, about) => createFile(deps, ref, about),
-    secure: (ref, about) => secureFile(deps, ref, about),
+    create(ref, about) {
+      createFile(deps, ref, about);
+      if (about.isDurable === false) unsynced.add(ref.sessionId);
+    },
+    secure: (ref, about) => secureFile(deps, ref, about, unsynced.delete(ref.sessionId)),
     append(ref, entries) {
       const file = forAppend(ref);
       const full = toFull(deps, entries, file.lastId);
@@ -165,12 +170,10 @@ const linesOf = (deps: Deps, entries: readonly Entry[]): string =>
   entries.map((entry) => `${deps.redact(JSON.stringify(entry))}\n`).join("");
 
 function createFile(deps: Deps, ref: TranscriptRef, about: Opening): void {
-  const folder = folderOf(deps, ref.agentId);
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
   const at = new Date(deps.now()).toISOString();
   const { key, parent, entries = [], isDurable = true } = about;
   const header: TranscriptHeader = { type: "session", version: 1, id: ref.sessionId, at, key, agentId: ref.agentId, parent };
-  const fd = openSync(pathOf(deps, ref), "wx", 0o600);
+  const fd = openNew(deps, ref);
   try {
     const bytes = Buffer.from(`${JSON.stringify(header)}\n${linesOf(deps, toFull(deps, entries, null))}`);
     if (writeSync(fd, bytes) < bytes.length) throw new AppError("storage", "the disk is full");
@@ -178,13 +181,25 @@ function createFile(deps: Deps, ref: TranscriptRef, about: Opening): void {
   } finally {
     closeSync(fd);
   }
-  if (isDurable) syncFolder(folder);
+  if (isDurable) syncFolder(folderOf(deps, ref.agentId));
 }
 
-function secureFile(deps: Deps, ref: TranscriptRef, about: Opening): void {
+/** The folder is there but for an agent's very first session; looking each time would cost as much as the file. */
+function openNew(deps: Deps, ref: TranscriptRef): number {
   const path = pathOf(deps, ref);
-  const first = existsSync(path) ? readBackwards(deps, ref, (taken) => taken.length > 0).length : 0;
-  if (first === 0) {
+  try {
+    return openSync(path, "wx", 0o600);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    mkdirSync(folderOf(deps, ref.agentId), { recursive: true, mode: 0o700 });
+    return openSync(path, "wx", 0o600);
+  }
+}
+
+function secureFile(deps: Deps, ref: TranscriptRef, about: Opening, isOurs: boolean): void {
+  const path = pathOf(deps, ref);
+  const isWhole = isOurs || (existsSync(path) && readBackwards(deps, ref, (taken) => taken.length > 0).length > 0);
+  if (!isWhole) {
     rmSync(path, { force: true });
     return createFile(deps, ref, { ...about, isDurable: true });
   }

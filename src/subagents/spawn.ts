@@ -197,6 +197,7 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
 
 function labelOf(request: SpawnRequest): string {
   const text = oneLine(request.label ?? request.task);
+  if (text.length <= MAX_LABEL) return text;
   const clusters = [...new Intl.Segmenter().segment(text.slice(0, MAX_LABEL * 16))].map((part) => part.segment);
   return clusters.length <= MAX_LABEL ? clusters.join("") : `${clusters.slice(0, MAX_LABEL - 1).join("")}…`;
 }

@@ -39,6 +39,8 @@ describe("a task whose transcript did not reach the disk", () => {
       () => truncateSync(path, readFileSync(path).length - 5),
     ]) {
       damage();
+      // The process that finds the damage is not the one that made the file.
+      transcripts = createTranscripts({ stateDir: dir, log: silentLogger, now: Date.now, redact: (text) => text });
       transcripts.secure(ref, opening);
       expect(task()).toEqual([["task", "count"]]);
     }
