@@ -84,6 +84,8 @@ export interface Channel {
   readonly account: string;
   /** The channel has a list of runs of its own (the page), so a chat line for every start would only be noise. */
   readonly showsRuns?: boolean;
+  /** Sending the same key again shows nothing twice, so that nobody has to be asked after a crash. */
+  readonly isIdempotent?: boolean;
   /** Resolves once receiving is under way; connection trouble is retried inside and shown in `health()`. */
   start(inbox: InboxSink): Promise<void>;
   stop(): Promise<void>;
