@@ -7,8 +7,7 @@ export type ErrorCode =
   | "locked" // another gateway holds it
   | "port" // the page's port is taken
   | "storage" // a write failed: disk full, read-only, damaged
-  | "invalid" // an argument was refused
-  | "model"; // no model can be reached as configured
+  | "invalid"; // an argument was refused
 
 export class AppError extends Error {
   readonly code: ErrorCode;

@@ -18,8 +18,7 @@ export type AppEvent =
   | { type: "lane.started"; lane: string; waitedMs: number }
   | { type: "web.posted"; chat: string; seq: number }
   /** Somebody waits to be let in, or was. */
-  | { type: "pairing.changed" }
-  | { type: "channel.state"; channel: string; state: string };
+  | { type: "pairing.changed" };
 
 export interface Bus {
   emit(event: AppEvent): void;

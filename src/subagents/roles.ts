@@ -13,10 +13,8 @@ export interface Role {
   readonly capabilities: readonly Capability[];
   /** Tools refused by name: `remember` writes into the workspace's memory although its capability isn't "write". */
   readonly deniedTools: readonly string[];
-  /** The shell sees the workspace read-only. */
+  /** The shell sees the workspace read-only; build output goes to its own /scratch. */
   readonly readOnlyShell: boolean;
-  /** The read-only shell gets a folder of its own for build output. */
-  readonly scratchFolder: boolean;
   /** The child has exactly the spawn's `allowedTools`, so the spawn must name them. */
   readonly needsAllowedTools: boolean;
   /** The role's part of the child's system prompt. */
@@ -26,7 +24,7 @@ export interface Role {
 const ALL: readonly Capability[] = ["read", "write", "exec", "net", "memory", "session"];
 const without = (...taken: Capability[]): readonly Capability[] => ALL.filter((capability) => !taken.includes(capability));
 
-const FULL = { capabilities: ALL, deniedTools: [], readOnlyShell: false, scratchFolder: false, needsAllowedTools: false } as const;
+const FULL = { capabilities: ALL, deniedTools: [], readOnlyShell: false, needsAllowedTools: false } as const;
 const READ_ONLY = { ...FULL, capabilities: without("write"), deniedTools: ["remember"], readOnlyShell: true } as const;
 
 const ROLES: Readonly<Record<RoleName, Role>> = {
@@ -68,7 +66,6 @@ Read before you edit. Run the checks that exist. List every file you changed.`,
   },
   verifier: {
     ...READ_ONLY,
-    scratchFolder: true,
     name: "verifier",
     aliases: ["verify", "verification", "validator", "tester"],
     text: `You are a verifier. Find out whether a claim or a piece of work holds; do not repair it.
