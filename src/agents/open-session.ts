@@ -1,8 +1,8 @@
-// Making a session: the transcript file first, then its row, so that a row never points at nothing. Called by the
-// gateway for chats (at the first message and at /new) and by spawn for children.
+// Making a chat's session (at its first message and at /new): the transcript file first, then its row, so that a row never
+// points at nothing. A child's session is made by subagents/spawn.ts.
 import type { Address } from "../core/address.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
-import type { Opening, TranscriptRef, Transcripts } from "../stores/transcripts.ts";
+import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 
 export interface SessionStores {
   readonly sessions: Sessions;
@@ -16,14 +16,10 @@ export interface SessionOwner {
   readonly parentKey: string | null;
 }
 
-/** Makes the file (durable on return unless the opening says otherwise); insert the row in the transaction that makes the session known. */
-export function prepareSession(
-  { sessions, transcripts }: SessionStores,
-  owner: SessionOwner,
-  opening: Pick<Opening, "entries" | "isDurable"> = {},
-): { id: string; insert(): void } {
+/** Makes the file, durable on return; insert the row in the transaction that makes the session known. */
+export function prepareSession({ sessions, transcripts }: SessionStores, owner: SessionOwner): { id: string; insert(): void } {
   const id = sessions.newSessionId();
-  transcripts.create({ agentId: owner.agentId, sessionId: id }, { key: owner.key, parent: owner.parentKey, ...opening });
+  transcripts.create({ agentId: owner.agentId, sessionId: id }, { key: owner.key, parent: owner.parentKey });
   return { id, insert: () => sessions.insert({ id, ...owner }) };
 }
 

@@ -8,7 +8,7 @@ import type { Logger } from "../core/logger.ts";
 import { isUnfinished, type Run, stepOf } from "../core/run.ts";
 import { totalTokens } from "../core/usage.ts";
 import type { Lane } from "../lanes/lanes.ts";
-import { readTranscriptPage } from "../stores/transcript-page.ts";
+import type { readTranscriptPage } from "../stores/transcript-page.ts";
 import type { Archiver } from "../subagents/archive.ts";
 import { BRIEF_FILE } from "../subagents/briefing.ts";
 import { transcriptOfRun } from "../subagents/deps.ts";
@@ -42,7 +42,7 @@ export function createRunBoard(wiring: RunBoardWiring): { board: Board; details:
         const run = runs.get(id);
         if (run === null) return null;
         try {
-          return readTranscriptPage(transcripts.path(transcriptOfRun(run)), { ...range, fits: isShown });
+          return transcripts.page(transcriptOfRun(run), { ...range, fits: isShown });
         } catch (error) {
           if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
           throw error;

@@ -20,6 +20,7 @@ import { createScratchpad } from "../stores/scratchpad.ts";
 import { createSessions } from "../stores/sessions.ts";
 import { createTranscripts } from "../stores/transcripts.ts";
 import { createWebMessages } from "../stores/web-messages.ts";
+import { taskEntries } from "../subagents/child.ts";
 
 export interface StoreDeps {
   readonly stateDir: string;
@@ -38,19 +39,22 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
   const lock = takeLock(stateDir, process.pid);
   try {
     const db = openDatabase({ path: join(stateDir, "herald.db"), onSlow: (ms) => log.warn({ ms }, "a transaction held the event loop") });
-    const transcripts = createTranscripts({ stateDir, log, now: () => clock.now(), redact: (text) => secrets.redact(text) });
+    const onDamaged = (error: unknown): void => log.error({ err: error }, "a run on record can't be read; it is left out");
+    const runs = createRuns({ db, clock, bus, onDamaged });
+    const transcripts = createTranscripts({
+      ...{ stateDir, log, now: () => clock.now(), redact: (text) => secrets.redact(text) },
+      opening({ sessionId }) {
+        const kept = runs.openingOf(sessionId);
+        return kept === null ? null : { key: kept.childKey, parent: kept.requesterKey, entries: taskEntries(kept.requesterKey, kept.text) };
+      },
+    });
     return {
       db,
+      runs,
       transcripts,
       inbox: createInbox({ db, clock, bus, failpoint }),
       outbox: createOutbox({ db, clock, bus }),
       sessions: createSessions({ db, clock }),
-      runs: createRuns({
-        db,
-        clock,
-        bus,
-        onDamaged: (error) => log.error({ err: error }, "a run on record can't be read; it is left out"),
-      }),
       mail: createMail({ db, clock }),
       briefs: createBriefs({ db, clock }),
       listings: createListings({ db, clock }),

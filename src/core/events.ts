@@ -11,7 +11,7 @@ export type AppEvent =
   | { type: "turn.text"; sessionKey: string; address: Address; turnId: string; text: string }
   | { type: "turn.doing"; sessionKey: string; address: Address | null; runId: string | null; doing: string }
   | { type: "turn.ended"; sessionKey: string; address: Address; turnId: string; outcome: string }
-  | { type: "run.changed"; runId: string; requesterKey: string }
+  | { type: "run.changed"; runId: string; state: string }
   | { type: "run.ended"; runId: string; state: string }
   | { type: "run.mail"; runId: string }
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }

@@ -21,7 +21,7 @@ export const FAILPOINTS = [
   "delivery.sent",
   "delivery.settled",
   // spawn → announcement → archive
-  "spawn.transcript-written",
+  "spawn.admitted",
   "spawn.recorded",
   "run.started",
   "run.worked",

@@ -27,8 +27,8 @@ export interface RunEnd {
 export interface Runs {
   /** Inserts as queued. The caller has checked the limits in the same transaction. */
   insert(run: NewRun, firstMessage?: string | null): void;
-  /** Kept until the run starts, so that its transcript can be made anew. */
-  firstMessage(id: string): string | null;
+  /** What a child's transcript begins with, as long as its file may not be there (stores/transcripts.ts). */
+  openingOf(sessionId: string): { readonly childKey: string; readonly requesterKey: string; readonly text: string } | null;
   get(id: string): Run | null;
   findBySpawnKey(key: string): Run | null;
   findByChildKey(key: string): Run | null;
@@ -87,8 +87,8 @@ export function createRuns(deps: RunDeps): Runs {
   const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : readRun(deps, row));
   const get = (id: string): Run | null => one(db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
   const changed = (id: string): void => {
-    const row = db.get<{ requester_key: string }>("SELECT requester_key FROM runs WHERE id = ?", id);
-    if (row !== undefined) db.afterCommit(() => deps.bus.emit({ type: "run.changed", runId: id, requesterKey: row.requester_key }));
+    const row = db.get<{ state: string }>("SELECT state FROM runs WHERE id = ?", id);
+    if (row !== undefined) db.afterCommit(() => deps.bus.emit({ type: "run.changed", runId: id, state: row.state }));
   };
   return {
     insert(run, firstMessage = null) {
@@ -97,8 +97,12 @@ export function createRuns(deps: RunDeps): Runs {
       db.run(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, ...Object.values(columns));
       changed(run.id);
     },
-    firstMessage: (id) =>
-      db.get<{ first_message: string | null }>("SELECT first_message FROM runs WHERE id = ?", id)?.first_message ?? null,
+    openingOf: (sessionId) =>
+      db.get<{ childKey: string; requesterKey: string; text: string }>(
+        `SELECT child_key AS childKey, requester_key AS requesterKey, first_message AS text FROM runs
+         WHERE child_key = (SELECT key FROM sessions WHERE id = ?) AND first_message IS NOT NULL`,
+        sessionId,
+      ) ?? null,
     get,
     findBySpawnKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE spawn_key = ?", key)),
     findByChildKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = ?", key)),
@@ -130,9 +134,11 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
     return moved;
   };
   return {
-    start: (id) => move(id, { type: "start" }, "started_at = coalesce(started_at, ?), first_message = NULL", clock.now()),
+    start: (id) => move(id, { type: "start" }, "started_at = coalesce(started_at, ?)", clock.now()),
     end(id, end) {
-      const set = "ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL";
+      // A run that worked has its transcript on disk by now; one that never did may have none yet.
+      const set = `ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL,
+        first_message = CASE WHEN started_at IS NULL THEN first_message END`;
       const sections = end.sections == null ? null : JSON.stringify(end.sections);
       const moved = move(id, { type: "end", as: end.as }, set, clock.now(), end.reason, end.incomplete ? 1 : 0, end.delivery, sections);
       if (moved) db.afterCommit(() => bus.emit({ type: "run.ended", runId: id, state: end.as }));
@@ -199,7 +205,7 @@ function fields({ db, clock }: RunDeps, changed: Changed): Fields {
       db.run("UPDATE runs SET archive_name = ? WHERE id = ?", name, id);
     },
     setArchived(id) {
-      db.run("UPDATE runs SET archived_at = ? WHERE id = ?", clock.now(), id);
+      db.run("UPDATE runs SET archived_at = ?, first_message = NULL WHERE id = ?", clock.now(), id);
       changed(id);
     },
   };
@@ -214,7 +220,7 @@ type Listings = Omit<
   | keyof ReturnType<typeof transitions>
   | keyof ReturnType<typeof fields>
   | "insert"
-  | "firstMessage"
+  | "openingOf"
   | "get"
   | "findBySpawnKey"
   | "findByChildKey"
@@ -229,14 +235,14 @@ function listings({ db, ...deps }: RunDeps): Listings {
   return {
     listUndocumented: (limit) =>
       many("SELECT * FROM runs WHERE ended_at IS NOT NULL AND documented < generation ORDER BY ended_at LIMIT ?", limit),
-    listUnfinished: (limit = -1) => many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, id LIMIT ?`, limit),
+    listUnfinished: (limit = -1) => many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, seq LIMIT ?`, limit),
     // Left to itself SQLite takes runs_requester and walks every run the requester ever had.
     countUnfinished: (key) =>
       db.get<{ n: number }>(`SELECT count(*) AS n FROM runs INDEXED BY runs_unfinished_of WHERE requester_key = ? AND ${UNFINISHED}`, key)
         ?.n ?? 0,
-    listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY created_at DESC, id DESC LIMIT ?", key, limit),
-    listRecent: (limit) => many("SELECT * FROM runs ORDER BY created_at DESC LIMIT ?", limit),
-    listBlocked: (limit) => many("SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY created_at DESC LIMIT ?", limit),
+    listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY seq DESC LIMIT ?", key, limit),
+    listRecent: (limit) => many("SELECT * FROM runs ORDER BY seq DESC LIMIT ?", limit),
+    listBlocked: (limit) => many("SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY seq DESC LIMIT ?", limit),
     unfinishedBelow: (key) =>
       many(`${BELOW} SELECT runs.* FROM runs JOIN below ON runs.requester_key = below.key WHERE ${UNFINISHED}`, key),
     isBelow: (childKey, ancestorKey) =>
@@ -246,7 +252,7 @@ function listings({ db, ...deps }: RunDeps): Listings {
         childKey,
         ancestorKey,
       ) !== undefined,
-    childrenOf: (runId) => many("SELECT * FROM runs WHERE requester_run_id = ? ORDER BY created_at", runId),
+    childrenOf: (runId) => many("SELECT * FROM runs WHERE requester_run_id = ? ORDER BY seq", runId),
     listArchiveDue: (settledBefore, limit) =>
       many(
         `SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND cleanup = 'delete'

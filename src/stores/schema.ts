@@ -194,4 +194,68 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (session_id, requester_key)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- A spawn wrote twice the pages it needs: long rows in random order, and two indexes nobody asked.
+  CREATE TABLE runs_by_seq (
+    -- In order of arrival, so that rows and the newest pages of the indexes lie together.
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    spawn_key TEXT NOT NULL UNIQUE,
+    child_key TEXT NOT NULL UNIQUE,
+    session_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    requester_key TEXT NOT NULL,
+    requester_session_id TEXT NOT NULL,
+    requester_run_id TEXT,
+    depth INTEGER NOT NULL,
+    address TEXT NOT NULL,
+    label TEXT NOT NULL,
+    task TEXT NOT NULL,
+    model TEXT NOT NULL,
+    thinking TEXT NOT NULL,
+    timeout_ms INTEGER NOT NULL,
+    max_iterations INTEGER NOT NULL,
+    cleanup TEXT NOT NULL,
+    announce TEXT NOT NULL,
+    params TEXT NOT NULL,
+    tool_ceiling TEXT NOT NULL,
+    state TEXT NOT NULL,
+    delivery TEXT NOT NULL,
+    delivery_reason TEXT,
+    generation INTEGER NOT NULL DEFAULT 1,
+    resumes INTEGER NOT NULL DEFAULT 0,
+    crashes INTEGER NOT NULL DEFAULT 0,
+    boot_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    queued_at INTEGER NOT NULL,
+    started_at INTEGER,
+    ended_at INTEGER,
+    input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, cost_usd REAL,
+    reason TEXT,
+    incomplete INTEGER NOT NULL DEFAULT 0,
+    doing TEXT,
+    settled_at INTEGER,
+    archived_at INTEGER,
+    archive_name TEXT,
+    plan TEXT,
+    sections TEXT,
+    -- Up to which generation the run's documents are written.
+    documented INTEGER NOT NULL DEFAULT 0,
+    -- The child's first message until its transcript is surely on disk.
+    first_message TEXT
+  ) STRICT;
+  INSERT INTO runs_by_seq (id, spawn_key, child_key, session_id, agent_id, requester_key, requester_session_id, requester_run_id, depth, address, label, task, model, thinking, timeout_ms, max_iterations, cleanup, announce, params, tool_ceiling, state, delivery, delivery_reason, generation, resumes, crashes, boot_id, created_at, queued_at, started_at, ended_at, input, output, cache_read, cache_write, cost_usd, reason, incomplete, doing, settled_at, archived_at, archive_name, plan, sections, documented, first_message)
+    SELECT id, spawn_key, child_key, session_id, agent_id, requester_key, requester_session_id, requester_run_id, depth, address, label, task, model, thinking, timeout_ms, max_iterations, cleanup, announce, params, tool_ceiling, state, delivery, delivery_reason, generation, resumes, crashes, boot_id, created_at, queued_at, started_at, ended_at, input, output, cache_read, cache_write, cost_usd, reason, incomplete, doing, settled_at, archived_at, archive_name, plan, sections, documented, first_message FROM runs ORDER BY created_at, id;
+  DROP TABLE runs;
+  ALTER TABLE runs_by_seq RENAME TO runs;
+  CREATE INDEX runs_unfinished ON runs (queued_at) WHERE state IN ('queued', 'running');
+  CREATE INDEX runs_unfinished_of ON runs (requester_key) WHERE state IN ('queued', 'running');
+  CREATE INDEX runs_requester ON runs (requester_key);
+  CREATE INDEX runs_parent ON runs (requester_run_id) WHERE requester_run_id IS NOT NULL;
+  CREATE INDEX runs_undocumented ON runs (ended_at) WHERE ended_at IS NOT NULL AND documented < generation;
+  -- Blocked announcements wait for a person, however old they are.
+  CREATE INDEX runs_blocked ON runs (seq) WHERE delivery = 'blocked';
+  CREATE INDEX runs_archive ON runs (cleanup, settled_at) WHERE settled_at IS NOT NULL AND archived_at IS NULL;
+  DROP INDEX sessions_key;
+  `,
 ];

@@ -22,8 +22,6 @@ export interface Sessions {
   /** The open session of a key, or null. */
   find(key: string): Session | null;
   get(id: string): Session | null;
-  /** All sessions a key ever had, newest first. */
-  history(key: string, limit: number): Session[];
   /** The caller has made the transcript file before. */
   insert(session: { id: string; key: string; agentId: string; address: Address | null; parentKey: string | null }): void;
   end(id: string): void;
@@ -52,8 +50,6 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
   return {
     find: (key) => one(db.get<Stored>("SELECT * FROM sessions WHERE key = ? AND ended_at IS NULL", key)),
     get: (id) => one(db.get<Stored>("SELECT * FROM sessions WHERE id = ?", id)),
-    history: (key, limit) =>
-      db.all<Stored>("SELECT * FROM sessions WHERE key = ? ORDER BY created_at DESC LIMIT ?", key, limit).map(fromRow),
     insert(session) {
       db.run(
         "INSERT INTO sessions (id, key, agent_id, address, parent_key, created_at) VALUES (?, ?, ?, ?, ?, ?)",

@@ -136,7 +136,7 @@ function remarksOf(run: Run, ending: Ending): string[] {
 export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | null): boolean {
   const ref = transcriptOfRun(run);
   const skip = reply?.trim() === ANNOUNCE_SKIP;
-  const words = lastAssistantText(historyOf(deps, run));
+  const words = run.state === "queued" ? "" : lastAssistantText(historyOf(deps, run));
   const sections = recordSections(words);
   const answer = reply === null || skip ? { result: words, notes: "" } : parseAnnounceReply(reply);
   const posted = ending.as !== "stopped" && run.announce === "post" && run.requesterRunId === null && !skip;

@@ -4,6 +4,7 @@ import type { Agent } from "../agents/agent.ts";
 import { effectiveTools } from "../agents/policy.ts";
 import type { Run, SpawnParams } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
+import type { NewEntry } from "../stores/transcripts.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { OUTPUT_CONTRACT, parseRole, type Role } from "./roles.ts";
 
@@ -53,6 +54,11 @@ export function childPrompt(options: { agent: Agent; run: Run; material: string;
   const parts = [rules.join("\n"), role?.text ?? "", run.params.systemPrompt ?? "", options.material, OUTPUT_CONTRACT];
   return parts.filter((part) => part.trim() !== "").join("\n\n");
 }
+
+/** How a child's transcript begins. */
+export const taskEntries = (requesterKey: string, text: string): NewEntry[] => [
+  { type: "message", role: "user", text, from: requesterKey, id: "task" },
+];
 
 /** The child's first message: context and task apart (NV1). */
 export function firstMessage(task: string, params: SpawnParams, transfer: string): string {

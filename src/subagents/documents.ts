@@ -2,16 +2,18 @@
 // missing, a moment later. Doing it again changes nothing, so what a crash left undone is made good at the next look or
 // at the next start; a failure is logged and never reaches the run.
 import type { TraceEntry } from "../brief/trace.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
 import { listTrace, type RunDocumentDeps, writeDocuments } from "./run-documents.ts";
 
 export interface DocumentDeps extends RunDocumentDeps {
   readonly bus: Bus;
+  readonly clock: Clock;
 }
 
 export interface Documents {
-  /** Makes good what a crash left undone and follows the runs from now on, a moment behind them. */
+  /** Makes good what a crash left undone and follows the runs from now on, from when they start to work, a moment behind. */
   start(): void;
   /** Follows no more; resolves when all that waited is written. Never rejects. */
   stop(): Promise<void>;
@@ -20,30 +22,35 @@ export interface Documents {
 }
 
 const MAX_BACKLOG = 1_000;
+/** A run that ends sooner has all its documents written at once. */
+const PATIENCE_MS = 500;
 
 export function createDocuments(deps: DocumentDeps): Documents {
   const queue = createQueue(deps);
-  /** The state in which an unfinished run was seen last: most events only say what it does now. */
-  const seen = new Map<string, string>();
+  /** Those at work: most events only say what they do now. */
+  const working = new Set<string>();
+  const stopping = new AbortController();
   let unsubscribe = (): void => {};
+  const follow = async (runId: string): Promise<void> => {
+    working.add(runId);
+    await deps.clock.sleep(PATIENCE_MS, stopping.signal);
+    if (working.has(runId) && !stopping.signal.aborted) queue.add(runId);
+  };
   return {
     start() {
       for (const run of deps.runs.listUndocumented(MAX_BACKLOG)) queue.add(run.id);
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "run.ended") {
-          seen.delete(event.runId);
+          working.delete(event.runId);
           queue.add(event.runId);
         }
-        if (event.type !== "run.changed") return;
-        const run = deps.runs.get(event.runId);
-        if (run === null || !isUnfinished(run.state)) return;
-        const state = `${run.generation}:${run.state}`;
-        if (seen.get(run.id) !== state) queue.add(run.id);
-        seen.set(run.id, state);
+        if (event.type === "run.changed" && event.state === "running" && !working.has(event.runId)) void follow(event.runId);
       });
     },
     stop() {
       unsubscribe();
+      stopping.abort();
+      for (const runId of working) queue.add(runId);
       return queue.idle();
     },
     trace: (run, limit) => listTrace(deps, run, limit),

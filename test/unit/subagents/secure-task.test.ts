@@ -1,36 +1,55 @@
-import { mkdtempSync, readFileSync, rmSync, truncateSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { newId } from "../../../src/core/ids.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
-import { createTranscripts, type Transcripts } from "../../../src/stores/transcripts.ts";
-import { taskEntries } from "../../../src/subagents/spawn.ts";
+import { createTranscripts, type Opening, type Transcripts } from "../../../src/stores/transcripts.ts";
+import { taskEntries } from "../../../src/subagents/child.ts";
 
-// The accept path doesn't wait for the transcript to reach the disk: what a power cut may do to it is done by hand here.
+// Accepting a run makes no file: its row keeps the task until the transcript is surely on disk. What a power cut may do
+// to the file is done by hand here.
 describe("a task whose transcript did not reach the disk", () => {
   let dir: string;
   let transcripts: Transcripts;
+  let kept: Opening | null;
   const ref = { agentId: "main", sessionId: newId() };
-  const opening = {
-    key: `agent:main:subagent:${newId()}`,
-    parent: "agent:main:web:dm:main",
-    entries: taskEntries("agent:main:web:dm:main", "count"),
+  const requester = "agent:main:web:dm:main";
+  const opening = { key: `agent:main:subagent:${newId()}`, parent: requester, entries: taskEntries(requester, "count") };
+
+  const open = (): Transcripts =>
+    createTranscripts({ stateDir: dir, log: silentLogger, now: Date.now, redact: (text) => text, opening: () => kept });
+  /** The process that finds the damage is not the one that made the file. */
+  const reopen = (): void => {
+    transcripts.close();
+    transcripts = open();
   };
 
   beforeEach(() => {
     dir = mkdtempSync(join(tmpdir(), "herald-secure-"));
-    transcripts = createTranscripts({ stateDir: dir, log: silentLogger, now: Date.now, redact: (text) => text });
-    transcripts.create(ref, { ...opening, isDurable: false });
+    kept = opening;
+    transcripts = open();
   });
   afterEach(() => {
     transcripts.close();
     rmSync(dir, { recursive: true, force: true });
   });
 
-  const task = () => transcripts.tail(ref, 10).map((entry) => (entry.type === "message" ? [entry.id, entry.text] : entry.type));
+  const texts = () => transcripts.tail(ref, 10).map((entry) => (entry.type === "message" ? [entry.id, entry.text] : entry.type));
+
+  it("[SP2] is made when somebody first needs the file, and not before", () => {
+    expect(existsSync(transcripts.path(ref))).toBe(false);
+    expect(texts()).toEqual([["task", "count"]]);
+    const [next] = transcripts.append(ref, [{ type: "note", text: "x", about: "y" }]);
+    expect(next?.parentId).toBe("task");
+    transcripts.sync(ref);
+    kept = null;
+    reopen();
+    expect(texts()).toEqual([["task", "count"], "note"]);
+  });
 
   it("[SP2] is made anew from the record when the file is gone, empty or cut short", () => {
+    transcripts.ensure(ref);
     const path = transcripts.path(ref);
     for (const damage of [
       () => rmSync(path),
@@ -38,17 +57,31 @@ describe("a task whose transcript did not reach the disk", () => {
       () => truncateSync(path, 20),
       () => truncateSync(path, readFileSync(path).length - 5),
     ]) {
+      reopen();
       damage();
-      // The process that finds the damage is not the one that made the file.
-      transcripts = createTranscripts({ stateDir: dir, log: silentLogger, now: Date.now, redact: (text) => text });
-      transcripts.secure(ref, opening);
-      expect(task()).toEqual([["task", "count"]]);
+      transcripts.ensure(ref);
+      expect(texts()).toEqual([["task", "count"]]);
     }
   });
 
   it("[SP2] is left as it is when it is whole", () => {
+    transcripts.ensure(ref);
     const before = readFileSync(transcripts.path(ref), "utf8");
-    transcripts.secure(ref, opening);
+    reopen();
+    transcripts.ensure(ref);
     expect(readFileSync(transcripts.path(ref), "utf8")).toBe(before);
+  });
+
+  it("[AR2] a transcript nobody needed is there once it is archived", () => {
+    const archiveName = `${ref.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
+    expect(transcripts.archive(ref, archiveName)).toBe(true);
+    kept = null;
+    expect(transcripts.tail({ ...ref, archiveName }, 10)).toMatchObject([{ id: "task", text: "count" }]);
+  });
+
+  it("[CM5] one that should be there is not made up", () => {
+    kept = null;
+    expect(() => transcripts.tail(ref, 10)).toThrow("can't be opened");
+    expect(transcripts.archive(ref, "x.jsonl.deleted.y")).toBe(false);
   });
 });

@@ -101,7 +101,7 @@ describe("messages by cursor", () => {
     );
   });
 
-  it("[WB2] a reconnect replays exactly what was missed, over a restart too", async () => {
+  it("[WB2] WS-009 a reconnect replays exactly what was missed, over a restart too", async () => {
     await start();
     const tab = await openTab("&cursor=0");
     const heard: string[] = [];
@@ -151,7 +151,7 @@ describe("messages by cursor", () => {
     await expect(openTab(query)).rejects.toThrow("status 400");
   });
 
-  it("[WB2] a chat that can't exist is refused", async () => {
+  it("[WB2] WS-007 a chat that can't exist is refused", async () => {
     await start();
     const response = await fetch(`${web.url}/api/events?chat=../x`, { headers: { authorization: `Bearer ${web.token}` } });
     expect(response.status).toBe(404);
@@ -237,7 +237,7 @@ describe("what goes on now", () => {
     const labels = () => (tab.of("runs").at(-1) as unknown as RunView[]).map((view) => view.label);
     expect(labels()).toEqual(["stuck", "active", "old"]);
     web.runs.push(aRun({ label: "newer", createdAt: 5 }));
-    for (let n = 0; n < 50; n++) web.bus.emit({ type: "run.changed", runId: "x", requesterKey: "k" });
+    for (let n = 0; n < 50; n++) web.bus.emit({ type: "run.changed", runId: "x", state: "running" });
     await until(() => tab.of("runs").length === 2);
     expect(labels()).toEqual(["stuck", "newer", "active", "old"]);
   });
@@ -253,7 +253,7 @@ describe("what goes on now", () => {
 });
 
 describe("slow and lost readers", () => {
-  it("[WB2] one that takes nothing does not hold up the others, and beats keep those alive", async () => {
+  it("[WB2] HTTP-012 one that takes nothing does not hold up the others, and beats keep those alive", async () => {
     await start({ streams: { heartbeatMs: 20 } });
     const good = await openTab();
     await openTab("", { isReading: false });
@@ -267,6 +267,6 @@ describe("slow and lost readers", () => {
     const tab = await openTab();
     await web.server.close();
     await until(() => tab.isClosed);
-    web.bus.emit({ type: "run.changed", runId: "x", requesterKey: "k" });
+    web.bus.emit({ type: "run.changed", runId: "x", state: "running" });
   });
 });
