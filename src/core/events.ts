@@ -13,6 +13,7 @@ export type AppEvent =
   | { type: "turn.ended"; sessionKey: string; address: Address; turnId: string; outcome: string }
   | { type: "run.changed"; runId: string; state: string }
   | { type: "run.ended"; runId: string; state: string }
+  | { type: "run.settled"; runId: string; cleanup: "keep" | "delete" }
   | { type: "run.mail"; runId: string }
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }
   | { type: "lane.started"; lane: string; waitedMs: number }

@@ -121,9 +121,10 @@ async function attempt(state: State, row: OutboxRow): Promise<void> {
       if (found.status === "unknown") return later(state, row, found);
     }
   }
-  // The mark is there to be found after a power cut; a channel where a repeat shows nothing needs no wait for the disk.
-  const commit = channel.isIdempotent === true ? state.db.relaxed : state.db.transaction;
-  commit(() => {
+  commitFor(
+    state,
+    row,
+  )(() => {
     state.outbox.markSending(row.id);
     if (row.n === 0) state.onRun(row, "sending");
   });
@@ -157,8 +158,15 @@ function settle(state: State, row: OutboxRow, result: SendResult): void {
   }
 }
 
+/** What an attempt leaves is there to be found after a power cut; a channel where a repeat shows nothing needs no wait for the disk. */
+const commitFor = (state: State, { address }: OutboxRow): State["db"]["transaction"] =>
+  state.channel(address.channel, address.account)?.isIdempotent === true ? state.db.relaxed : state.db.transaction;
+
 function sent(state: State, row: OutboxRow, ref: string): void {
-  state.db.transaction(() => {
+  commitFor(
+    state,
+    row,
+  )(() => {
     state.outbox.markSent(row.id, ref);
     if (row.n === row.parts - 1) state.onRun(row, "delivered");
   });

@@ -134,7 +134,8 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
     return moved;
   };
   return {
-    start: (id) => move(id, { type: "start" }, "started_at = coalesce(started_at, ?)", clock.now()),
+    // Nobody waits for this one: a power cut that takes it leaves a queued run, which starts from what its transcript has.
+    start: (id) => db.relaxed(() => move(id, { type: "start" }, "started_at = coalesce(started_at, ?)", clock.now())),
     end(id, end) {
       // A run that worked has its transcript on disk by now; one that never did may have none yet.
       const set = `ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL,
@@ -163,7 +164,7 @@ type Fields = Pick<
   "setDoing" | "setPlan" | "setDocumented" | "addSpend" | "setDelivery" | "settle" | "setArchiveName" | "setArchived"
 >;
 
-function fields({ db, clock }: RunDeps, changed: Changed): Fields {
+function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
   return {
     setDoing: (id, doing) =>
       db.relaxed(() => {
@@ -198,7 +199,9 @@ function fields({ db, clock }: RunDeps, changed: Changed): Fields {
       changed(id);
     },
     settle(id) {
-      db.run("UPDATE runs SET settled_at = ? WHERE id = ? AND ended_at IS NOT NULL", clock.now(), id);
+      const sql = "UPDATE runs SET settled_at = ? WHERE id = ? AND ended_at IS NOT NULL RETURNING cleanup";
+      const settled = db.get<{ cleanup: Run["cleanup"] }>(sql, clock.now(), id);
+      if (settled !== undefined) db.afterCommit(() => bus.emit({ type: "run.settled", runId: id, cleanup: settled.cleanup }));
       changed(id);
     },
     setArchiveName(id, name) {

@@ -3,7 +3,7 @@
 // from the transcript. Only the first caller that ends a run gets through; everybody else changes nothing.
 import { cleanText } from "../agents/clean-text.ts";
 import { lastAssistantText, toMessages } from "../agents/context.ts";
-import { errorText } from "../core/errors.ts";
+import { isStorageError } from "../core/errors.ts";
 import { type EndState, isUnfinished, type Run } from "../core/run.ts";
 import type { Thinking } from "../models/model.ts";
 import type { OutboxRow } from "../stores/outbox.ts";
@@ -38,21 +38,21 @@ export interface Ending {
 
 /** Runs the announce step when the run earned one, and ends the run. `mail`: it did not end, there is something to read first. */
 export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: AbortSignal): Promise<"over" | "mail"> {
+  const entries = historyOf(deps, run, ending.as);
   const asks = ending.as === "done" && run.announce === "post";
-  const reply = asks ? await announceStep(deps, run, signal) : null;
+  const reply = asks ? await announceStep(deps, run, entries, signal) : null;
   // A /stop in the meantime has ended the run; a shutdown leaves it as it is.
   if (signal.aborted && signal.reason !== "timeout") return "over";
   // Sent while it announced: the sender was told that it is read. From here to the end nothing else can come in between.
   if (ending.as === "done" && deps.mail.listForRun(run.id).length > 0) return "mail";
   deps.failpoint("run.announced");
-  endRun(deps, run, ending, reply);
+  endRun(deps, run, ending, { words: lastAssistantText(entries), reply });
   return "over";
 }
 
 /** One more model turn without tools. Null when it failed or timed out: the last words of the work are used then. */
-async function announceStep(deps: Deps, run: Run, signal: AbortSignal): Promise<string | null> {
+async function announceStep(deps: Deps, run: Run, entries: readonly Entry[], signal: AbortSignal): Promise<string | null> {
   const ref = transcriptOfRun(run);
-  const entries = historyOf(deps, run);
   const ids = announceIds(entries, run.generation);
   const known = entries.find((entry) => entry.id === ids.reply);
   if (known?.type === "message") return known.text;
@@ -132,15 +132,24 @@ function remarksOf(run: Run, ending: Ending): string[] {
   return remarks;
 }
 
-/** The one transaction. `reply` is the announce step's text, if there was one. */
-export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | null): boolean {
+/** What a run leaves behind: its last words, and the announce step's text if there was one. */
+interface Leaving {
+  readonly words: string;
+  readonly reply: string | null;
+}
+
+/** Ends a run from outside, without an announce step. */
+export const breakOff = (deps: Deps, run: Run, ending: Ending): boolean =>
+  endRun(deps, run, ending, { words: run.state === "queued" ? "" : lastAssistantText(historyOf(deps, run, ending.as)), reply: null });
+
+/** The one transaction. */
+function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving): boolean {
   const ref = transcriptOfRun(run);
   const skip = reply?.trim() === ANNOUNCE_SKIP;
-  const words = run.state === "queued" ? "" : lastAssistantText(historyOf(deps, run));
   const sections = recordSections(words);
   const answer = reply === null || skip ? { result: words, notes: "" } : parseAnnounceReply(reply);
   const posted = ending.as !== "stopped" && run.announce === "post" && run.requesterRunId === null && !skip;
-  syncQuietly(deps, run);
+  fromTranscript(deps, run, ending.as, () => deps.transcripts.sync(ref));
   deps.failpoint("run.before-end");
   const ended = deps.db.transaction(() => {
     // Read again: usage of the announce step belongs to the figures.
@@ -175,7 +184,7 @@ export function endRun(deps: Deps, run: Run, ending: Ending, reply: string | nul
 /** Children report to this run and to nobody else: what is still at work below it has no one left to report to. */
 function stopOrphans(deps: Deps, run: Run): void {
   for (const child of deps.runs.childrenOf(run.id)) {
-    if (isUnfinished(child.state)) endRun(deps, child, { as: "stopped", reason: "its requester ended", incomplete: false }, null);
+    if (isUnfinished(child.state)) breakOff(deps, child, { as: "stopped", reason: "its requester ended", incomplete: false });
   }
 }
 
@@ -202,20 +211,19 @@ function post(deps: Deps, run: Run, markdown: string): void {
   deps.outbox.add({ delivery: announceDelivery(run), address: run.address, parts, runId: run.id });
 }
 
-/** A damaged or deleted transcript must not keep a run from ending: the record still knows what to say. */
-function historyOf(deps: Deps, run: Run): Entry[] {
-  try {
-    return deps.transcripts.window(transcriptOfRun(run), deps.models.contextWindow(run.model) * 2);
-  } catch (error) {
-    deps.log.error({ err: error, runId: run.id }, "the transcript can't be read");
-    return [];
-  }
-}
+const historyOf = (deps: Deps, run: Run, as: EndState): Entry[] =>
+  fromTranscript(deps, run, as, () => deps.transcripts.window(transcriptOfRun(run), deps.models.contextWindow(run.model) * 2)) ?? [];
 
-function syncQuietly(deps: Deps, run: Run): void {
+/**
+ * Null for a damaged or deleted transcript: it must not keep a run from ending, the record still knows what to say. A disk
+ * that refuses for a while is another thing: it would cost the result, so it is waited for; but a stop waits for nothing.
+ */
+function fromTranscript<T>(deps: Deps, run: Run, as: EndState, read: () => T): T | null {
   try {
-    deps.transcripts.sync(transcriptOfRun(run));
+    return read();
   } catch (error) {
-    deps.log.error({ runId: run.id, reason: errorText(error) }, "the transcript could not be synced");
+    if (isStorageError(error) && as !== "stopped" && as !== "interrupted") throw error;
+    deps.log.error({ err: error, runId: run.id }, "a run ends without its transcript");
+    return null;
   }
 }

@@ -4,6 +4,7 @@
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { fileStamp } from "../core/clock.ts";
+import { isStorageError } from "../core/errors.ts";
 import type { Run } from "../core/run.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 
@@ -25,17 +26,16 @@ export function createArchiver(deps: Deps): Archiver {
   return {
     async run(signal) {
       let wake = new AbortController();
-      // A settled announcement may belong to a run that is to be deleted at once.
       const off = deps.bus.on((event) => {
-        if (event.type === "outbox.settled" || event.type === "run.ended") wake.abort();
+        if (event.type === "run.settled" && event.cleanup === "delete") wake.abort();
       });
       let purgedAt = 0;
       // Begun before a crash: finished whatever the settings say now, or the row would miss its file.
-      archiveAll(deps, deps.runs.listHalfArchived());
+      attempt(deps, () => archiveAll(deps, deps.runs.listHalfArchived()));
       while (!signal.aborted) {
-        archiveDue(deps);
+        attempt(deps, () => archiveDue(deps));
         if (deps.clock.now() - purgedAt > DAY_MS) {
-          purgeOld(deps);
+          attempt(deps, () => purgeOld(deps));
           purgedAt = deps.clock.now();
         }
         await deps.clock.sleep(LOOK_EVERY_MS, AbortSignal.any([signal, wake.signal]));
@@ -51,6 +51,15 @@ export function createArchiver(deps: Deps): Archiver {
   };
 }
 
+/** The next look makes good what this one could not do. */
+function attempt({ log }: Deps, chore: () => void): void {
+  try {
+    chore();
+  } catch (error) {
+    log.error({ err: error }, "archiving was put off");
+  }
+}
+
 function archiveDue(deps: Deps): void {
   const { archiveAfterMinutes } = deps.settings();
   const before = archiveAfterMinutes === 0 ? null : deps.clock.now() - archiveAfterMinutes * MINUTE_MS;
@@ -59,17 +68,19 @@ function archiveDue(deps: Deps): void {
   }
 }
 
-/** False: the disk refused; what is left is tried again later. */
+/** False: something is left and tried again later. One bad file doesn't hold up the others, a disk that refuses does. */
 function archiveAll(deps: Deps, runs: readonly Run[]): boolean {
+  let isComplete = true;
   for (const run of runs) {
     try {
       archive(deps, run);
     } catch (error) {
       deps.log.error({ err: error, runId: run.id }, "a transcript could not be archived; trying again later");
-      return false;
+      isComplete = false;
+      if (isStorageError(error)) break;
     }
   }
-  return true;
+  return isComplete;
 }
 
 /** The name is stored before the rename, so that doing it again after a crash makes the same one. */

@@ -2,7 +2,7 @@
 // second crash (or by config), which is announced too. Runs before the lanes start, so it sees the rows as they were.
 import { standingOf } from "../agents/context.ts";
 import { type Run, SUSPENDED } from "../core/run.ts";
-import { endRun } from "./announce.ts";
+import { breakOff } from "./announce.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 
 const MAX_CRASHES = 2;
@@ -22,7 +22,7 @@ export function recoverRuns(deps: SubagentDeps): { queued: number; resumed: numb
       deps.runs.countResume(run.id, crashed);
       const reason = givesUp(deps, run, crashed);
       if (reason !== null) {
-        endRun(deps, { ...run, resumes: run.resumes + 1 }, { as: "interrupted", reason, incomplete: false }, null);
+        breakOff(deps, { ...run, resumes: run.resumes + 1 }, { as: "interrupted", reason, incomplete: false });
         counts.interrupted++;
       } else {
         deps.lane.ring(run.id, run.requesterKey);

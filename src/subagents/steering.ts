@@ -2,7 +2,7 @@
 // Every change is in the stores first, so it survives a crash; the runner hears of it from the bus and ends the work.
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
-import { endRun } from "./announce.ts";
+import { breakOff } from "./announce.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 
 export type SendAnswer = "queued" | "running" | "continued" | { readonly refused: string };
@@ -29,7 +29,7 @@ export function createSteering(deps: SubagentDeps): Steering {
     // Deepest first: a run that ends takes what is below it along, and those would not be counted here.
     const stopped = [...all.values()]
       .sort((a, b) => b.depth - a.depth)
-      .filter((run) => isUnfinished(run.state) && endRun(deps, run, { as: "stopped", reason: by, incomplete: false }, null));
+      .filter((run) => isUnfinished(run.state) && breakOff(deps, run, { as: "stopped", reason: by, incomplete: false }));
     deps.db.afterCommit(() => deps.failpoint("stop.recorded"));
     return stopped;
   };
@@ -54,7 +54,7 @@ function send(deps: SubagentDeps, run: Run, from: string, text: string): SendAns
     };
   }
   // Back under its own name before the row says so: a crash in between leaves a readable file either way.
-  if (fresh.archivedAt !== null) deps.transcripts.restore(transcriptOfRun(fresh));
+  if (fresh.archiveName !== null) deps.transcripts.restore(transcriptOfRun(fresh));
   deps.mail.sendToRun(run.id, from, text);
   deps.runs.again(run.id);
   deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
