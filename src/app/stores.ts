@@ -38,11 +38,13 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
   prepareFolder(stateDir);
   const lock = takeLock(stateDir, process.pid);
   try {
-    const db = openDatabase({ path: join(stateDir, "herald.db"), onSlow: (ms) => log.warn({ ms }, "a transaction held the event loop") });
+    const redact = (text: string): string => secrets.redact(text);
+    const onSlow = (ms: number): void => log.warn({ ms }, "a transaction held the event loop");
+    const db = openDatabase({ path: join(stateDir, "herald.db"), onSlow, redact });
     const onDamaged = (error: unknown): void => log.error({ err: error }, "a run on record can't be read; it is left out");
     const runs = createRuns({ db, clock, bus, onDamaged });
     const transcripts = createTranscripts({
-      ...{ stateDir, log, now: () => clock.now(), redact: (text) => secrets.redact(text) },
+      ...{ stateDir, log, now: () => clock.now(), redact },
       opening({ sessionId }) {
         const kept = runs.openingOf(sessionId);
         return kept === null ? null : { key: kept.childKey, parent: kept.requesterKey, entries: taskEntries(kept.requesterKey, kept.text) };

@@ -11,6 +11,7 @@ export type Params = SQLInputValue[];
 export interface Database {
   /** Runs one statement; returns how many rows changed. */
   run(sql: string, ...params: Params): number;
+  /** For reading. A write with RETURNING belongs into a transaction: alone, its failed commit would go unnoticed. */
   get<T = Row>(sql: string, ...params: Params): T | undefined;
   all<T = Row>(sql: string, ...params: Params): T[];
   /** All or nothing, durable on return. A nested call joins the outer one. */
@@ -31,14 +32,18 @@ export interface DatabaseOptions {
   path: string;
   /** Told of a transaction that held the event loop for long. */
   onSlow?(ms: number): void;
+  /** Every text on its way in passes here: no known secret is written, whoever said it (SC4). */
+  redact?(text: string): string;
 }
 
 const SLOW_MS = 50;
+const SQLITE_IOERR_FSYNC = 1034;
 
 /** Opens and migrates. Throws AppError("state") in words when the file can't be used; never recreates a damaged one. */
 export function openDatabase(options: DatabaseOptions): Database {
   const db = openFile(options.path);
   const statements = new Map<string, StatementSync>();
+  const doubt = createDoubt(db);
   let depth = 0;
   let effects: (() => void)[] = [];
 
@@ -59,10 +64,12 @@ export function openDatabase(options: DatabaseOptions): Database {
     depth = 1;
     let result: T;
     try {
+      doubt.settle();
       statement("BEGIN IMMEDIATE").run();
       result = work();
       statement("COMMIT").run();
     } catch (error) {
+      doubt.hear(error);
       effects = [];
       // After a failed COMMIT (disk full) SQLite may have rolled back already.
       if (db.isTransaction) statement("ROLLBACK").run();
@@ -80,10 +87,16 @@ export function openDatabase(options: DatabaseOptions): Database {
     return result;
   }
 
+  const { redact = (text) => text } = options;
+  const clean = (params: Params): Params => params.map((value) => (typeof value === "string" ? redact(value) : value));
+
   return {
-    run: (sql, ...params) => Number(statement(sql).run(...params).changes),
-    get: <T>(sql: string, ...params: Params) => statement(sql).get(...params) as T | undefined,
-    all: <T>(sql: string, ...params: Params) => statement(sql).all(...params) as T[],
+    run(sql, ...params) {
+      const write = (): number => Number(statement(sql).run(...clean(params)).changes);
+      return depth > 0 ? write() : doubt.watch(write);
+    },
+    get: <T>(sql: string, ...params: Params) => statement(sql).get(...clean(params)) as T | undefined,
+    all: <T>(sql: string, ...params: Params) => statement(sql).all(...clean(params)) as T[],
     transaction: (work) => commit(work, false),
     relaxed: (work) => commit(work, true),
     afterCommit(effect) {
@@ -96,6 +109,37 @@ export function openDatabase(options: DatabaseOptions): Database {
     close() {
       statements.clear();
       db.close();
+    },
+  };
+}
+
+/**
+ * After a sync that failed the kernel may forget what it could not write and call the next sync a success. SQLite writes
+ * its own transaction again, but relaxed ones before it lie in the WAL unsynced: all that came after would hang on them. So
+ * before anything else is promised everything is moved into the main file, synced there, and the WAL begins anew.
+ */
+function createDoubt(db: DatabaseSync) {
+  let isDoubtful = false;
+  const settle = (): void => {
+    if (!isDoubtful) return;
+    const { busy } = db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get() as { busy: number };
+    if (busy !== 0) throw new AppError("storage", "the database can't be synced while another program reads it");
+    isDoubtful = false;
+  };
+  const hear = (error: unknown): void => {
+    if ((error as { errcode?: number }).errcode === SQLITE_IOERR_FSYNC) isDoubtful = true;
+  };
+  return {
+    settle,
+    hear,
+    watch<T>(write: () => T): T {
+      try {
+        settle();
+        return write();
+      } catch (error) {
+        hear(error);
+        throw error;
+      }
     },
   };
 }

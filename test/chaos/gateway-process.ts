@@ -5,6 +5,7 @@ import { once } from "node:events";
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { NODE } from "../support/harness.ts";
+import { createSecretWatch, type Secrets } from "./secrets.ts";
 
 export interface GatewayProcess {
   readonly stateDir: string;
@@ -19,8 +20,12 @@ export interface GatewayProcess {
   exit(): { readonly code: number | null; readonly signal: NodeJS.Signals | null };
   /** Posts to the page; rejects when nobody listens. */
   post(path: string, body: unknown): Promise<number>;
+  /** Reads from the page; rejects when nobody listens. */
+  get(path: string): Promise<string>;
   /** The last lines it wrote. */
   output(): string;
+  /** Names of the secrets in all it ever wrote. */
+  leaked(): ReadonlySet<string>;
 }
 
 interface State {
@@ -30,13 +35,20 @@ interface State {
   origin: string | null;
   output: string;
   token: string | null;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly watch: ReturnType<typeof createSecretWatch>;
 }
 
 const KEPT_OUTPUT = 20_000;
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-export function createGatewayProcess(dir: string, config: Record<string, unknown>): GatewayProcess {
-  const state: State = { dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", token: null };
+export function createGatewayProcess(dir: string, config: Record<string, unknown>, secrets: Secrets): GatewayProcess {
+  const { variables, planted, envFile } = secrets;
+  const state: State = {
+    ...{ dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", token: null, variables },
+    watch: createSecretWatch(planted),
+  };
+  writeFileSync(join(dir, ".env"), envFile, { mode: 0o600 });
   mkdirSync(join(dir, "config"), { recursive: true });
   writeFileSync(join(dir, "config/herald.json5"), JSON.stringify(config), { mode: 0o600 });
   copyProgram(dir);
@@ -57,7 +69,9 @@ export function createGatewayProcess(dir: string, config: Record<string, unknown
     kill: (signal) => void state.child?.kill(signal),
     exit: () => ({ code: state.child?.exitCode ?? null, signal: state.child?.signalCode ?? null }),
     post: (path, body) => post(state, path, body),
+    get: async (path) => (await request(state, path, {})).text(),
     output: () => state.output,
+    leaked: () => state.watch.found(),
   };
 }
 
@@ -73,6 +87,7 @@ function launch(state: State, failpoint: string | null): void {
     PATH: process.env.PATH,
     HOME: state.dir,
     HERALD_STATE_DIR: state.stateDir,
+    ...state.variables,
     ...(failpoint === null ? {} : { HERALD_FAILPOINT: failpoint }),
   };
   const child = spawn(NODE, [join(state.dir, "src/start.js")], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
@@ -81,6 +96,7 @@ function launch(state: State, failpoint: string | null): void {
   const read = (chunk: Buffer): void => {
     const text = chunk.toString();
     state.output = (state.output + text).slice(-KEPT_OUTPUT);
+    state.watch.look(text);
     if (state.child !== child || state.origin !== null) return;
     head += text;
     state.origin = /^Page: +(http:\/\/\S+)/m.exec(head)?.[1] ?? null;
@@ -90,16 +106,16 @@ function launch(state: State, failpoint: string | null): void {
 }
 
 async function post(state: State, path: string, body: unknown): Promise<number> {
-  if (state.origin === null) throw new Error("the page is not there");
-  state.token ??= readFileSync(join(state.stateDir, "web-token"), "utf8").trim();
-  const response = await fetch(`${state.origin}${path}`, {
-    method: "POST",
-    body: JSON.stringify(body),
-    headers: { authorization: `Bearer ${state.token}`, "content-type": "application/json" },
-    signal: AbortSignal.timeout(5_000),
-  });
+  const response = await request(state, path, { method: "POST", body: JSON.stringify(body) });
   await response.arrayBuffer();
   return response.status;
+}
+
+async function request(state: State, path: string, options: RequestInit): Promise<Response> {
+  if (state.origin === null) throw new Error("the page is not there");
+  state.token ??= readFileSync(join(state.stateDir, "web-token"), "utf8").trim();
+  const headers = { authorization: `Bearer ${state.token}`, "content-type": "application/json" };
+  return fetch(`${state.origin}${path}`, { ...options, headers, signal: AbortSignal.timeout(5_000) });
 }
 
 export const delay = (ms: number, signal?: AbortSignal): Promise<void> =>

@@ -9,7 +9,7 @@ export interface ChaosFigures {
 }
 
 export function figuresOf(outcome: ChaosOutcome, options: ChaosOptions): ChaosFigures {
-  const { verdict, kills, pointKills, starts, durationMs, points } = outcome;
+  const { verdict, kills, pointKills, starts, durationMs, points, secrets } = outcome;
   const count = (kind: Violation["kind"]): number => verdict.violations.filter((one) => one.kind === kind).length;
   const others = verdict.violations.filter((one) => !["lost", "repeated", "misplaced", "after-stop", "reordered"].includes(one.kind));
   return {
@@ -25,6 +25,7 @@ export function figuresOf(outcome: ChaosOutcome, options: ChaosOptions): ChaosFi
     afterStop: count("after-stop"),
     reordered: count("reordered"),
     otherViolations: others.length,
+    secrets: `${secrets.planted} planted, said ${secrets.said} times, ${others.filter((one) => one.text.includes("secret")).length} found`,
     points,
     markedRepeats: verdict.markedRepeats,
   };

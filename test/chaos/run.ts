@@ -10,6 +10,7 @@ import { delay, until } from "./gateway-process.ts";
 import type { History, Incident } from "./history.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch } from "./record.ts";
+import { findSecrets, searchFolder } from "./secrets.ts";
 import { createTraffic, type Traffic } from "./traffic.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -32,6 +33,8 @@ export interface ChaosOutcome {
   readonly durationMs: number;
   /** How often each named point killed it. */
   readonly points: Readonly<Record<string, number>>;
+  /** How many were planted and how often one was said; those that were found are among the verdict's troubles. */
+  readonly secrets: { readonly planted: number; readonly said: number };
 }
 
 interface State {
@@ -62,7 +65,7 @@ const ROOMY = 50;
 export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
   const startedAt = performance.now();
   const dir = mkdtempSync(join(tmpdir(), "herald-chaos-"));
-  const world = await createWorld(dir);
+  const world = await createWorld(dir, options.seed + 4);
   const random = createRandom(options.seed);
   const state: State = {
     ...{ options, world, random, traffic: createTraffic(world, createRandom(options.seed + 1)), pace: createRandom(options.seed + 3) },
@@ -86,6 +89,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
       starts: state.starts,
       durationMs: performance.now() - startedAt,
       points: state.points,
+      secrets: { planted: world.secrets.planted.length, said: world.secrets.said() },
     };
   } finally {
     clearInterval(ticker);
@@ -174,15 +178,18 @@ async function finish(state: State): Promise<History> {
   await drain(state);
   traffic.probe();
   await drain(state);
+  const shown = await readPage(world);
   world.gateway.kill("SIGTERM");
   await world.gateway.ended(40_000);
   const { code } = world.gateway.exit();
   if (code !== 0) state.troubles.push(`it did not stop by itself: code ${code}: ${world.gateway.output().slice(-1_500)}`);
   state.troubles.push(...state.transcripts.look(), ...traffic.refusals().map((text) => `a platform refused ${text}`), ...integrity(world));
+  const seen = world.seen().toSorted((a, b) => a.order - b.order);
+  state.troubles.push(...leaks(world, [shown, ...seen.map((one) => one.text)].join("\n")));
   const wanted = { wantedMain: world.lanes.main, wantedSubagent: world.lanes.subagent };
   return {
     said: traffic.said(),
-    seen: world.seen().toSorted((a, b) => a.order - b.order),
+    seen,
     ...readTables(world.rows),
     transcripts: readTranscripts(join(world.gateway.stateDir, "agents/main/sessions")),
     incidents: state.incidents,
@@ -206,6 +213,29 @@ async function drain(state: State): Promise<void> {
   if (!(await until(isQuiet, DRAIN_MS, 100)))
     state.troubles.push(`it did not settle within ${DRAIN_MS / 1000} s: ${JSON.stringify(countOpen(world))}`);
   await delay(200);
+}
+
+/** Everything the page and the metrics show, but for the oldest messages of long chats. */
+async function readPage({ gateway }: World): Promise<string> {
+  const chats = JSON.parse(await gateway.get("/api/chats")) as { chats: { id: string }[] };
+  const runs = JSON.parse(await gateway.get("/api/runs")) as { runs: { id: string }[] };
+  const paths = [
+    ...["/metrics", "/healthz", "/api/pairing", "/api/chats", "/api/runs"],
+    ...chats.chats.map(({ id }) => `/api/chats/${id}/messages`),
+    ...runs.runs.flatMap(({ id }) => [`/api/runs/${id}`, `/api/runs/${id}/transcript`]),
+  ];
+  const texts: string[] = [];
+  for (const path of paths) texts.push(await gateway.get(path));
+  return texts.join("\n");
+}
+
+/** `shown`: what people saw on the platforms and the page. */
+function leaks({ gateway, secrets: { planted } }: World, shown: string): string[] {
+  return [
+    ...searchFolder(planted, gateway.stateDir).map((found) => `a secret stands in ${found}`),
+    ...[...gateway.leaked()].map((name) => `the secret ${name} stands in the log`),
+    ...findSecrets(planted, shown).map((name) => `the secret ${name} was shown to people`),
+  ];
 }
 
 function integrity(world: World): string[] {

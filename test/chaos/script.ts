@@ -51,21 +51,28 @@ function createCrowd(wanted: number, patienceMs: number) {
   };
 }
 
+/** What a script knows besides the request. */
+export interface Stage {
+  readonly door: Door;
+  /** Words the model lets slip wherever it can, the same for the same subject. */
+  slip(subject: string): string;
+}
+
 export const createScript =
-  (door: Door): Respond =>
+  (stage: Stage): Respond =>
   async (request) => {
-    const script = await scriptFor(request, door);
+    const script = await scriptFor(request, stage);
     return { usage: { input: 100, output: 20 }, ...script };
   };
 
-function scriptFor(request: FakeRequest, door: Door): Script | Promise<Script> {
+function scriptFor(request: FakeRequest, stage: Stage): Script | Promise<Script> {
   switch (whoAsks(request)) {
     case "announce":
-      return announce(request);
+      return announce(request, stage);
     case "child":
-      return child(request, door);
+      return child(request, stage);
     case "main":
-      return main(request, door);
+      return main(request, stage);
   }
 }
 
@@ -74,17 +81,20 @@ const isNote = (message: FakeMessage): boolean => message.text.startsWith("[Sub-
 const isFrom = (message: FakeMessage, pattern: RegExp): boolean =>
   message.role === "user" && !isNote(message) && pattern.test(message.text);
 
-async function main(request: FakeRequest, door: Door): Promise<Script> {
+async function main(request: FakeRequest, { door, slip }: Stage): Promise<Script> {
   const at = request.messages.findLastIndex((message) => isFrom(message, MARKED));
   const [, id = "?", kind = "say", args = ""] = MARKED.exec(request.messages[at]?.text ?? "") ?? [];
   const hasResults = request.messages.slice(at + 1).some((message) => message.role === "tool");
   const delayMs = hash(`${id} ${hasResults}`) % 120;
-  if (kind === "tool" && !hasResults) return { text: "looking", toolCalls: [{ name: "list", args: { path: "." } }], delayMs };
-  if (kind === "spawn" && !hasResults) return { text: "", toolCalls: parseChildren(id, args).map(spawnCall), delayMs };
+  if (kind === "tool" && !hasResults) return { ...look(slip(id)), delayMs };
+  if (kind === "spawn" && !hasResults)
+    return { text: "", toolCalls: parseChildren(id, args).map((plan, n) => spawnCall(plan, n, slip(plan.label))), delayMs };
   if (kind === "door") await door.enter("main");
   if (kind === "long") return { text: longReply(id), delayMs };
-  return { text: `re ${id} 1/1`, delayMs: kind === "slow" ? 400 + (hash(id) % 800) : delayMs };
+  return { text: `re ${id} 1/1 ${slip(id)}`, delayMs: kind === "slow" ? 400 + (hash(id) % 800) : delayMs };
 }
+
+const look = (slipped: string): Script => ({ text: `looking ${slipped}`, toolCalls: [{ name: "list", args: { path: `./${slipped}` } }] });
 
 const longReply = (id: string): string =>
   Array.from({ length: LONG_PIECES }, (_, n) => `re ${id} ${n + 1}/${LONG_PIECES} ${LONG_FILLER}`.trim()).join("\n\n");
@@ -95,10 +105,16 @@ const parseChildren = (id: string, args: string): ChildPlan[] =>
     return { label: `${id}.${n + 1}`, kind: kind as ChildKind, cleanup: cleanup as ChildPlan["cleanup"] };
   });
 
-const spawnCall = ({ label, kind, cleanup }: ChildPlan, n: number) => ({
+const spawnCall = ({ label, kind, cleanup }: ChildPlan, n: number, slipped: string) => ({
   name: "sessions_spawn",
   id: `c${n}`,
-  args: { task: `{${label}} ${kind}`, label, cleanup, ...(kind === "hang" ? { runTimeoutSeconds: HANG_SECONDS } : {}) },
+  args: {
+    task: `{${label}} ${kind} ${slipped}`,
+    label,
+    cleanup,
+    briefing: slipped,
+    ...(kind === "hang" ? { runTimeoutSeconds: HANG_SECONDS } : {}),
+  },
 });
 
 interface Errand {
@@ -118,18 +134,18 @@ function errandOf(request: FakeRequest): Errand {
   return { label, kind: sent === undefined ? kind : "quick", token: sent ?? label.split(".")[0] ?? "?", hasResults };
 }
 
-async function child(request: FakeRequest, door: Door): Promise<Script> {
+async function child(request: FakeRequest, { door, slip }: Stage): Promise<Script> {
   const { label, kind, token, hasResults } = errandOf(request);
   const delayMs = hash(`${label} ${token} ${hasResults}`) % 250;
   if (kind === "hang") return { hang: "before-head" };
-  if (kind === "fail") return { status: 400, message: "told to fail", delayMs };
-  if (kind === "tool" && !hasResults) return { text: "looking", toolCalls: [{ name: "list", args: { path: "." } }], delayMs };
+  if (kind === "fail") return { status: 400, message: `told to fail ${slip(label)}`, delayMs };
+  if (kind === "tool" && !hasResults) return { ...look(slip(label)), delayMs };
   if (kind === "door") await door.enter("subagent");
-  return { text: `res ${label} ${token} 1/1`, delayMs: kind === "slow" ? 500 + (hash(label) % 1_000) : delayMs };
+  return { text: `res ${label} ${token} 1/1 ${slip(label)}`, delayMs: kind === "slow" ? 500 + (hash(label) % 1_000) : delayMs };
 }
 
-function announce(request: FakeRequest): Script {
+function announce(request: FakeRequest, { slip }: Stage): Script {
   const words = request.messages.findLast((message) => message.role === "assistant" && message.text !== "")?.text ?? "";
   if (errandOf(request).kind === "skip") return { text: "ANNOUNCE_SKIP" };
-  return { text: `Result:\n${words}\n\nNotes:\n- (none)`, delayMs: hash(words) % 100 };
+  return { text: `Result:\n${words}\n\nNotes:\n- ${slip(words)}`, delayMs: hash(words) % 100 };
 }

@@ -104,7 +104,9 @@ function utter(state: State, seat: Seat, kind: SaidKind, given: readonly NewChil
   const children = kind === "spawn" ? (given ?? newChildren(random)).map((child, n) => ({ ...child, label: `${id}.${n + 1}` })) : [];
   const target = kind === "send" || kind === "stop-one" ? random.pick(seat.labels.slice(-6)) : null;
   seat.labels.push(...children.map((child) => child.label));
-  const text = isMessage(kind) ? wordsOf({ id, kind, children }) : commandLine(id, kind, target, random);
+  const words = isMessage(kind) ? wordsOf({ id, kind, children }) : commandLine(id, kind, target, random);
+  // People paste what they shouldn't.
+  const text = (kind === "say" || kind === "send") && random.chance(0.3) ? `${words} ${state.world.secrets.pick(id)}` : words;
   const { spot } = seat;
   const at = Date.now();
   // Recorded in the order in which it was said, also when a tab's post takes a while.

@@ -11,10 +11,12 @@ import { createGatewayProcess, delay, type GatewayProcess } from "./gateway-proc
 import { type Place, placeOf, type Seen } from "./history.ts";
 import type { Random } from "./random.ts";
 import { createDoor, createScript, type Door } from "./script.ts";
+import { plantSecrets, type Secrets } from "./secrets.ts";
 
 export interface World {
   readonly gateway: GatewayProcess;
   readonly door: Door;
+  readonly secrets: Secrets;
   readonly lanes: { readonly main: number; readonly subagent: number };
   /** A place nobody has spoken in. A Slack thread begins with the first message said there. */
   newPlace(channel: "telegram" | "slack" | "web"): Spot;
@@ -63,22 +65,24 @@ interface Fakes {
   readonly model: FakeModelServer;
 }
 
-export async function createWorld(dir: string): Promise<World> {
+export async function createWorld(dir: string, seed: number): Promise<World> {
+  const secrets = plantSecrets(seed);
   const door = createDoor(LANES, DOOR_PATIENCE_MS);
   const [model, telegram, slack] = await Promise.all([
-    createFakeOpenAi({ respond: createScript(door) }),
+    createFakeOpenAi({ respond: createScript({ door, slip: secrets.pick }) }),
     createFakeTelegram(),
     createFakeSlack({ ackTimeoutMs: 300 }),
   ]);
   const fakes: Fakes = { telegram, slack, model };
   slack.channels.add(ROOM);
-  const gateway = createGatewayProcess(dir, configFor(fakes));
+  const gateway = createGatewayProcess(dir, configFor(fakes, secrets), secrets);
   let topics = 100;
   const watching = createWatch(fakes);
   const rows = <T>(sql: string): T[] => readRows<T>(gateway.stateDir, sql);
   return {
     gateway,
     door,
+    secrets,
     lanes: LANES,
     newPlace(channel) {
       if (channel === "telegram") return { channel, chat: String(GROUP), thread: String(topics++), opensThread: false };
@@ -103,7 +107,7 @@ export async function createWorld(dir: string): Promise<World> {
   };
 }
 
-function configFor({ telegram, slack, model }: Fakes): Record<string, unknown> {
+function configFor({ telegram, slack, model }: Fakes, secrets: Secrets): Record<string, unknown> {
   const subagents = { maxConcurrent: LANES.subagent, maxChildrenPerSession: 100, archiveAfterMinutes: 1, announceTimeoutSeconds: 10 };
   const channels = {
     telegram: {
@@ -121,7 +125,13 @@ function configFor({ telegram, slack, model }: Fakes): Record<string, unknown> {
     },
   };
   const config = scriptedConfig(model.url, { maxConcurrent: LANES.main, subagents }, { channels });
-  return { ...config, models: { ...(config.models as object), probeLocal: false }, web: { port: 0 }, logging: { level: "warn" } };
+  const { providers } = config.models as { providers: object };
+  return {
+    ...config,
+    models: { providers: { ...providers, ...secrets.providers }, probeLocal: false },
+    web: { port: 0 },
+    logging: { level: "warn" },
+  };
 }
 
 async function say(fakes: Fakes, gateway: GatewayProcess, spot: Spot, text: string): Promise<Delivered> {

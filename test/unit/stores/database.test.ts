@@ -60,6 +60,14 @@ describe("opening", () => {
     expect(db.get("PRAGMA foreign_keys")).toEqual({ foreign_keys: 1 });
   });
 
+  it("[SC4] a known secret is not written, whoever said it and whatever it was part of", () => {
+    const db = openDatabase({ path, redact: (text) => text.replaceAll("hunter2hunter2", "[KEY]") });
+    opened.push(db);
+    db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, ?)", "a", '["hunter2hunter2"]', 1);
+    expect(db.get("SELECT run_ids FROM listings WHERE run_ids LIKE ?", "%hunter2hunter2%")).toEqual({ run_ids: '["[KEY]"]' });
+    for (const file of [path, `${path}-wal`]) expect(readFileSync(file, "latin1")).not.toContain("hunter2");
+  });
+
   it("[RU1] migrates once, keeps the data, and carries the number of the last step", () => {
     const first = open();
     first.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)");
