@@ -1,5 +1,7 @@
 // The file `npm start` runs. Plain JavaScript, because an older Node can't read main.ts and must say so in words.
 const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+// Node would open its debugger to everybody on this machine on this signal.
+process.on("SIGUSR1", () => {});
 if (major > 24 || (major === 24 && minor >= 15)) {
   // Compiled code is kept beside the packages: the next start is quicker and needs 25 MB less, because nothing has to be
   // translated. Where that folder can't be written there is no cache, and nothing else changes.

@@ -13,6 +13,8 @@ const DEEP = [
   "test/unit/config/{config,watch}.test.ts",
   "test/unit/brief/{document,trace,brief}.test.ts",
   "test/unit/channels/{markdown,split}.test.ts",
+  "test/bad-inputs/*.test.ts",
+  "test/property/*.test.ts",
 ];
 
 export default defineConfig({

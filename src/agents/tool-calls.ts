@@ -6,6 +6,7 @@ import { errorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
+import { createTurnstile } from "../core/turnstile.ts";
 import type { ToolCall, ToolSpec } from "../models/model.ts";
 import type { NewEntry, TranscriptRef } from "../stores/transcripts.ts";
 import { capText, cleanText } from "./clean-text.ts";
@@ -63,7 +64,8 @@ export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): Too
       const tools = turn.tools();
       // Calls that change something run one after the other, in the model's order.
       const parallel = calls.every((call) => PARALLEL.has(tools.find((tool) => tool.name === call.name)?.capability ?? "write"));
-      const done = parallel ? await Promise.all(calls.map(one)) : await inOrder(calls, one);
+      const pass = createTurnstile();
+      const done = parallel ? await Promise.all(calls.map((call) => pass().then(() => one(call)))) : await inOrder(calls, one);
       return done.join("\n");
     },
     async settle(turn, calls, append) {

@@ -61,6 +61,11 @@ export function createTurns(deps: TurnDeps): Turns {
 }
 
 const RESTARTED = "[The gateway restarted in the middle of this step. Go on from what stands above.]";
+/** An answer that ended so is not a whole one. */
+const CUT_SHORT: Partial<Record<ModelReply["finish"], string>> = {
+  length: "the model's answer was cut off at its length limit",
+  filter: "the provider's content filter held the answer back",
+};
 /** The same calls with the same results this often in a row lead nowhere. */
 const MAX_REPEATS = 5;
 
@@ -109,7 +114,8 @@ async function runTurn(work: Work): Promise<TurnEnd> {
     append(toEntries(reply, calls));
     deps.failpoint("turn.reply-appended");
     answered = calls.length === 0;
-    if (answered && reply.finish === "length") return ended("capped", work.entries, "the model's answer was cut off at its length limit");
+    const cut = answered ? CUT_SHORT[reply.finish] : undefined;
+    if (cut !== undefined) return ended("capped", work.entries, cut);
     if (answered) continue;
     const done = await toolCalls.run(turn, calls, append);
     repeats = done === lastDone ? repeats + 1 : 1;

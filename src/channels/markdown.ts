@@ -204,6 +204,8 @@ function writeCode(writer: Writer, code: string, info?: string | null): void {
 }
 
 function writeLink(writer: Writer, url: string, children: readonly Node[]) {
+  // Nothing to click on, and often no link at all: a lambda in C++ reads the same.
+  if (children.length === 0) return write(writer, url === "" ? "[]()" : url);
   const start = writer.text.length;
   // Only these open in Telegram; any other target is shown, so that nothing is lost or disguised.
   if (isWebLink(url)) return styled(writer, { type: "text_link", url }, () => writeInline(writer, children));

@@ -25,11 +25,14 @@ export const subagentKey = (agentId: string, uuid: string): SessionKey => `agent
 
 const THREAD_WORD: Record<Address["kind"], string> = { dm: "topic", group: "topic", channel: "thread" };
 
+/** A-Z only: U+212A, the Kelvin sign, has an ordinary "k" as its lower case and would make two chats one. */
+const lowerCase = (text: string): string => text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+
 /** The session an address belongs to. Throws RangeError on an id no platform of ours produces. */
 export function chatKey(agentId: string, address: Address): SessionKey {
-  const chat = address.chat.toLowerCase();
+  const chat = lowerCase(address.chat);
   const base = `agent:${agentId}:${address.channel}:${address.kind}:${chat}`;
-  const key = address.thread === undefined ? base : `${base}:${THREAD_WORD[address.kind]}:${address.thread.toLowerCase()}`;
+  const key = address.thread === undefined ? base : `${base}:${THREAD_WORD[address.kind]}:${lowerCase(address.thread)}`;
   if (parseKey(key) === null) throw new RangeError("address does not make a session key");
   return key;
 }

@@ -50,3 +50,9 @@ export const defineTool = <S extends z.ZodType>(tool: Tool<S>): Tool => tool as 
 
 export const toolError = (text: string): ToolResult => ({ text, isError: true });
 export const toolJson = (value: unknown): ToolResult => ({ text: JSON.stringify(value) });
+
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** Arguments for people's eyes: one line, and what can't be seen is spelled out, so that a command reads as it was run. */
+export const argsText = (args: unknown): string =>
+  (JSON.stringify(args) ?? "").replace(UNSEEN, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);

@@ -122,8 +122,7 @@ async function answerNext(deps: ConversationDeps, sessionKey: string, slot: Slot
   } catch (error) {
     deps.log.error({ err: error, sessionKey, inboxId: row?.id }, "a message could not be answered");
     if (abort.signal.aborted) return;
-    if (isStorageError(error)) return waitForDisk(deps, row, abort.signal);
-    if (row !== null) apologise(deps, row, error);
+    if (isStorageError(error) || row === null || !apologise(deps, row, error)) await waitForDisk(deps, row, abort.signal);
   }
 }
 
@@ -140,13 +139,22 @@ async function waitForDisk(deps: ConversationDeps, row: InboxRow | null, signal:
   }
 }
 
-/** A broken transcript or row would fail the same way each time: the person hears it instead of waiting for ever (RC4). */
-function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): void {
-  const channel = deps.channel(row.channel, row.account);
-  const inbound = channel?.decode(row.raw) ?? null;
-  if (channel === null || inbound === null) return void deps.inbox.finish(row.id);
+/**
+ * A broken transcript or row would fail the same way each time: the person hears it instead of waiting for ever (RC4).
+ * False: not even that could be recorded.
+ */
+function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): boolean {
   const text = `⚠️ This message could not be answered: ${errorText(error)}. The log says more; /new starts a new conversation.`;
-  commit(deps, { row, inbound, channel }, text);
+  try {
+    const channel = deps.channel(row.channel, row.account);
+    const inbound = channel?.decode(row.raw) ?? null;
+    if (channel === null || inbound === null) deps.inbox.finish(row.id);
+    else commit(deps, { row, inbound, channel }, text);
+    return true;
+  } catch (again) {
+    deps.log.error({ err: again, inboxId: row.id }, "an apology could not be recorded");
+    return false;
+  }
 }
 
 type Called = Pick<Job, "slot" | "abort"> & { readonly sessionKey: string };
@@ -192,7 +200,8 @@ function lastInput({ transcripts }: ConversationDeps, session: Session): string 
 function appendInput(deps: ConversationDeps, { row, inbound, session }: Job): void {
   const ref = transcriptOf(session);
   const id = `in:${row.id}`;
-  if (lastInput(deps, session) === id) return;
+  // Again, because the first try may have come to an end right here.
+  if (lastInput(deps, session) === id) return deps.transcripts.sync(ref);
   const from = inbound.sender.name ?? inbound.sender.id;
   // In a group several people speak; the name is theirs to choose, so it stands as data in the text.
   const text = inbound.address.kind === "dm" ? inbound.text : `[from ${JSON.stringify(from)}]\n${inbound.text}`;

@@ -72,7 +72,8 @@ export function createGateway(deps: GatewayDeps): Gateway {
 
 function look(state: State): void {
   while (!state.stopped.signal.aborted) {
-    const rows = state.inbox.listNew(state.seen, BATCH);
+    const rows = listNew(state);
+    if (rows === null) return lookAgain(state);
     for (const row of rows) {
       try {
         accept(state, row);
@@ -84,6 +85,15 @@ function look(state: State): void {
       state.seen = row.id;
     }
     if (rows.length < BATCH) return;
+  }
+}
+
+function listNew(state: State): InboxRow[] | null {
+  try {
+    return state.inbox.listNew(state.seen, BATCH);
+  } catch (error) {
+    state.log.error({ err: error }, "incoming messages can't be read");
+    return null;
   }
 }
 
@@ -139,15 +149,25 @@ function command(state: State, item: Item, run: () => Answer | Promise<Answer>):
     done = run();
     if (!(done instanceof Promise)) return answer(state, item, done);
   } catch (error) {
-    return failed(state, item, error);
+    // Tried again as a whole: what it has done already it finds done.
+    if (isStorageError(error)) throw error;
+    return answer(state, item, failed(state, item, error));
   }
-  track(
-    state,
-    done.then(
-      (value) => answer(state, item, value),
-      (error: unknown) => failed(state, item, error),
-    ),
-  );
+  const answered = done.catch((error: unknown) => failed(state, item, error)).then((value) => answerInTime(state, item, value));
+  track(state, answered);
+}
+
+/** Nobody runs the command again, so its answer waits for the disk. */
+async function answerInTime(state: State, item: Item, done: Answer): Promise<void> {
+  for (;;) {
+    try {
+      return answer(state, item, done);
+    } catch (error) {
+      if (!isStorageError(error) || state.stopped.signal.aborted) throw error;
+      state.log.error({ err: error, inboxId: item.row.id }, "an answer could not be recorded; trying again");
+      await state.clock.sleep(STORAGE_RETRY_MS, state.stopped.signal);
+    }
+  }
 }
 
 function queue(state: State, { row, channel, inbound }: Item, route: Route): void {
@@ -180,9 +200,9 @@ function answer(state: State, { row, channel, inbound }: Item, done: Answer): vo
   state.failpoint("command.committed");
 }
 
-function failed(state: State, item: Item, error: unknown): void {
+function failed(state: State, item: Item, error: unknown): Answer {
   state.log.error({ err: error, inboxId: item.row.id }, "a command failed");
-  answer(state, item, { text: `⚠️ That did not work: ${errorText(error)}` });
+  return { text: `⚠️ That did not work: ${errorText(error)}` };
 }
 
 function track(state: State, work: Promise<void>): void {

@@ -2,6 +2,7 @@
 // says "look at id", the handler claims the row and works from it. Ringing twice is harmless: an id is never worked
 // on by two handlers at once, and a ring during its work makes it be looked at once more afterwards.
 import PQueue from "p-queue";
+import { createTurnstile } from "../core/turnstile.ts";
 
 export interface Slot {
   /**
@@ -50,6 +51,7 @@ interface LaneState {
   now: number;
   seq: number;
   handler: ((id: string, slot: Slot) => Promise<void>) | null;
+  passTurnstile(): Promise<void>;
   /** Resolved when nothing runs any more; set once drain() was called. */
   drained: PromiseWithResolvers<void> | null;
   onError(id: string, error: unknown): void;
@@ -76,6 +78,7 @@ export function createLane(options: LaneOptions): Lane {
     now: 0,
     seq: 0,
     handler: null,
+    passTurnstile: createTurnstile(),
     drained: null,
     onError: options.onError,
     onStart: options.onStart,
@@ -139,7 +142,10 @@ function work(state: LaneState, id: string): Promise<void> {
   state.onStart?.(performance.now() - entry.rungAt);
   return new Promise((freeSlot) => {
     const slot = createSlot(state, id, freeSlot);
-    handler(id, slot)
+    state
+      .passTurnstile()
+      // What was drained meanwhile is rung again at the next start of the gateway.
+      .then(() => (state.drained === null ? handler(id, slot) : undefined))
       .catch((error: unknown) => state.onError(id, error))
       .finally(() => {
         state.running.delete(id);

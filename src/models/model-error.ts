@@ -60,6 +60,8 @@ interface Facts {
 
 const asRecord = (value: unknown): Record<string, unknown> =>
   typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
+/** Not `Number(value)`: that throws on an object which can't be made a primitive. */
+const asNumber = (value: unknown): number => (typeof value === "number" || typeof value === "string" ? Number(value) : Number.NaN);
 const asText = (value: unknown): string => (typeof value === "string" ? value : "");
 
 /** APICallError, a provider's error event, or anything else: by its fields, so the library needn't be loaded here. */
@@ -70,13 +72,14 @@ function readFacts(error: unknown): Facts {
   const words = [inner.type, inner.code, inner.message, typeof error === "string" ? error : ""].map(asText).filter(Boolean);
   // A 200 that couldn't be read is a broken answer, not a status.
   const status =
-    [outer.statusCode, inner.status, inner.code].map(Number).find((code) => code >= 400 && code < 600) ?? statusOfType(asText(inner.type));
+    [outer.statusCode, inner.status, inner.code].map(asNumber).find((code) => code >= 400 && code < 600) ??
+    statusOfType(asText(inner.type));
   return {
     message: words.join(" "),
     body: asText(outer.responseBody).slice(0, 20_000),
     status,
     headers: asRecord(outer.responseHeaders),
-    cause: asText(cause.code) || asText(asRecord(cause.cause).code),
+    cause: (asText(cause.code) || asText(asRecord(cause.cause).code)).replace(/\W/g, ""),
   };
 }
 
@@ -107,7 +110,8 @@ function shortDetail({ message, body, cause }: Facts): string {
   const line = text
     .replace(/[\s\p{Cc}]+/gu, " ")
     .toWellFormed()
-    .trim();
+    .trim()
+    .replace(/\.$/, "");
   const withCause = cause === "" || line.includes(cause) ? line : `${line} (${cause})`;
   return withCause.length > MAX_DETAIL ? `${withCause.slice(0, MAX_DETAIL).toWellFormed()}…` : withCause;
 }

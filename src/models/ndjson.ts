@@ -24,7 +24,13 @@ function lineFilter(): TransformStream<Uint8Array, Uint8Array> {
   let rest = "";
   return new TransformStream({
     transform(chunk, controller) {
-      const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
+      const text = decoder.decode(chunk, { stream: true });
+      // A line without end is not looked through again with each of its pieces.
+      if (!text.includes("\n")) {
+        rest += text;
+        return;
+      }
+      const lines = (rest + text).split("\n");
       rest = lines.pop() ?? "";
       const good = lines.filter(isUsable);
       if (good.length > 0) controller.enqueue(encoder.encode(`${good.join("\n")}\n`));

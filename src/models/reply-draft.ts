@@ -196,24 +196,24 @@ function incomplete(state: State): { readonly error: unknown } | null {
 
 function toUsage({ inputTokens, outputTokens }: LanguageModelV4Usage): Usage | null {
   return orNull({
-    input: inputTokens.total ?? 0,
-    output: outputTokens.total ?? 0,
-    cacheRead: inputTokens.cacheRead ?? 0,
-    cacheWrite: inputTokens.cacheWrite ?? 0,
+    input: tokens(inputTokens.total),
+    output: tokens(outputTokens.total),
+    cacheRead: tokens(inputTokens.cacheRead),
+    cacheWrite: tokens(inputTokens.cacheWrite),
   });
 }
 
 /** Anthropic's own figures: its `input_tokens` leaves the cached ones out. */
 function startUsage(raw: unknown): Usage | null {
   if (typeof raw !== "object" || raw === null) return null;
-  const figure = (name: string): number => {
-    const value = (raw as Record<string, unknown>)[name];
-    return typeof value === "number" ? value : 0;
-  };
+  const figure = (name: string): number => tokens((raw as Record<string, unknown>)[name]);
   const cacheRead = figure("cache_read_input_tokens");
   const cacheWrite = figure("cache_creation_input_tokens");
   return orNull({ input: figure("input_tokens") + cacheRead + cacheWrite, output: figure("output_tokens"), cacheRead, cacheWrite });
 }
+
+/** A server may write anything for a count; what is none would spoil every sum it enters. */
+const tokens = (value: unknown): number => (typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0);
 
 /** All zero is a server that doesn't count, and would show up as free. */
 const orNull = (usage: Usage): Usage | null => (usage.input + usage.output > 0 ? usage : null);

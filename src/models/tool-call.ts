@@ -6,6 +6,8 @@ import type { ToolCall } from "./model.ts";
 import { cleanText } from "./wire.ts";
 
 const MAX_ARGS = 256 * 1024;
+/** Far above any real call. A few thousand levels are too deep to be written down again. */
+const MAX_DEPTH = 100;
 /** Every provider takes names of this form back with the next request; longer ones only some. */
 const MAX_NAME = 64;
 /** How much of unusable arguments is kept, so that the model sees what it wrote. */
@@ -44,6 +46,7 @@ function parseArgs(input: string): { args: unknown; problem: string | null } {
   if (text.trim() === "") return { args: {}, problem: null };
   try {
     const args: unknown = JSON.parse(text);
+    if (isDeeper(args, MAX_DEPTH)) return { args: excerpt, problem: `The arguments are nested deeper than ${MAX_DEPTH} levels.` };
     if (typeof args === "object" && args !== null && !Array.isArray(args)) return { args, problem: null };
     return { args: excerpt, problem: 'The arguments must be one JSON object, for example {"name": "value"}.' };
   } catch (error) {
@@ -51,6 +54,9 @@ function parseArgs(input: string): { args: unknown; problem: string | null } {
     return { args: excerpt, problem: `The arguments are not valid JSON (${why}). Call the tool again with one JSON object.` };
   }
 }
+
+const isDeeper = (value: unknown, levels: number): boolean =>
+  typeof value === "object" && value !== null && (levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1)));
 
 function unknownTool(name: string, tools: ReadonlySet<string>): string {
   const accepted = tools.size === 0 ? "You have no tools now: answer in text." : `Tools you can call: ${[...tools].join(", ")}.`;

@@ -51,8 +51,6 @@ export interface Outbox {
   requeue(runId: string): number;
   /** At boot: what was being sent when the process died may have arrived. */
   recover(): number;
-  /** Parts of this delivery that are not settled yet. */
-  countOpen(delivery: string): number;
   countAllOpen(): number;
   purge(before: number): number;
 }
@@ -90,7 +88,6 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
     // The second condition says nothing new; it is what lets SQLite use the index of the open rows.
     recover: () =>
       db.run(`UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending' AND ${OPEN}`),
-    countOpen: (delivery) => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE delivery = ? AND ${OPEN}`, delivery)?.n ?? 0,
     countAllOpen: () => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE ${OPEN}`)?.n ?? 0,
     purge: (before) =>
       db.run("DELETE FROM outbox WHERE state IN ('sent', 'blocked') AND settled_at < ? AND (state = 'sent' OR run_id IS NULL)", before),

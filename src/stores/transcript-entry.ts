@@ -46,14 +46,19 @@ export type Entry = EntryBody & { readonly id: string; readonly parentId: string
 
 export const isHeader = (line: string): boolean => line.startsWith('{"type":"session"');
 
-const ENTRY_TYPES = new Set(["message", "tool_call", "tool_result", "note", "compaction"]);
-const TEXT_FIELD: Record<string, string> = {
-  message: "text",
-  tool_call: "callId",
-  tool_result: "text",
-  note: "text",
-  compaction: "summary",
-};
+type Fields = Readonly<Record<string, "string" | "number" | "boolean">>;
+
+/** What an entry must hold, a message by its role and all others by their type: a flipped byte can leave good JSON of a bad shape. */
+const MESSAGE_FIELDS: ReadonlyMap<unknown, Fields> = new Map<unknown, Fields>([
+  ["user", { text: "string", from: "string" }],
+  ["assistant", { text: "string", model: "string", calls: "number" }],
+]);
+const OTHER_FIELDS: ReadonlyMap<unknown, Fields> = new Map<unknown, Fields>([
+  ["tool_call", { callId: "string", name: "string" }],
+  ["tool_result", { callId: "string", name: "string", text: "string", isError: "boolean" }],
+  ["note", { text: "string" }],
+  ["compaction", { summary: "string" }],
+]);
 
 /** A line → an entry, or null when it is not one of the shapes we write. */
 export function parseEntry(line: string): Entry | null {
@@ -65,6 +70,8 @@ export function parseEntry(line: string): Entry | null {
   }
   if (typeof value !== "object" || value === null) return null;
   const entry = value as Record<string, unknown>;
-  if (typeof entry.id !== "string" || typeof entry.type !== "string" || !ENTRY_TYPES.has(entry.type)) return null;
-  return typeof entry[TEXT_FIELD[entry.type] ?? "text"] === "string" ? (value as Entry) : null;
+  const fields = entry.type === "message" ? MESSAGE_FIELDS.get(entry.role) : OTHER_FIELDS.get(entry.type);
+  if (fields === undefined || typeof entry.id !== "string" || typeof entry.at !== "string") return null;
+  for (const name in fields) if (typeof entry[name] !== fields[name]) return null;
+  return value as Entry;
 }

@@ -9,6 +9,7 @@ import {
   ftruncateSync,
   mkdirSync,
   openSync,
+  readSync,
   renameSync,
   rmSync,
   writeSync,
@@ -28,14 +29,22 @@ export interface OpenFile {
   isDirty: boolean;
   /** Its name is not on the disk yet. */
   isNew: boolean;
+  /** So many bytes are on the disk for certain. */
+  safeSize: number;
+  /** A sync failed: what lies behind safeSize may be lost, whatever the next sync says. */
+  isDoubtful: boolean;
+  /** Where a failed write left half a line that could not be cut off yet. */
+  tornAt: number | null;
 }
+
+const UNTOUCHED = { isDoubtful: false, tornAt: null };
 
 /** Longer lines are damage, not entries: they would only fill the memory. */
 const MAX_LINE = 8 * 1024 * 1024;
 
 /** Makes the file with its first lines; on disk with the first sync. Throws when it exists. */
 export function startFile(path: string, text: string, lastId: string | null): OpenFile {
-  const file: OpenFile = { path, fd: openNew(path), lastId, isDirty: true, isNew: true };
+  const file: OpenFile = { path, fd: openNew(path), lastId, isDirty: true, isNew: true, safeSize: 0, ...UNTOUCHED };
   try {
     writeWhole(file.fd, text);
     return file;
@@ -75,9 +84,10 @@ function openExisting(path: string, flags: "r" | "r+"): number {
 export function openForAppend(path: string, log: Logger): OpenFile {
   const fd = openExisting(path, "r+");
   let last: Entry | null = null;
+  let end: number;
   try {
     const size = fstatSync(fd).size;
-    const end = endOfLastLine(fd, size);
+    end = endOfLastLine(fd, size);
     if (end < size) {
       ftruncateSync(fd, end);
       log.warn({ path, cutBytes: size - end }, "cut a torn last line off a transcript");
@@ -90,28 +100,61 @@ export function openForAppend(path: string, log: Logger): OpenFile {
   } finally {
     closeSync(fd);
   }
-  return { path, fd: openSync(path, "a"), lastId: last?.id ?? null, isDirty: false, isNew: false };
+  return { path, fd: openSync(path, "a"), lastId: last?.id ?? null, isDirty: false, isNew: false, safeSize: end, ...UNTOUCHED };
 }
 
 /** One write call: the lines stand or fall together. */
 export function appendLines(file: OpenFile, text: string): void {
-  const before = fstatSync(file.fd).size;
   try {
+    cutTorn(file);
+    file.tornAt = fstatSync(file.fd).size;
     writeWhole(file.fd, text);
+    file.tornAt = null;
   } catch (error) {
-    // Half a line must not stay in front of the next one.
-    ftruncateSync(file.fd, before);
-    throw new AppError("storage", `The transcript ${file.path} can't be written: ${errorText(error)}`, { cause: error });
+    const reasons = [errorText(error)];
+    try {
+      cutTorn(file);
+    } catch (again) {
+      reasons.push(errorText(again));
+    }
+    throw new AppError("storage", `The transcript ${file.path} can't be written: ${reasons.join("; ")}`, { cause: error });
   }
   file.isDirty = true;
 }
 
+/** Half a line must not stay in front of the next one. */
+function cutTorn(file: OpenFile): void {
+  if (file.tornAt === null) return;
+  ftruncateSync(file.fd, file.tornAt);
+  file.tornAt = null;
+}
+
 export function syncFile(file: OpenFile): void {
   if (!file.isDirty) return;
-  fdatasyncSync(file.fd);
-  if (file.isNew) syncFolder(dirname(file.path));
+  try {
+    if (file.isDoubtful) writeAgain(file);
+    fdatasyncSync(file.fd);
+    if (file.isNew) syncFolder(dirname(file.path));
+  } catch (error) {
+    file.isDoubtful = true;
+    throw new AppError("storage", `The transcript ${file.path} can't be brought to the disk: ${errorText(error)}`, { cause: error });
+  }
+  file.safeSize = fstatSync(file.fd).size;
   file.isDirty = false;
   file.isNew = false;
+  file.isDoubtful = false;
+}
+
+/** The kernel forgets what it could not write and calls the next sync a success; only bytes written anew are tried again. */
+function writeAgain({ path, safeSize }: OpenFile): void {
+  const fd = openExisting(path, "r+");
+  try {
+    const bytes = Buffer.alloc(fstatSync(fd).size - safeSize);
+    const length = readSync(fd, bytes, 0, bytes.length, safeSize);
+    if (writeSync(fd, bytes, 0, length, safeSize) < bytes.length) throw new AppError("storage", "the disk is full");
+  } finally {
+    closeSync(fd);
+  }
 }
 
 /** Newest first, until `enough`. Damaged lines are skipped with a warning that names the line. */
@@ -134,8 +177,9 @@ export function readBackwards(path: string, log: Logger, enough: (taken: Entry[]
 
 /** True when the file stands under its new name, also when a crash came after the rename. */
 export function moveFile(folder: string, from: string, to: string): boolean {
-  if (!existsSync(join(folder, from))) return existsSync(join(folder, to));
-  renameSync(join(folder, from), join(folder, to));
+  if (existsSync(join(folder, from))) renameSync(join(folder, from), join(folder, to));
+  else if (!existsSync(join(folder, to))) return false;
+  // Also when it was renamed before: perhaps the sync failed then.
   syncFolder(folder);
   return true;
 }

@@ -4,7 +4,7 @@
 // A child's file is made when it is first needed: until then, and until it is synced, its run keeps how it begins.
 import { closeSync, existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { AppError } from "../core/errors.ts";
+import { AppError, errorText } from "../core/errors.ts";
 import { isAgentId, isUuid, newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
@@ -73,14 +73,22 @@ export function createTranscripts(deps: Deps): Transcripts {
   const state: State = { ...deps, open: new Map() };
   return {
     create(ref, about) {
-      start(state, ref, about);
-      syncFile(forAppend(state, ref));
+      const file = start(state, ref, about);
+      try {
+        syncFile(file);
+      } catch (error) {
+        // Nobody knows of it yet, and who tries again makes another.
+        state.open.delete(file.path);
+        closeSync(file.fd);
+        rmSync(file.path, { force: true });
+        throw error;
+      }
     },
     ensure: (ref) => ensure(state, ref),
     append(ref, entries) {
       const file = forAppend(state, ref);
-      const full = toFull(deps, entries, file.lastId);
-      appendLines(file, linesOf(deps, full));
+      const { full, lines } = toLines(deps, entries, file.lastId);
+      appendLines(file, lines);
       file.lastId = full.at(-1)?.id ?? file.lastId;
       return full;
     },
@@ -101,7 +109,7 @@ export function createTranscripts(deps: Deps): Transcripts {
     folder: (agentId) => folderOf(deps, agentId),
     path: (ref) => pathOf(deps, ref),
     close() {
-      for (const path of [...state.open.keys()]) letGo(state, path);
+      for (const path of state.open.keys()) tryLetGo(state, path);
     },
   };
 }
@@ -140,11 +148,11 @@ function ensure(state: State, ref: TranscriptRef): void {
   start(state, ref, about);
 }
 
-function start(state: State, ref: TranscriptRef, { key, parent, entries = [] }: Opening): void {
+function start(state: State, ref: TranscriptRef, { key, parent, entries = [] }: Opening): OpenFile {
   const at = new Date(state.now()).toISOString();
   const header: TranscriptHeader = { type: "session", version: 1, id: ref.sessionId, at, key, agentId: ref.agentId, parent };
-  const full = toFull(state, entries, null);
-  hold(state, startFile(pathOf(state, ref), `${JSON.stringify(header)}\n${linesOf(state, full)}`, full.at(-1)?.id ?? null));
+  const { full, lines } = toLines(state, entries, null);
+  return hold(state, startFile(pathOf(state, ref), `${JSON.stringify(header)}\n${lines}`, full.at(-1)?.id ?? null));
 }
 
 function forAppend(state: State, ref: TranscriptRef): OpenFile {
@@ -156,35 +164,46 @@ function forAppend(state: State, ref: TranscriptRef): OpenFile {
 }
 
 function hold(state: State, file: OpenFile): OpenFile {
-  const oldest = state.open.keys().next().value;
-  if (state.open.size >= MAX_OPEN && oldest !== undefined) letGo(state, oldest);
+  for (const path of state.open.keys()) if (state.open.size < MAX_OPEN || tryLetGo(state, path)) break;
   state.open.set(file.path, file);
   return file;
 }
 
+/** Stays open when the sync fails: closed, its lines would be taken for safe. */
 function letGo({ open }: State, path: string): void {
   const file = open.get(path);
   if (file === undefined) return;
+  syncFile(file);
   open.delete(path);
+  closeSync(file.fd);
+}
+
+/** One session's trouble is not another's. */
+function tryLetGo(state: State, path: string): boolean {
   try {
-    syncFile(file);
-  } finally {
-    closeSync(file.fd);
+    letGo(state, path);
+    return true;
+  } catch (error) {
+    state.log.error({ path, reason: errorText(error) }, "a transcript could not be closed");
+    return false;
   }
 }
 
-function toFull(deps: Deps, entries: readonly NewEntry[], lastId: string | null): Entry[] {
+function toLines(deps: Deps, entries: readonly NewEntry[], lastId: string | null): { full: Entry[]; lines: string } {
   const at = new Date(deps.now()).toISOString();
   let parentId = lastId;
-  return entries.map((entry): Entry => {
+  let lines = "";
+  const full = entries.map((entry): Entry => {
     const made = { ...entry, id: entry.id ?? newId(), parentId, at };
     parentId = made.id;
-    return made;
+    const text = JSON.stringify(made);
+    const redacted = deps.redact(text);
+    lines += `${redacted}\n`;
+    // A turn goes on with what a resumed one would read: no secret reaches a provider through a tool's result either.
+    return redacted === text ? made : (JSON.parse(redacted) as Entry);
   });
+  return { full, lines };
 }
-
-const linesOf = (deps: Deps, entries: readonly Entry[]): string =>
-  entries.map((entry) => `${deps.redact(JSON.stringify(entry))}\n`).join("");
 
 function readWindow(path: string, log: Logger, maxBytes: number): Entry[] {
   let bytes = 0;

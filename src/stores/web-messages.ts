@@ -72,21 +72,23 @@ export function createWebMessages(db: Database, clock: Clock): WebMessages {
   };
 
   return {
-    post({ chat, key, author, text, extra = null }) {
-      const row = db.get<{ seq: number }>(
-        "INSERT INTO web_messages (chat, key, author, text, extra, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING seq",
-        chat,
-        key,
-        author,
-        text,
-        extra === null ? null : JSON.stringify(extra),
-        clock.now(),
-      );
-      if (row !== undefined) return { seq: row.seq, inserted: true };
-      const known = findByKey(key);
-      if (known === null) throw new Error("a web message was neither inserted nor found");
-      return { seq: known.seq, inserted: false };
-    },
+    // In a transaction, also when it stands alone: with RETURNING, a commit that fails goes unnoticed otherwise.
+    post: ({ chat, key, author, text, extra = null }) =>
+      db.transaction(() => {
+        const row = db.get<{ seq: number }>(
+          "INSERT INTO web_messages (chat, key, author, text, extra, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING seq",
+          chat,
+          key,
+          author,
+          text,
+          extra === null ? null : JSON.stringify(extra),
+          clock.now(),
+        );
+        if (row !== undefined) return { seq: row.seq, inserted: true };
+        const known = findByKey(key);
+        if (known === null) throw new Error("a web message was neither inserted nor found");
+        return { seq: known.seq, inserted: false };
+      }),
     list(chat, { afterSeq, beforeSeq, limit }) {
       if (afterSeq !== undefined) {
         const sql = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND seq > ? ORDER BY seq LIMIT ?`;

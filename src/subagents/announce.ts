@@ -34,19 +34,22 @@ export interface Ending {
   readonly as: EndState;
   readonly reason: string | null;
   readonly incomplete: boolean;
+  /** What it said last, for when its transcript can't be read any more. */
+  readonly words?: string;
 }
 
 /** Runs the announce step when the run earned one, and ends the run. `mail`: it did not end, there is something to read first. */
 export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: AbortSignal): Promise<"over" | "mail"> {
   const entries = historyOf(deps, run, ending.as);
-  const asks = ending.as === "done" && run.announce === "post";
+  // Without its history it could only make something up.
+  const asks = ending.as === "done" && run.announce === "post" && entries !== null;
   const reply = asks ? await announceStep(deps, run, entries, signal) : null;
   // A /stop in the meantime has ended the run; a shutdown leaves it as it is.
   if (signal.aborted && signal.reason !== "timeout") return "over";
   // Sent while it announced: the sender was told that it is read. From here to the end nothing else can come in between.
   if (ending.as === "done" && deps.mail.listForRun(run.id).length > 0) return "mail";
   deps.failpoint("run.announced");
-  endRun(deps, run, ending, { words: lastAssistantText(entries), reply });
+  endRun(deps, run, ending, { words: entries === null ? (ending.words ?? "") : lastAssistantText(entries), reply });
   return "over";
 }
 
@@ -140,7 +143,7 @@ interface Leaving {
 
 /** Ends a run from outside, without an announce step. */
 export const breakOff = (deps: Deps, run: Run, ending: Ending): boolean =>
-  endRun(deps, run, ending, { words: run.state === "queued" ? "" : lastAssistantText(historyOf(deps, run, ending.as)), reply: null });
+  endRun(deps, run, ending, { words: run.state === "queued" ? "" : lastAssistantText(historyOf(deps, run, ending.as) ?? []), reply: null });
 
 /** The one transaction. */
 function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving): boolean {
@@ -211,8 +214,8 @@ function post(deps: Deps, run: Run, markdown: string): void {
   deps.outbox.add({ delivery: announceDelivery(run), address: run.address, parts, runId: run.id });
 }
 
-const historyOf = (deps: Deps, run: Run, as: EndState): Entry[] =>
-  fromTranscript(deps, run, as, () => deps.transcripts.window(transcriptOfRun(run), deps.models.contextWindow(run.model) * 2)) ?? [];
+const historyOf = (deps: Deps, run: Run, as: EndState): Entry[] | null =>
+  fromTranscript(deps, run, as, () => deps.transcripts.window(transcriptOfRun(run), deps.models.contextWindow(run.model) * 2));
 
 /**
  * Null for a damaged or deleted transcript: it must not keep a run from ending, the record still knows what to say. A disk

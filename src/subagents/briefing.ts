@@ -1,7 +1,7 @@
 // Briefs of children: who may know what (BF). sessions_spawn.brief and the tool `subagents` → check → apply → rows, one
 // per requester → BRIEF.md in the child's session folder, and the first part of its [AGENT MEMORY] block. The rows are
 // the truth and are read at every step of the child, so that a new brief or a revoke counts from the next one on.
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Agents } from "../agents/agent.ts";
 import { formatMemory, type MemorySection, readMemoryReference } from "../agents/memory.ts";
@@ -12,7 +12,7 @@ import type { Database } from "../stores/database.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { type BriefParams, listReferences, parseBriefParams, type RequesterBrief, renderBrief } from "./brief-params.ts";
-import { sessionFolder } from "./session-folder.ts";
+import { readEnd, sessionFolder } from "./session-folder.ts";
 
 /** The child a brief is for. */
 export type BriefedChild = Pick<Run, "agentId" | "sessionId" | "requesterKey">;
@@ -124,7 +124,7 @@ function writeFile(deps: BriefingDeps, child: BriefedChild, briefs: readonly Req
   const folder = sessionFolder(deps.transcripts, child);
   const path = join(folder, BRIEF_FILE);
   try {
-    const old = existsSync(path) ? readFileSync(path, "utf8") : null;
+    const old = readEnd(folder, BRIEF_FILE, Number.POSITIVE_INFINITY);
     const text = briefs.length === 0 ? null : deps.redact(renderBrief(briefs).markdown);
     if (text === old) return;
     if (text === null) return rmSync(path);

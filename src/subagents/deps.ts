@@ -47,5 +47,5 @@ export interface SubagentDeps {
 export const transcriptOfRun = (run: Run): TranscriptRef => ({
   agentId: run.agentId,
   sessionId: run.sessionId,
-  archiveName: run.archivedAt === null ? null : run.archiveName,
+  archiveName: run.archiveName,
 });

@@ -1,6 +1,6 @@
 // Keeps each run's documents (run-documents.ts) up with its row: an event of a run ⇒ look at the row ⇒ write what is
 // missing, a moment later. Doing it again changes nothing, so what a crash left undone is made good at the next look or
-// at the next start; a failure is logged and never reaches the run.
+// at the next start; what the disk refused is tried again, and a failure never reaches the run.
 import type { TraceEntry } from "../brief/trace.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
@@ -24,12 +24,14 @@ export interface Documents {
 const MAX_BACKLOG = 1_000;
 /** A run that ends sooner has all its documents written at once. */
 const PATIENCE_MS = 500;
+const FIRST_RETRY_MS = 5_000;
+const MAX_RETRY_MS = 3_600_000;
 
 export function createDocuments(deps: DocumentDeps): Documents {
-  const queue = createQueue(deps);
+  const stopping = new AbortController();
+  const queue = createQueue(deps, stopping.signal);
   /** Those at work: most events only say what they do now. */
   const working = new Set<string>();
-  const stopping = new AbortController();
   let unsubscribe = (): void => {};
   const follow = async (runId: string): Promise<void> => {
     working.add(runId);
@@ -64,52 +66,67 @@ interface Queue {
 }
 
 /** One run after the other, so that no two write the same trace; what has ended is ticked off once nothing waits. */
-function createQueue(deps: DocumentDeps): Queue {
+function createQueue(deps: DocumentDeps, stopping: AbortSignal): Queue {
   const waiting = new Set<string>();
+  /** How long the next try of a run waits that failed before. */
+  const waits = new Map<string, number>();
   let working: Promise<void> | null = null;
 
+  const add = (runId: string): void => {
+    waiting.add(runId);
+    // Not at once: whatever is being committed or answered now goes first.
+    working ??= new Promise<void>((resolve) => setImmediate(resolve)).then(work);
+  };
+  const again = async (runId: string): Promise<void> => {
+    const waitMs = waits.get(runId) ?? FIRST_RETRY_MS;
+    waits.set(runId, Math.min(waitMs * 2, MAX_RETRY_MS));
+    await deps.clock.sleep(waitMs, stopping);
+    if (!stopping.aborted) add(runId);
+  };
   const work = async (): Promise<void> => {
-    const written: { id: string; generation: number }[] = [];
+    const written: Written[] = [];
     for (const runId of waiting) {
       waiting.delete(runId);
       const done = await writeOne(deps, runId);
-      if (done !== null) written.push(done);
+      if (done === "failed") void again(runId);
+      else waits.delete(runId);
+      if (typeof done === "object") written.push(done);
     }
     working = null;
-    if (written.length > 0) tickOff(deps, written);
+    if (written.length > 0 && !tickOff(deps, written)) for (const { id } of written) void again(id);
   };
   return {
-    add(runId) {
-      waiting.add(runId);
-      // Not at once: whatever is being committed or answered now goes first.
-      working ??= new Promise<void>((resolve) => setImmediate(resolve)).then(work);
-    },
+    add,
     async idle() {
       while (working !== null) await working;
     },
   };
 }
 
-/** The run and generation whose last document was written, null when there is more to come or it failed. Never rejects. */
-async function writeOne(deps: DocumentDeps, runId: string): Promise<{ id: string; generation: number } | null> {
+interface Written {
+  readonly id: string;
+  readonly generation: number;
+}
+
+/** The run and generation whose last document was written, `more` when it goes on. Never rejects. */
+async function writeOne(deps: DocumentDeps, runId: string): Promise<Written | "more" | "failed"> {
   try {
     const run = deps.runs.get(runId);
-    if (run === null) return null;
+    if (run === null) return "more";
     await writeDocuments(deps, run);
-    return isUnfinished(run.state) ? null : { id: run.id, generation: run.generation };
+    return isUnfinished(run.state) ? "more" : { id: run.id, generation: run.generation };
   } catch (error) {
     deps.log.error({ err: error, runId }, "the documents of a run could not be written");
-    return null;
+    return "failed";
   }
 }
 
-function tickOff(deps: DocumentDeps, written: readonly { id: string; generation: number }[]): void {
+function tickOff(deps: DocumentDeps, written: readonly Written[]): boolean {
   try {
     deps.runs.setDocumented(written);
+    return true;
   } catch (error) {
-    deps.log.error(
-      { err: error, runs: written.length },
-      "written documents could not be ticked off; they are written again at the next start",
-    );
+    deps.log.error({ err: error, runs: written.length }, "written documents could not be ticked off; they are written again");
+    return false;
   }
 }

@@ -7,7 +7,7 @@ import type { Agents } from "../agents/agent.ts";
 import { Brief } from "../brief/brief.ts";
 import { BriefResponse, type ResponseStatus } from "../brief/response.ts";
 import { Trace, type TraceEntry } from "../brief/trace.ts";
-import { errorText } from "../core/errors.ts";
+import { errorText, isStorageError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { type EndState, isUnfinished, type Run, STATUS_WORD } from "../core/run.ts";
 import type { Runs } from "../stores/runs.ts";
@@ -77,6 +77,8 @@ function fromTranscript<T>({ log, runs }: RunDocumentDeps, run: Run, read: (foun
     const { archivedAt, archiveName } = runs.get(run.id) ?? run;
     return read({ ...run, archivedAt, archiveName });
   } catch (error) {
+    // It may be read later; then the document is written then.
+    if (isStorageError(error)) throw error;
     log.warn({ runId: run.id, reason: errorText(error) }, "a document is written without its transcript");
     return null;
   }

@@ -46,7 +46,11 @@ export function createRunner(deps: SubagentDeps): Runner {
     },
     suspend() {
       for (const [id, abort] of active) {
-        deps.runs.setDoing(id, SUSPENDED);
+        try {
+          deps.runs.setDoing(id, SUSPENDED);
+        } catch (error) {
+          deps.log.warn({ runId: id, reason: errorText(error) }, "a run is put aside without a note; it counts as a crash");
+        }
         abort.abort("suspend");
       }
     },
@@ -81,7 +85,7 @@ async function workOnce(deps: SubagentDeps, run: Run, slot: Slot, abort: AbortCo
   }
   if (abort.signal.aborted && abort.signal.reason !== "timeout") return "over";
   deps.failpoint("run.worked");
-  return finishRun(deps, run, endingOf(run, end), abort.signal);
+  return finishRun(deps, run, { ...endingOf(run, end), words: end.text }, abort.signal);
 }
 
 async function endAfter(deps: SubagentDeps, ms: number, over: AbortSignal, abort: AbortController): Promise<void> {
@@ -204,9 +208,28 @@ export function until(bus: Bus, isTrue: () => boolean, signal: AbortSignal): Pro
 async function survive(deps: SubagentDeps, runId: string, error: unknown, signal: AbortSignal): Promise<void> {
   deps.log.error({ err: error, runId }, "a run broke off");
   if (signal.aborted && signal.reason !== "timeout") return;
-  if (isStorageError(error)) await deps.clock.sleep(STORAGE_RETRY_MS, signal);
+  if (isStorageError(error)) return waitForDisk(deps, runId, signal);
   const run = deps.runs.get(runId);
   if (run === null) return;
-  if (isStorageError(error)) return deps.lane.ring(run.id, run.requesterKey);
-  await finishRun(deps, run, { as: "error", reason: errorText(error), incomplete: false }, signal);
+  try {
+    await finishRun(deps, run, { as: "error", reason: errorText(error), incomplete: false }, signal);
+  } catch (again) {
+    deps.log.error({ err: again, runId }, "the end of a run could not be recorded");
+    await waitForDisk(deps, runId, signal);
+  }
+}
+
+/** Rings again once a row can be written: before that every model call would be paid for and lost. */
+async function waitForDisk(deps: SubagentDeps, runId: string, signal: AbortSignal): Promise<void> {
+  for (;;) {
+    await deps.clock.sleep(STORAGE_RETRY_MS, signal);
+    if (signal.aborted && signal.reason !== "timeout") return;
+    try {
+      deps.runs.setDoing(runId, "waiting for the disk");
+      const run = deps.runs.get(runId);
+      return run === null ? undefined : deps.lane.ring(run.id, run.requesterKey);
+    } catch (error) {
+      deps.log.warn({ runId, reason: errorText(error) }, "the disk still refuses to write; the run waits");
+    }
+  }
 }

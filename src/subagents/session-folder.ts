@@ -32,7 +32,7 @@ export async function replaceText(folder: string, name: string, text: string): P
 
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
 
-/** The last `maxBytes` of the file, null when there is none. Throws on a link, a pipe or a folder of that name. */
+/** The last `maxBytes` of the file, null when there is none. Throws on a link of either kind, a pipe or a folder of that name. */
 export function readEnd(folder: string, name: string, maxBytes: number): string | null {
   let fd: number;
   try {
@@ -44,6 +44,7 @@ export function readEnd(folder: string, name: string, maxBytes: number): string 
   try {
     const stat = fstatSync(fd);
     if (!stat.isFile()) throw new Error(`${name} is not a regular file`);
+    if (stat.nlink > 1) throw new Error(`${name} is the second name of another file`);
     const buffer = Buffer.alloc(Math.min(stat.size, maxBytes));
     const length = readSync(fd, buffer, 0, buffer.length, Math.max(0, stat.size - maxBytes));
     return buffer.toString("utf8", 0, length);

@@ -22,11 +22,11 @@ const optionalText = (max: number, what: string) =>
 
 const spawnSchema = z.strictObject({
   task: z
-    .string()
+    .string({ error: ({ input }) => (input === undefined ? "task is required" : undefined) })
     .max(MAX_TASK, `task is longer than ${MAX_TASK / 1024} KB`)
     .refine((text) => text.trim() !== "", "task is required")
     .describe("What to do, complete in itself: the sub-agent knows nothing of this conversation."),
-  label: optionalText(1_000, "A short name people will see."),
+  label: optionalText(MAX_TEXT, "A short name people will see; cut at 80 characters."),
   agentId: optionalText(200, "Run under another agent; agents_list names those you may use."),
   role: optionalText(60, `Posture: ${ACCEPTED_ROLES.join("; ")}. Default general.`),
   model: optionalText(200, "provider/model-id; an invalid one is skipped with a warning."),

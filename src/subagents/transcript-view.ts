@@ -3,6 +3,7 @@
 import { capText } from "../agents/clean-text.ts";
 import { lastAssistantText } from "../agents/context.ts";
 import type { Run } from "../core/run.ts";
+import { argsText } from "../core/tool.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { ANNOUNCE_SKIP, isAnnounceReply, parseAnnounceReply } from "./announce.ts";
@@ -41,7 +42,7 @@ function line(entry: Entry): string {
     case "compaction":
       return `\`${time}\` _summary of what came before:_ ${short(entry.summary)}`;
     case "tool_call":
-      return `\`${time}\` → ${entry.name} ${short(JSON.stringify(entry.args) ?? "")}`;
+      return `\`${time}\` → ${entry.name} ${short(argsText(entry.args))}`;
     case "tool_result":
       return `\`${time}\` ← ${entry.name}${entry.isError ? " (error)" : ""}: ${short(entry.text)}`;
   }

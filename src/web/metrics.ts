@@ -19,6 +19,7 @@ export interface Metrics {
 }
 
 const NANO = 1e9;
+const DELAY_RESOLUTION_MS = 10;
 
 export function createMetrics(options: MetricsOptions): Metrics {
   const registry = new Registry();
@@ -140,7 +141,7 @@ function addGauges(options: MetricsOptions, registers: Registry[]): void {
 }
 
 function addEventLoopDelay(registers: Registry[]): { disable(): void } {
-  const delay = monitorEventLoopDelay({ resolution: 20 });
+  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
   delay.enable();
   new Gauge({
     name: "herald_event_loop_delay_seconds",
@@ -148,7 +149,11 @@ function addEventLoopDelay(registers: Registry[]): { disable(): void } {
     labelNames: ["quantile"],
     registers,
     collect() {
-      for (const quantile of [50, 99, 100]) this.set({ quantile: String(quantile / 100) }, delay.percentile(quantile) / NANO);
+      for (const quantile of [50, 99, 100]) {
+        // What it records is the time from one tick of its timer to the next: on an idle loop that is the resolution.
+        const seconds = delay.percentile(quantile) / NANO - DELAY_RESOLUTION_MS / 1000;
+        this.set({ quantile: String(quantile / 100) }, Math.max(0, seconds));
+      }
       delay.reset();
     },
   });

@@ -1,5 +1,6 @@
 // A child's transcript as the open run shows it: who said what, tool calls and their results, capped and with secrets
 // replaced by their names. The sub-agent's words become safe HTML; everything else stays text.
+import { argsText } from "../core/tool.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { TranscriptPage } from "../stores/transcript-page.ts";
 import { renderMarkdown } from "./markdown.ts";
@@ -56,7 +57,7 @@ function textOf(entry: Spoken, short: (text: string, max: number) => string): Om
       // The id the spawn gives the first message of a child.
       return { kind: entry.id === "task" ? "task" : "sent", who: short(entry.from, 200), text: short(entry.text, MAX_WORDS) };
     case "tool_call":
-      return { kind: "call", who: entry.name, text: short(JSON.stringify(entry.args) ?? "", MAX_CALL) };
+      return { kind: "call", who: entry.name, text: short(argsText(entry.args), MAX_CALL) };
     case "tool_result":
       return { kind: "result", who: entry.name, text: short(entry.text, MAX_RESULT), isError: entry.isError };
     case "note":

@@ -1,7 +1,7 @@
 // The HTTP server: node:http, loopback by default, one dispatcher for one route table. Each request meets the gate
 // first; the one catcher for whatever throws is here.
 // socket → gate (Host, Origin, token, body) → route → reply or stream
-import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from "node:http";
+import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "../core/clock.ts";
@@ -20,6 +20,9 @@ import { createMessageViews } from "./message-view.ts";
 import { createPageRoutes } from "./page-files.ts";
 import { createLogViews } from "./run-log.ts";
 import type { StreamLimits } from "./sse.ts";
+
+// Not imported: the namespace of node:http reads every getter, and one of them loads Node's fetch, a tenth of the start.
+const { createServer } = process.getBuiltinModule("node:http");
 
 export interface WebServerOptions {
   host: string;
@@ -156,6 +159,8 @@ async function serve(req: IncomingMessage, res: ServerResponse, serving: Serving
     if (reply !== null) writeReply(req, res, reply);
   } catch (error) {
     if (error instanceof BodyTooLarge) return writeReply(req, res, tooLarge());
+    // The caller hung up in the middle of the body: no failure of ours, and nobody is left to answer.
+    if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return;
     // The path only: a query is the caller's text.
     serving.log.error({ err: error, method: req.method, path: path.slice(0, 200) }, "a request failed");
     writeReply(req, res, isStorageError(error) ? DISK_FULL : problem(500, "Something went wrong here. The log says more."));

@@ -1,18 +1,23 @@
-// `npm run bench [-- --only <topic>] [-- --out <file>]`: what Herald costs, as ratios within one run, so that a slow or
-// busy machine cancels out. Prints one Markdown table with the facts of the machine; --out writes the same into a file.
+// `npm run bench [-- --only <topic>,…] [--out <file>] [--readme]`: what Herald costs, as ratios within one run, so that a
+// slow or busy machine cancels out. Prints one Markdown table with the facts of the machine; --out writes the same into a
+// file, --readme into README.md.
 import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { parseArgs } from "node:util";
+import { writeSection } from "../support/readme-section.ts";
+import { children } from "./children.ts";
 import type { Row, Topic } from "./measure.ts";
 import { models } from "./models.ts";
 import { processTopic } from "./process.ts";
+import { sessions } from "./sessions.ts";
 import { spawn } from "./spawn.ts";
 import { throughput } from "./throughput.ts";
 import { transcripts } from "./transcripts.ts";
 import { transitions } from "./transitions.ts";
 import { turn } from "./turn.ts";
 
-const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, spawn, throughput, models];
+const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, sessions, spawn, throughput, children, models];
+const README = new URL("../../README.md", import.meta.url).pathname;
 
 function machineFacts(): string {
   const cores = cpus();
@@ -33,10 +38,19 @@ function failed({ name }: Topic, error: unknown): Row {
   return { measure: name, value: "failed", goal: "", met: false, detail: error instanceof Error ? error.message : String(error) };
 }
 
+function chosen(only: string | undefined): readonly Topic[] {
+  if (only === undefined) return TOPICS;
+  return only.split(",").map((name) => {
+    const topic = TOPICS.find((known) => known.name === name);
+    if (topic === undefined) throw new Error(`There is no topic "${name}". Topics: ${TOPICS.map((known) => known.name).join(", ")}.`);
+    return topic;
+  });
+}
+
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { only: { type: "string" }, out: { type: "string" } } });
-  const topics = TOPICS.filter((topic) => values.only === undefined || topic.name === values.only);
-  if (topics.length === 0) throw new Error(`There is no topic "${values.only}". Topics: ${TOPICS.map((topic) => topic.name).join(", ")}.`);
+  const { values } = parseArgs({ options: { only: { type: "string" }, out: { type: "string" }, readme: { type: "boolean" } } });
+  const topics = chosen(values.only);
+  if (values.readme === true && values.only !== undefined) throw new Error("README.md shows all topics: --readme goes without --only.");
   const rows: Row[] = [];
   for (const topic of topics) {
     const startedAt = performance.now();
@@ -46,6 +60,7 @@ async function main(): Promise<void> {
   const table = toMarkdown(rows);
   process.stdout.write(table);
   if (values.out !== undefined) writeFileSync(values.out, table);
+  if (values.readme === true) writeSection(README, "bench", table);
 }
 
 await main();

@@ -1,20 +1,23 @@
-// npm run chaos -- --kills N --seed S [--minutes M] [--out file]: kills the real process N times under traffic and proves
-// that nothing was lost, said twice, misplaced or said after a stop. Exit code 1 on a violation.
+// npm run chaos -- --kills N --seed S [--minutes M] [--out file] [--readme]: kills the real process N times under traffic
+// and proves that nothing was lost, said twice, misplaced or said after a stop. Exit code 1 on a violation. --readme puts
+// the figures into README.md.
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { writeSection } from "../support/readme-section.ts";
 import { figuresOf, markdownLine, shortHistory } from "./report.ts";
 import { type ChaosOptions, runChaos } from "./run.ts";
 
 const SHOWN_VIOLATIONS = 10;
 const SHOWN_IN_FULL = 4;
 
-function readOptions(): ChaosOptions & { out: string | null } {
+function readOptions(): ChaosOptions & { out: string | null; readme: boolean } {
   const { values } = parseArgs({
     options: {
       kills: { type: "string", default: "100" },
       seed: { type: "string", default: String(Date.now() % 1_000_000) },
       minutes: { type: "string", default: "60" },
       out: { type: "string" },
+      readme: { type: "boolean", default: false },
     },
   });
   const whole = (name: "kills" | "seed" | "minutes", max: number): number => {
@@ -22,10 +25,16 @@ function readOptions(): ChaosOptions & { out: string | null } {
     if (!Number.isInteger(value) || value < 1 || value > max) throw new RangeError(`--${name} takes a whole number from 1 to ${max}`);
     return value;
   };
-  return { kills: whole("kills", 100_000), seed: whole("seed", 2 ** 31), minutes: whole("minutes", 24 * 60), out: values.out ?? null };
+  return {
+    kills: whole("kills", 100_000),
+    seed: whole("seed", 2 ** 31),
+    minutes: whole("minutes", 24 * 60),
+    out: values.out ?? null,
+    readme: values.readme,
+  };
 }
 
-const { out, ...options } = readOptions();
+const { out, readme, ...options } = readOptions();
 console.log(`chaos: ${options.kills} kills, seed ${options.seed}, at most ${options.minutes} min`);
 const outcome = await runChaos({ ...options, progress: (line) => console.log(`  ${line}`) });
 const figures = figuresOf(outcome, options);
@@ -33,6 +42,8 @@ for (const [name, value] of Object.entries(figures))
   console.log(`${name.padEnd(16)} ${typeof value === "object" ? JSON.stringify(value) : value}`);
 console.log(markdownLine(figures));
 if (out !== null) writeFileSync(out, `${JSON.stringify({ ...figures, markdown: markdownLine(figures) }, null, 2)}\n`);
+
+if (readme) writeSection(new URL("../../README.md", import.meta.url).pathname, "chaos", markdownLine(figures));
 
 const { violations } = outcome.verdict;
 for (const [n, violation] of violations.slice(0, SHOWN_VIOLATIONS).entries()) {

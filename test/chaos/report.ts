@@ -31,9 +31,17 @@ export function figuresOf(outcome: ChaosOutcome, options: ChaosOptions): ChaosFi
   };
 }
 
+/** What README.md says about it, in one paragraph. */
 export function markdownLine(figures: ChaosFigures): string {
-  const { kills, messages, runs, lost, repeated, misplaced, afterStop, marked, minutes, seed } = figures;
-  return `${kills} kills in ${minutes} min (seed ${seed}): ${messages} messages, ${runs} runs; ${lost} lost, ${repeated} repeated, ${misplaced} misplaced, ${afterStop} after stop; ${marked} marked repeats on Telegram.`;
+  const { kills, pointKills, minutes, seed, messages, commands, runs, announcements, secrets, otherViolations } = figures;
+  const { lost, repeated, misplaced, reordered, afterStop, marked } = figures;
+  return [
+    `${kills} kills with SIGKILL, ${pointKills} of them at named points, in ${minutes} min (seed ${seed}), under traffic on Telegram, Slack and the page with faults on the platforms:`,
+    `${messages} messages, ${commands} commands, ${runs} runs, ${announcements} announcements.`,
+    `**${lost} lost, ${repeated} repeated, ${misplaced} misplaced, ${reordered} out of order, ${afterStop} said after a stop**, ${otherViolations} other violations.`,
+    `Telegram can't be asked whether a message arrived: ${marked} of its messages came again, each marked as such.`,
+    `Secrets: ${secrets} in logs, transcripts, database, documents, platforms, page or metrics.`,
+  ].join(" ");
 }
 
 interface Event {

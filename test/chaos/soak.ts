@@ -47,7 +47,9 @@ async function startGateway(dir: string, modelUrl: string, factor: number): Prom
   mkdirSync(join(dir, "config"));
   writeFileSync(join(dir, "config/herald.json5"), JSON.stringify({ ...settings, models, web: { port: 0 } }), { mode: 0o600 });
   const stateDir = join(dir, "state");
-  const env = { PATH: process.env.PATH, HOME: dir, HERALD_STATE_DIR: stateDir, SOAK_FACTOR: String(factor) };
+  // As src/start.js does it: a process that has to translate its own source holds that translator, too.
+  const NODE_COMPILE_CACHE = new URL("../../node_modules/.cache/herald", import.meta.url).pathname;
+  const env = { PATH: process.env.PATH, HOME: dir, HERALD_STATE_DIR: stateDir, SOAK_FACTOR: String(factor), NODE_COMPILE_CACHE };
   const child = fork(new URL("soak-gateway.ts", import.meta.url).pathname, { cwd: dir, env, execPath: NODE, execArgv: ["--expose-gc"] });
   const [ready] = (await once(child, "message", { signal: AbortSignal.timeout(30_000) })) as [SoakReport];
   if (ready.type !== "ready") throw new Error("the gateway did not say that it is ready");
@@ -123,7 +125,8 @@ const total = (resources: Readonly<Record<string, number>>): number => Object.va
 
 const MEASURES: Readonly<Record<string, (point: Point) => number>> = {
   "RSS (MB)": (point) => point.rssMb,
-  "heap (MB)": (point) => point.heapMb,
+  "RSS after a full collection (MB)": (point) => point.heldMb,
+  "heap after it (MB)": (point) => point.heapMb,
   "outside the heap (MB)": (point) => point.externalMb,
   "handles and timers": (point) => total(point.resources),
   // It fills up to this size before it is used again from its start: that is no growth.
@@ -147,23 +150,26 @@ function judge(points: readonly Point[]): { rows: string[]; grown: string[] } {
 
 async function soak(minutes: number): Promise<boolean> {
   const dir = mkdtempSync(join(tmpdir(), "herald-soak-"));
-  const model = await createFakeOpenAi({ respond: createScript(createDoor({ main: 1, subagent: 1 }, 1_000)) });
+  const model = await createFakeOpenAi({ respond: createScript({ door: createDoor({ main: 1, subagent: 1 }, 1_000), slip: () => "" }) });
   const factor = DAY_MINUTES / minutes;
   const gateway = await startGateway(dir, model.url, factor);
   const visitors = createVisitors(gateway, createRandom(1));
   let isResting = false;
   const ticker = setInterval(() => isResting || visitors.step(), 1000 / MESSAGES_PER_SECOND);
   const points: Point[] = [];
+  const startedAt = performance.now();
   try {
     for (let n = 0; n < SAMPLES; n++) {
-      await delay(Math.max(0, (minutes * 60_000) / SAMPLES - REST_MS));
+      // By the clock, not one after the other: what a sample waits for must not make the day longer.
+      await delay(Math.max(0, startedAt + ((n + 1) * minutes * 60_000) / SAMPLES - REST_MS - performance.now()));
       isResting = true;
       model.calls.length = 0;
       points.push(await takeSample(gateway));
       isResting = n === SAMPLES - 1;
-      const { rssMb, heapMb, resources, delayP99Ms } = points.at(-1) as Point;
+      const { rssMb, heldMb, heapMb, resources, delayP99Ms } = points.at(-1) as Point;
+      const memory = `RSS ${rssMb.toFixed(0)} MB, after a collection ${heldMb.toFixed(0)} MB, heap ${heapMb.toFixed(1)} MB`;
       console.log(
-        `  hour ${(((n + 1) * 24) / SAMPLES).toFixed(1)}: RSS ${rssMb.toFixed(0)} MB, heap ${heapMb.toFixed(1)} MB, ${JSON.stringify(resources)}, p99 ${delayP99Ms.toFixed(1)} ms`,
+        `  hour ${(((n + 1) * 24) / SAMPLES).toFixed(1)}: ${memory}, ${JSON.stringify(resources)}, p99 ${delayP99Ms.toFixed(1)} ms`,
       );
     }
     clearInterval(ticker);

@@ -96,7 +96,7 @@ describe("people", () => {
 });
 
 describe("bots", () => {
-  it("[SC5] the bot hears neither itself nor other bots nor anonymous senders, whatever lists they are on", async () => {
+  it("[SC5] TG-011 SL-009 the bot hears neither itself nor other bots nor anonymous senders, whatever lists they are on", async () => {
     const { telegram, slack, model } = scene;
     const asked = model.calls.length;
     const base = { message_id: 1, date: 1, chat: { id: TEAM, type: "supergroup" } };
@@ -192,6 +192,7 @@ describe("every way in", () => {
     callback_query(from, chat) {
       scene.telegram.press({ chat, from, message: line.telegram, data: `/subagents stop ${line.runId}` });
       scene.telegram.press({ chat, from, message: line.telegram, data: "/stop" });
+      scene.telegram.press({ chat, from, message: line.telegram, data: `approve:${line.runId}` });
     },
   };
   const SLACK: Record<string, (user: string) => void> = {
@@ -236,7 +237,7 @@ describe("every way in", () => {
     expect(readers).toEqual([join("src", "gateway", "gateway.ts")]);
   });
 
-  it.each(Object.keys(TELEGRAM))("[SC2][CM9] Telegram %s of a stranger: no reaction, no effect", async (kind) => {
+  it.each(Object.keys(TELEGRAM))("[SC2][CM9] TG-021 Telegram %s of a stranger: no reaction, no effect", async (kind) => {
     const before = effects();
     TELEGRAM[kind]?.(701, GROUP);
     if (kind === "message") TELEGRAM[kind]?.(701, 701);
@@ -245,7 +246,7 @@ describe("every way in", () => {
     expect(effects()).toEqual({ ...before, answers: before.answers + ownEffects.answers, seen: before.seen + ownEffects.seen });
   });
 
-  it.each(Object.keys(SLACK))("[SC2][CM9] Slack %s of a stranger: no reaction, no effect", async (kind) => {
+  it.each(Object.keys(SLACK))("[SC2][CM9] SL-017 Slack %s of a stranger: no reaction, no effect", async (kind) => {
     const before = effects();
     SLACK[kind]?.("U0INTRUDER");
     await scene.slack.until(() => scene.slack.pending().length === 0, "all payloads to be acknowledged");

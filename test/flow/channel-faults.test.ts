@@ -101,7 +101,7 @@ describe("[DL4] each fault on part 2 of 3", () => {
     expect(seen).toEqual(["A", certain ? "B" : MARKED, "C"]);
   });
 
-  it.each(AFTER)("[DL4] Telegram, %s: four messages, the repeated one marked", async (fault) => {
+  it.each(AFTER)("[DL4] TG-017 Telegram, %s: four messages, the repeated one marked", async (fault) => {
     const thread = 200 + AFTER.indexOf(fault);
     telegram.faults.add("sendMessage", fault, { skip: 1 });
     await deliverThree(telegramChannel("plain"), topic(thread), `reply:${thread}`);
@@ -130,7 +130,7 @@ describe("[DL4] each fault on part 2 of 3", () => {
   it.each([
     ...(["429", "429_bare", "500", "html", "html_200", "drop", "hang", "slow", { error: "fatal_error" }] as const),
     ...(["500_after", "drop_after", "truncate_after", "cut_json_after", "hang_after"] as const),
-  ])("[DL4] Slack, %s: exactly three messages", async (fault) => {
+  ])("[DL4] SL-019 SL-023 Slack, %s: exactly three messages", async (fault) => {
     const channel = createSlackChannel({
       ...{ botToken: slack.botToken, appToken: slack.appToken, apiUrl: slack.apiUrl, mode: "socket" },
       ...{ clock, log: silentLogger, timeoutMs: SEND_TIMEOUT_MS, settleMs: 15_000 },

@@ -105,7 +105,7 @@ describe.each(CHANNELS)("%s and kill -9", (channel) => {
   });
 
   it.concurrent.each(ANNOUNCING)(
-    "[RC1][DL4] %s: no announcement is lost or silently repeated",
+    "[RC1][DL4] PROC-001 PROC-003 %s: no announcement is lost or silently repeated",
     { timeout: 60_000 * KILLS },
     async (point) => {
       const { scene, place } = await setUp(channel, point);
@@ -126,7 +126,7 @@ describe.each(CHANNELS)("%s and kill -9", (channel) => {
 });
 
 describe("Telegram with a reserved place, and kill -9", () => {
-  it.concurrent.each(RESERVED)("[DL4] %s: the result appears exactly once", { timeout: 60_000 * KILLS }, async (point) => {
+  it.concurrent.each(RESERVED)("[DL4] PROC-003 %s: the result appears exactly once", { timeout: 60_000 * KILLS }, async (point) => {
     const { scene, place } = await setUp("telegram", point, "reserved");
     await using _scene = scene;
     for (const round of rounds) {

@@ -6,7 +6,7 @@ import { runChaos } from "../chaos/run.ts";
 const KILLS = Number(process.env.HERALD_TEST_CHAOS_KILLS ?? 6);
 const SEED = Number(process.env.HERALD_TEST_CHAOS_SEED ?? 7);
 
-it(`[RC1][DL4][ST2][AN3] ${KILLS} kills under traffic on all channels: nothing lost, repeated, misplaced or said after a stop`, {
+it(`[RC1][DL4][ST2][AN3] PROC-002 ${KILLS} kills under traffic on all channels: nothing lost, repeated, misplaced or said after a stop`, {
   timeout: 240_000 + KILLS * 10_000,
 }, async () => {
   const { verdict, history, kills } = await runChaos({ kills: KILLS, seed: SEED, minutes: 60 });

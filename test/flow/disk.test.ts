@@ -34,7 +34,7 @@ function change(herald: Harness, sql: string): void {
 }
 
 describe("[RC4] a state folder that can't be used", () => {
-  it("[RC4] read-only: one sentence that names the folder and the setting, exit 1", async () => {
+  it("[RC4] FS-011 read-only: one sentence that names the folder and the setting, exit 1", async () => {
     await using herald = runHerald({
       config: QUIET,
       // Root may write anywhere: then somebody else starts it.
@@ -91,7 +91,7 @@ const hasPrlimit = existsSync("/usr/bin/prlimit");
 
 describe("[RC4] a full disk", () => {
   it.skipIf(!hasPrlimit)(
-    "[RC4] the gateway stays up and says so; what was accepted is answered once when there is room again",
+    "[RC4] FS-001 the gateway stays up and says so; what was accepted is answered once when there is room again",
     async () => {
       const door = Promise.withResolvers<void>();
       const model = await createFakeOpenAi({
@@ -131,7 +131,7 @@ describe("[RC4] a full disk", () => {
 });
 
 describe("[RC4] no file handles left", () => {
-  it.skipIf(!hasPrlimit)("[RC4] the gateway survives, and goes on when there are some again", async () => {
+  it.skipIf(!hasPrlimit)("[RC4] FS-004 the gateway survives, and goes on when there are some again", async () => {
     await using herald = await createHarness({ expectsErrors: true });
     const other = "aaaaaaaa-0000-4000-8000-000000000000";
     await herald.say("hello");
@@ -200,8 +200,8 @@ describe("[SE3] damaged transcripts", () => {
 });
 
 describe("[RC4] a sub-agent's transcript", () => {
-  it.each(["deleted", "replaced by a folder"])(
-    "[RC4] %s while it runs: the run ends once and is announced, the gateway stays up",
+  it.each(["deleted", "replaced by a folder", "made read-only"])(
+    "[RC4] FS-008 %s while it runs: the run ends once and is announced, the gateway stays up",
     async (how) => {
       const door = Promise.withResolvers<void>();
       const model = await createFakeOpenAi({
@@ -222,8 +222,9 @@ describe("[RC4] a sub-agent's transcript", () => {
       await waitFor("the child at work", () => model.open === 1);
       const [run] = herald.rows<{ session_id: string }>("SELECT session_id FROM runs");
       const path = join(herald.stateDir, "agents/main/sessions", `${run?.session_id}.jsonl`);
-      rmSync(path);
-      if (how !== "deleted") mkdirSync(path);
+      if (how === "made read-only") chmodSync(path, 0o400);
+      else rmSync(path);
+      if (how === "replaced by a folder") mkdirSync(path);
       door.resolve();
       const announced = await waitFor("the announcement", async () => (await herald.announcements())[0]);
       expect(announced.text).toMatch(/^Status: (success|error)$/m);

@@ -85,7 +85,7 @@ describe("[RN4] a graceful stop", () => {
     expect(await answers(herald)).toEqual(["answer to question"]);
   });
 
-  it("[RN4] a second signal ends it at once, and nothing is lost", async () => {
+  it("[RN4] PROC-006 a second signal ends it at once, and nothing is lost", async () => {
     await using scene = await createScene(60);
     const { herald, model } = scene;
     await herald.say("one");
@@ -126,7 +126,7 @@ describe("[RN4] a graceful stop", () => {
 });
 
 describe("[RN4] other signals", () => {
-  it("[RN4] whoever read its output may go: it works on, and still stops well", async () => {
+  it("[RN4] PROC-006 whoever read its output may go: it works on, and still stops well", async () => {
     await using herald = runHerald({ config: "{ web: { port: 0 }, models: { probeLocal: false } }" });
     const origin = await herald.ready();
     herald.closeOutput();
@@ -138,7 +138,7 @@ describe("[RN4] other signals", () => {
     expect(await herald.ended()).toBe(0);
   });
 
-  it("[RN4] a pause of the whole process changes nothing", async () => {
+  it("[RN4] PROC-006 a pause of the whole process changes nothing", async () => {
     await using scene = await createScene(20);
     const { herald, model } = scene;
     await herald.say("before");

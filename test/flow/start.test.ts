@@ -117,7 +117,7 @@ describe("[CF1] refusals", () => {
     expect(answer.status).toBe(200);
   });
 
-  it("[CF1] a busy port: one sentence that names it and the setting, exit 1, and the folder is free again", async () => {
+  it("[CF1] CFG-022 a busy port: one sentence that names it and the setting, exit 1, and the folder is free again", async () => {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as { port: number };
@@ -153,7 +153,7 @@ describe("[RN5] one gateway per folder", () => {
 });
 
 describe("[RN6] files", () => {
-  it("[RN6] all folders 0700 and all files 0600, also those that were wider before", async () => {
+  it("[RN6] CFG-013 all folders 0700 and all files 0600, also those that were wider before", async () => {
     await using herald = await createHarness({ config: { logging: { level: "info" } } });
     await herald.say("hello");
     await herald.reply(/./);

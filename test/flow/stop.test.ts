@@ -35,7 +35,7 @@ function commandLine(pid: string): string {
 const SOON_MS = 5_000;
 
 describe("/stop", () => {
-  it.skipIf(process.platform !== "linux")("[ST2] ends a long tool and three children, one of them queued, for good", async () => {
+  it.skipIf(process.platform !== "linux")("[ST2] PROC-015 ends a long tool and three children, one of them queued, for good", async () => {
     const chat = scene.chat();
     const seconds = 4_000 + Math.floor(Math.random() * 1_000_000) / 1_000;
     const sleeping = `sleep ${seconds}`;
@@ -85,7 +85,7 @@ describe("/stop", () => {
     expect(await other.announced("theirs")).toContain("theirs goes on");
   });
 
-  it("[MO5] within moments of /stop the provider sees the connection closed, also that of the main turn", async () => {
+  it("[MO5] PROV-006 within moments of /stop the provider sees the connection closed, also that of the main turn", async () => {
     const chat = scene.chat();
     await chat.say(plan([{ text: "half of this and", hang: "after-text" }]));
     await waitFor("the hanging call", () => scene.model.open === 1);

@@ -47,7 +47,7 @@ describe("the announce step", () => {
     expect(readFileSync(`${scene.herald.stateDir}/agents/main/sessions/${requester}.jsonl`, "utf8")).not.toContain('"phase":"announce"');
   });
 
-  it("[AN1] posts nothing when the reply is exactly ANNOUNCE_SKIP, and posts when it only contains it", async () => {
+  it("[AN1] PROV-018 posts nothing when the reply is exactly ANNOUNCE_SKIP, and posts when it only contains it", async () => {
     const chat = scene.chat();
     await chat.act([
       spawns(

@@ -78,7 +78,7 @@ describe("commands", () => {
 });
 
 describe("the line that says a sub-agent started", () => {
-  it("[CM4][CM5][CM6] Info, Log and Stop act on that sub-agent; a later press is answered politely and changes nothing", async () => {
+  it("[CM4][CM5][CM6] TG-022 Info, Log and Stop act on that sub-agent; a later press is answered politely and changes nothing", async () => {
     const { telegram, herald } = scene;
     const line = await start("one to press");
     expect(line).toMatchObject({ quiet: true, buttons: [{ text: "Stop" }, { text: "Log" }, { text: "Info" }] });
@@ -133,7 +133,7 @@ describe("a turn at work", () => {
 });
 
 describe("a person who blocked the bot", () => {
-  it("[DL3] the run's announcement is blocked with the reason, info shows it, retry sends it", async () => {
+  it("[DL3] TG-015 the run's announcement is blocked with the reason, info shows it, retry sends it", async () => {
     const { telegram, herald } = scene;
     await start("to be blocked");
     telegram.chats.block(PERSON);
@@ -198,13 +198,16 @@ describe("updates that come twice, and trouble with polling", () => {
     expect(herald.output()).not.toContain(telegram.token.split(":")[1]);
   });
 
-  it("[RC3] an edited message runs nothing", async () => {
+  it("[RC3] CMD-023 an edited message runs nothing, not even a command", async () => {
     const { telegram, model } = scene;
     const id = telegram.say({ chat: PERSON, text: "first wording" });
     await telegram.until(() => telegram.messages(PERSON).some(({ text }) => text === "heard: first wording"), "the answer");
     const asked = model.calls.length;
+    const said = telegram.messages(PERSON).length;
     telegram.edit({ chat: PERSON, id, text: "second wording" });
+    telegram.edit({ chat: PERSON, id, text: "/stop" });
     await ask("/status");
+    expect(telegram.messages(PERSON)).toHaveLength(said + 1);
     expect(model.calls).toHaveLength(asked);
   });
 });
@@ -226,7 +229,7 @@ describe("places", () => {
     expect(telegram.messages(GROUP, 8)).toHaveLength(1);
   });
 
-  it("[AN3] a group that becomes a supergroup meanwhile gets its announcement there", async () => {
+  it("[AN3] TG-014 a group that becomes a supergroup meanwhile gets its announcement there", async () => {
     const { telegram } = scene;
     door = createDoor();
     telegram.say({ chat: OLD_GROUP, from: PERSON, text: plan([spawns(child("moving", "slowly done", { briefing: "slowly" }))]) });

@@ -17,6 +17,8 @@ export interface Script {
   text?: string;
   /** Exactly these pieces instead of `text` cut into a few. */
   pieces?: string[];
+  /** Rest after each piece: a model that thinks while it speaks. */
+  pieceMs?: number;
   reasoning?: string;
   /** Arguments: an object, or a string that is sent as it is. */
   toolCalls?: { name: string; args: unknown; id?: string }[];
@@ -189,7 +191,10 @@ async function stream(
   if (script.junk === true) await send(format.junk);
   const pieces = script.pieces ?? cutInPieces(script.text ?? "");
   const breaks = script.cut !== undefined || script.errorEvent !== undefined || script.hang !== undefined;
-  for (const piece of breaks ? pieces.slice(0, Math.ceil(pieces.length / 2)) : pieces) await send(format.piece(piece));
+  for (const piece of breaks ? pieces.slice(0, Math.ceil(pieces.length / 2)) : pieces) {
+    await send(format.piece(piece));
+    if (script.pieceMs !== undefined && !response.destroyed) await new Promise((resolve) => setTimeout(resolve, script.pieceMs));
+  }
   while (script.endless === true && !response.destroyed) {
     await send(format.piece("and on ".repeat(1000)));
     await new Promise((resolve) => setImmediate(resolve));

@@ -296,6 +296,10 @@ function sockets(state: State) {
     frame(text: string): void {
       for (const socket of state.sockets) socket.send(text);
     },
+    /** Bytes that are no whole or no right frame, to each. */
+    raw(bytes: Buffer): void {
+      for (const socket of state.sockets) socket.raw(bytes);
+    },
   };
 }
 

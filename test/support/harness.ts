@@ -61,6 +61,9 @@ const ROOT = new URL("../../", import.meta.url).pathname;
 export const NODE = join(ROOT, "node_modules/.bin/node");
 export const START = join(ROOT, "src/start.js");
 
+/** A start takes a second; a machine that does much else is given time. */
+const START_MS = 60_000;
+
 interface State {
   readonly dir: string;
   readonly stateDir: string;
@@ -104,20 +107,20 @@ async function launch(state: State, failpoint: string | undefined): Promise<void
   state.child = child;
   const read = (chunk: Buffer): void => {
     state.output += chunk.toString();
-    const origin = /^Page: +(http:\S+)/m.exec(state.output.slice(started));
+    const origin = /^Page: +(http:\S+)[^]*^exec: /m.exec(state.output.slice(started));
     if (origin?.[1] !== undefined) state.origin = origin[1];
   };
   const started = state.output.length;
   child.stdout?.on("data", read);
   child.stderr?.on("data", read);
-  await waitFor("the gateway to be ready", async () => {
-    if (child.exitCode !== null || child.signalCode !== null) {
-      // A failpoint may lie before readiness; otherwise this is a failed start.
-      if (failpoint !== undefined && child.signalCode === "SIGKILL") return true;
-      throw new Error(`it ended with ${child.exitCode ?? child.signalCode}:\n${state.output}`);
-    }
-    return state.origin !== "" && (await fetch(`${state.origin}/healthz`)).ok;
-  });
+  const closed = once(child, "close");
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  // The start lines are printed when everything is ready; exec stands on the last.
+  await waitFor("the gateway to be ready", () => state.origin !== "" || hasEnded(), START_MS);
+  // A failpoint may lie before readiness; otherwise this is a failed start.
+  if (state.origin !== "" || (failpoint !== undefined && child.signalCode === "SIGKILL")) return;
+  await closed;
+  throw new Error(`it ended with ${child.exitCode ?? child.signalCode}:\n${state.output}`);
 }
 
 async function request(state: State, path: string, init: RequestInit = {}): Promise<Response> {

@@ -4,6 +4,7 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Agents } from "../../src/agents/agent.ts";
 import { createTurns } from "../../src/agents/turn.ts";
 import { createAgents } from "../../src/app/agents.ts";
 import { createChannels } from "../../src/app/channels.ts";
@@ -29,6 +30,7 @@ export interface Stage extends AsyncDisposable {
   readonly parts: SubagentParts;
   readonly lane: Lane;
   readonly bus: Bus;
+  readonly agents: Agents;
   /** Spawns from the chat; throws when it is not accepted. */
   spawn(request?: Partial<SpawnRequest>, requester?: Partial<Requester>): Run;
   get(id: string): Run;
@@ -47,6 +49,8 @@ export interface StageOptions {
   readonly subagents?: Record<string, unknown>;
   readonly config?: Record<string, unknown>;
   readonly tools?: readonly Tool[];
+  /** Why a model's name can't be used; default: every name can. */
+  checkName?(model: string): string | null;
   /** Kept when it is given: a second stage takes up what the first one left. */
   readonly stateDir?: string;
   readonly bootId?: string;
@@ -69,15 +73,15 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   const { clock } = options;
   const failures: unknown[] = [];
   const bus = createBus((error) => failures.push(error));
-  const settings = (subagents: object, rest: object) =>
-    configSchema.parse({ ...rest, agents: { defaults: { model: "scripted/model-1", subagents } } });
+  const settings = (subagents: object, rest: { agents?: object }) =>
+    configSchema.parse({ ...rest, agents: { ...rest.agents, defaults: { model: "scripted/model-1", subagents } } });
   let config = settings(options.subagents ?? {}, options.config ?? {});
   const secrets = createSecrets();
   const base = { clock, bus, log: silentLogger, secrets, failpoint: noFailpoints, config: () => config };
   const stores = openStores({ ...base, stateDir });
   const agents = createAgents({ config: base.config, stateDir, defaultModel: () => "scripted/model-1" });
   const channels = await createChannels({ ...base, config, stores });
-  const models = { call: options.call, check: () => null, checkName: () => null, contextWindow: () => 128_000 };
+  const models = { call: options.call, check: () => null, checkName: options.checkName ?? (() => null), contextWindow: () => 128_000 };
   const lane = createLane({
     name: "subagent",
     concurrency: config.agents.defaults.subagents.maxConcurrent,
@@ -103,7 +107,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
     chores = parts.archiver.run(over.signal);
   }
   return {
-    ...{ stores, parts, lane, bus },
+    ...{ stores, parts, lane, bus, agents },
     ...lookUps(stores, parts),
     reconfigure(subagents, rest = {}) {
       config = settings(subagents, rest);

@@ -6,6 +6,8 @@ import type { Duplex } from "node:stream";
 
 export interface ServerSocket {
   send(text: string): void;
+  /** Bytes as they are: half a frame, a wrong one. */
+  raw(bytes: Buffer): void;
   ping(): void;
   /** Sends a close frame and waits for the other side's. */
   close(code?: number): void;
@@ -59,6 +61,7 @@ export function acceptWebSocket(request: IncomingMessage, stream: Duplex, handle
   stream.on("close", ended);
   return {
     send: (text) => write(state, TEXT, Buffer.from(text)),
+    raw: (bytes) => void (state.open && stream.writable && stream.write(bytes)),
     ping: () => write(state, PING, Buffer.from("ping")),
     close: (code = 1000) => write(state, CLOSE, closeBody(code)),
     destroy: ended,

@@ -107,7 +107,7 @@ function decodePress(payload: unknown, source: Source): Inbound | null {
 }
 
 function pressedCommand(actions: BlockActions["actions"]): string | null {
-  const value = actions[0]?.value ?? "";
+  const value = actions[0]?.value?.toWellFormed() ?? "";
   return value.startsWith("/") && value.length <= MAX_TEXT ? value : null;
 }
 

@@ -72,6 +72,8 @@ type Me = z.output<typeof stored>["me"];
 export const GENERAL_TOPIC = 1;
 const COMMAND = /^\/([a-z0-9_]{1,32})(?:@([a-z0-9_]{2,32}))?(?=\s|$)/i;
 const MAX_QUOTE = 1_000;
+/** Who Telegram names where no person spoke: itself, "a channel", "an anonymous admin". On no list do they stand for somebody. */
+const STAND_INS: ReadonlySet<number> = new Set([777_000, 136_817_688, 1_087_968_824]);
 
 /** Never throws; null for what is nobody's message or has another shape than Telegram's. */
 export function decodeUpdate(raw: unknown, account: string): Inbound | null {
@@ -87,7 +89,7 @@ export function decodeUpdate(raw: unknown, account: string): Inbound | null {
 
 function decodePress(raw: unknown, account: string): Inbound | null {
   const parsed = press.safeParse(raw);
-  if (!parsed.success || parsed.data.from.is_bot === true) return null;
+  if (!parsed.success || !isPerson(parsed.data.from)) return null;
   const { from, data, message: under } = parsed.data;
   if (under === undefined || under.date === 0 || data === undefined || !data.startsWith("/")) return null;
   const address = addressOf(under, account);
@@ -96,7 +98,7 @@ function decodePress(raw: unknown, account: string): Inbound | null {
 
 function decodeMessage(source: Message, album: readonly Message[], me: Me, account: string): Inbound | null {
   const { from } = source;
-  if (from === undefined || from.is_bot === true || source.sender_chat !== undefined || source.is_automatic_forward === true) return null;
+  if (from === undefined || !isPerson(from) || source.sender_chat !== undefined || source.is_automatic_forward === true) return null;
   const address = addressOf(source, account);
   if (address === null) return null;
   const mention = new RegExp(`(?<![\\w@])@${me.username}(?!\\w)`, "i");
@@ -119,6 +121,8 @@ function decodeMessage(source: Message, album: readonly Message[], me: Me, accou
   const text = (forwarded ? "[forwarded message]\n" : quoteOf(source, me, words)) + body;
   return { ...base, kind: "message", text, mentioned };
 }
+
+const isPerson = (from: User): boolean => from.is_bot !== true && !STAND_INS.has(from.id);
 
 /** Named without a username: a person's client writes the bot's name and links it. */
 const isNamed = (source: Message, me: Me): boolean =>

@@ -102,7 +102,7 @@ export function takeUpdates(receiver: Receiver, me: Me, updates: readonly Update
   }));
   receiver.inbox.put(rows, cursor);
   for (const { message, callback_query: press } of updates) {
-    if (message?.chat?.is_forum === true) receiver.forums.add(String(message.chat.id));
+    if (message?.chat?.is_forum === true && typeof message.chat.id === "number") receiver.forums.add(String(message.chat.id));
     if (message?.migrate_to_chat_id !== undefined) reportMove(receiver, message.chat?.id, message.migrate_to_chat_id);
     if (press) answerPress(receiver, press);
   }
@@ -134,12 +134,12 @@ function mergeAlbums(updates: readonly Update[]): { update: Update; album: unkno
   const merged: { update: Update; album: unknown[] }[] = [];
   const albums = new Map<string, { update: Update; album: unknown[] }>();
   for (const update of updates) {
-    const group = update.message?.media_group_id;
-    const known = group === undefined ? undefined : albums.get(`${update.message?.chat?.id}/${group}`);
+    const group = albumOf(update);
+    const known = group === null ? undefined : albums.get(group);
     if (known === undefined) {
       const entry = { update, album: [] };
       merged.push(entry);
-      if (group !== undefined) albums.set(`${update.message?.chat?.id}/${group}`, entry);
+      if (group !== null) albums.set(group, entry);
     } else if (known.update.message?.caption === undefined && update.message?.caption !== undefined) {
       known.album.push(known.update.message);
       known.update = update;
@@ -147,6 +147,12 @@ function mergeAlbums(updates: readonly Update[]): { update: Update; album: unkno
   }
   return merged;
 }
+
+/** Null: part of no album. Types are checked: an update that throws here would be polled for ever. */
+const albumOf = ({ message }: Update): string | null =>
+  typeof message?.media_group_id === "string" && typeof message.chat?.id === "number"
+    ? `${message.chat.id}/${message.media_group_id}`
+    : null;
 
 type GrammySignal = NonNullable<Parameters<Api["getMe"]>[0]>;
 /** grammY types a polyfill; it only ever listens for "abort". */

@@ -79,7 +79,7 @@ it("[AG3] a call gives its result", async () => {
   expect(doing).toEqual(["copy"]);
 });
 
-it("[AG3] an unknown tool names those there are, however long its own name", async () => {
+it("[AG3] PROV-008 an unknown tool names those there are, however long its own name", async () => {
   await run({ name: "x".repeat(10_000) });
   expect(results()[0]?.isError).toBe(true);
   expect(results()[0]?.text).toMatch(/^There is no tool "x{100}" here\. Available: copy\.$/);
@@ -103,7 +103,7 @@ it.each([
   });
 });
 
-it("[AG3] arguments that are no JSON are told as they were found", async () => {
+it("[AG3] PROV-007 arguments that are no JSON are told as they were found", async () => {
   await run({ args: "{from:", invalid: "The arguments are no JSON: unexpected end." });
   expect(results()).toEqual([{ text: "The arguments are no JSON: unexpected end.", isError: true }]);
 });
@@ -141,7 +141,7 @@ it("[AG2] calls that only read run side by side, calls that change something one
   expect(results().map((result) => result.text)).toEqual(["1", "seen", "2"]);
 });
 
-it("[ST2] after an abort nothing starts; what hangs is let go", async () => {
+it("[ST2] PROC-015 after an abort nothing starts; what hangs is let go", async () => {
   tools = [tool("copy", "write", () => new Promise<string>(() => {}))];
   const done = run({ args: { from: "a" } }, { args: { from: "b" } });
   await new Promise((resolve) => setImmediate(resolve));
@@ -151,7 +151,7 @@ it("[ST2] after an abort nothing starts; what hangs is let go", async () => {
   running = 0;
 });
 
-it("[TL2] the list of tools is asked again for each call: a policy may have changed", async () => {
+it("[TL2] PROV-009 the list of tools is asked again for each call: a policy may have changed", async () => {
   tools = [
     tool("copy", "write", () => {
       tools = [];

@@ -97,7 +97,7 @@ describe("a turn", () => {
     expect(rig.requests).toHaveLength(3);
   });
 
-  it("[AG2] the same calls with the same results five times in a row lead nowhere", async () => {
+  it("[AG2] PROV-010 the same calls with the same results five times in a row lead nowhere", async () => {
     using rig = await createTurnRig({ answers: [callTools({ name: "look", args: { n: 1 } })] });
     rig.tools = [{ ...countingTool("look").tool, run: async () => ({ text: "nothing new" }) }];
     rig.put(user("hi"));
@@ -116,7 +116,7 @@ describe("a turn", () => {
     expect((await rig.run()).outcome).toBe("done");
   });
 
-  it("[AG2] an answer cut at the model's length limit is not taken for a whole one", async () => {
+  it("[AG2] PROV-013 an answer cut at the model's length limit is not taken for a whole one", async () => {
     using rig = await createTurnRig({ answers: [() => ({ text: "and then", finish: "length" })] });
     rig.put(user("hi"));
     expect(await rig.run()).toMatchObject({ outcome: "capped", text: "and then", reason: expect.stringMatching(/length limit/) });

@@ -67,7 +67,7 @@ describe("the board", () => {
 });
 
 describe("the open run", () => {
-  it("[WB1] [BP1] shows brief and trace of its folder; of a trace with a million lines only the end", async () => {
+  it("[WB1] [BP1] FM-024 shows brief and trace of its folder; of a trace with a million lines only the end", async () => {
     const run = await spawn({ task: "x".repeat(500) });
     expect(page.details.find(run.id)).toMatchObject({
       task: `${"x".repeat(500)}… (the transcript has it all)`,

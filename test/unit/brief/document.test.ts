@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   DocumentError,
@@ -44,7 +43,7 @@ describe("parseDocument", () => {
     expect(refusal(withHeader("a: 1\n...\nb: 2"))).toContain("must be a mapping");
   });
 
-  it("[BP3] accepts CRLF, a byte order mark and trailing blanks, and finds the body exactly", () => {
+  it("[BP3] FM-013 accepts CRLF, a byte order mark and trailing blanks, and finds the body exactly", () => {
     expect(parseDocument("\uFEFF---\r\nid: x\r\nb: y\r\n---  \r\n\r\nBody\r\nmore")).toEqual({
       meta: { id: "x", b: "y" },
       body: "Body\r\nmore",
@@ -61,10 +60,13 @@ describe("parseDocument", () => {
     expect(refusal("---js\nprocess.exit(1)\n---\n")).toContain("missing YAML frontmatter delimiters");
   });
 
-  it("[BP3] stops after 64 KB when the front matter isn't closed, also in 100 MB", () => {
+  it("[BP3] FM-002 stops after 64 KB when the front matter isn't closed, also in 100 MB", () => {
     const bytes = Buffer.alloc(100 * 1024 * 1024, "a: b\n");
     bytes.write("---\n");
+    const memory = (): number => process.memoryUsage().heapUsed + process.memoryUsage().arrayBuffers;
+    const before = memory();
     expect(refusal(bytes)).toContain("front matter not closed");
+    expect(memory() - before).toBeLessThan(20 * 1024 * 1024);
     expect(refusal(`---\n${"a: b\n".repeat(1_000_000)}`)).toContain("front matter not closed");
     expect(refusal(`---\na: b${" ".repeat(MAX_HEADER_BYTES + 100)}\n---\n`)).toContain("front matter not closed");
   });
@@ -86,7 +88,7 @@ describe("parseDocument", () => {
     expect(refusal(withHeader("a: {b: {c: {d: {e: {f: 1}}}}}"))).toContain("nesting");
   });
 
-  it("[BP3] refuses everything that isn't plain data", () => {
+  it("[BP3] FM-004 FM-006 FM-007 FM-009 FM-010 refuses everything that isn't plain data", () => {
     const laughs = ["a0: &a0 [x, x]", ...Array.from({ length: 10 }, (_, n) => `a${n + 1}: &a${n + 1} [${`*a${n},`.repeat(9)}]`)].join("\n");
     expect(refusal(withHeader(laughs))).toContain("anchors and aliases are not allowed");
     expect(refusal(withHeader(`a: ${"[".repeat(2000)}${"]".repeat(2000)}`))).toContain("nesting");
@@ -121,7 +123,7 @@ describe("parseDocument", () => {
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
   });
 
-  it("[BP3] refuses bytes that aren't UTF-8 and names the offset", () => {
+  it("[BP3] FM-014 refuses bytes that aren't UTF-8 and names the offset", () => {
     const document = (...bytes: number[]) => Buffer.concat([Buffer.from("---\nid: \uFFFDé\n---\n"), Buffer.from(bytes), Buffer.from("x")]);
     const offset = document().length - 1;
     for (const bytes of [
@@ -175,102 +177,5 @@ describe("serializeDocument", () => {
     for (const value of bad) expect(() => serializeDocument({ value }, ""), String(value)).toThrow(DocumentError);
     expect(() => serializeDocument(JSON.parse('{"__proto__": 1}'), "")).toThrow(DocumentError);
     expect(() => serializeDocument({ a: 1 }, "\ud800")).toThrow("body is not well-formed");
-  });
-
-  it("[BP3] 10 000 random documents: parse(serialise(x)) = x, or a clear error", () => {
-    const text = fc.oneof(
-      fc.string({ unit: "binary", maxLength: 30 }),
-      fc.string({
-        unit: fc.constantFrom(
-          "-",
-          "`",
-          "\n",
-          "\r",
-          ":",
-          " ",
-          "#",
-          "'",
-          '"',
-          "|",
-          ">",
-          "&",
-          "*",
-          "!",
-          "[",
-          "{",
-          "\t",
-          "a",
-          "\uFEFF",
-          "\u2028",
-        ),
-        maxLength: 12,
-      }),
-      fc.constantFrom(
-        "---",
-        "yes",
-        "null",
-        "~",
-        "1e3",
-        "0x1f",
-        "2026-02-06",
-        "__proto__",
-        "<<",
-        "...",
-        "=",
-        ".inf",
-        "1_000",
-        "012",
-        "12:30:45",
-      ),
-    );
-    const { value } = fc.letrec((tie) => ({
-      value: fc.oneof(
-        { depthSize: "small", maxDepth: 4 },
-        text,
-        fc.integer(),
-        fc.double(),
-        fc.boolean(),
-        fc.constant(null),
-        tie("list"),
-        tie("map"),
-      ),
-      list: fc.array(tie("value"), { maxLength: 3 }),
-      map: fc.dictionary(text, tie("value"), { maxKeys: 3, noNullPrototype: true }),
-    }));
-    const meta = fc.dictionary(text, value, { minKeys: 1, maxKeys: 5, noNullPrototype: true });
-    let accepted = 0;
-    fc.assert(
-      fc.property(meta, text, (randomMeta, body) => {
-        let serialized: string;
-        try {
-          serialized = serializeDocument(randomMeta, body);
-        } catch (error) {
-          if (!(error instanceof DocumentError)) throw error;
-          return;
-        }
-        accepted++;
-        expect(parseDocument(serialized)).toStrictEqual({ meta: randomMeta, body });
-        expect(parseDocument(Buffer.from(serialized))).toStrictEqual({ meta: randomMeta, body });
-      }),
-      { numRuns: 10_000 },
-    );
-    expect(accepted).toBeGreaterThan(8000);
-  });
-
-  it("[BP3] 10 000 random texts are read or refused, never anything else", () => {
-    const line = fc.oneof(
-      fc.string({ maxLength: 20 }),
-      fc.constantFrom("---", "a: b", "- x", "a: [", "b: {c: d}", "e: |", "  f", "? g", ": h", "...", "&i j", "%YAML 1.2", "'k"),
-    );
-    fc.assert(
-      fc.property(fc.array(line, { maxLength: 10 }), (lines) => {
-        try {
-          parseDocument(`---\n${lines.join("\n")}\n---\n`);
-        } catch (error) {
-          if (!(error instanceof DocumentError)) throw error;
-        }
-      }),
-      { numRuns: 10_000 },
-    );
   });
 });

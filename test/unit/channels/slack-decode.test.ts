@@ -1,4 +1,3 @@
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodePayload } from "../../../src/channels/slack/decode.ts";
 import { externalIdOf } from "../../../src/channels/slack/payload.ts";
@@ -177,30 +176,5 @@ describe("decodePayload", () => {
     expect(inbound?.text).toMatch(/\[the rest of this message was cut\]$/);
     expect(inbound?.text.length).toBeLessThan(40_100);
     expect(inbound?.text.isWellFormed()).toBe(true);
-  });
-
-  it("[SC5] no payload throws, however it is shaped", () => {
-    const value = fc.oneof(
-      fc.string(),
-      fc.constantFrom("C1", "U1", "1.1", "/stop", "message", "app_mention", "block_actions"),
-      fc.anything(),
-    );
-    const inner = fc.dictionary(fc.constantFrom("type", "channel", "user", "ts", "text", "thread_ts", "subtype", "files", "bot_id"), value);
-    const payload = fc.record({
-      type: fc.constantFrom("event_callback", "block_actions", "x"),
-      event: inner,
-      actions: value,
-      user: value,
-      team_id: value,
-    });
-    fc.assert(
-      fc.property(fc.oneof(payload, inner, fc.anything()), fc.anything(), (body, other) => {
-        const inbound = decode(body);
-        if (inbound !== null) expect(inbound.address.chat).toMatch(/^[CDG][A-Z0-9]+$/);
-        expect(decodePayload({ payload: body, me: other }, ACCOUNT)).toBeNull();
-        expect(typeof externalIdOf(body, "fallback")).toBe("string");
-      }),
-      { numRuns: 500 },
-    );
   });
 });

@@ -41,7 +41,7 @@ const render = (markdown: string): Part => channel.render({ markdown }, address)
 const fault = (kind: Fault, options = {}) => fake.faults.add("chat.postMessage", kind, options);
 
 describe("sending to Slack", () => {
-  it("[AN3] a part is posted into its thread, with its key, and no link is unfolded", async () => {
+  it("[AN3] FM-026 a part is posted into its thread, with its key, and no link is unfolded", async () => {
     const result = await send(render("hello **you**"));
     const [message] = fake.messages(CHANNEL, address.thread);
     expect(result).toEqual({ status: "sent", ref: message?.ts });
@@ -72,7 +72,7 @@ describe("sending to Slack", () => {
     ["not_in_channel", { error: "not_in_channel" }, {}, { status: "failed" }],
     ["is_archived", { error: "is_archived" }, {}, { status: "failed" }],
     ["a refusal nobody knows", { error: "restricted_action" }, {}, { status: "failed" }],
-  ])("[DL3] %s is understood, in one attempt", async (_name, kind, options, expected) => {
+  ])("[DL3] SL-023 %s is understood, in one attempt", async (_name, kind, options, expected) => {
     fault(kind, options);
     expect(await send(render("x"))).toMatchObject(expected);
     expect(fake.calls.filter((call) => call.method === "chat.postMessage")).toHaveLength(1);

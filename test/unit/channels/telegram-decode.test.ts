@@ -64,7 +64,7 @@ describe("decoding a message", () => {
     expect(message({ chat: dm, text: "/usr/bin is a folder" })).toMatchObject({ kind: "message" });
   });
 
-  it("[AG2] media become a note with the caption; hostile file names can't forge one", () => {
+  it("[AG2] TG-023 media become a note with the caption; hostile file names can't forge one", () => {
     expect(message({ chat: dm, photo: [{}], caption: "what is it?" })?.text).toBe("[photo]\nwhat is it?");
     expect(message({ chat: dm, document: { file_name: "../../a]\n[b.pdf", file_size: 12_288 } })?.text).toBe(
       "[document ../../a b.pdf 12 KB]",
@@ -92,7 +92,7 @@ describe("decoding a message", () => {
     });
   });
 
-  it("[SC5] bots, anonymous admins, channels, forwards by a channel, edits and service messages are nobody's", () => {
+  it("[SC5] TG-009 TG-011 bots, anonymous admins, channels, forwards by a channel, edits and service messages are nobody's", () => {
     expect(message({ chat: group, text: "x", from: { ...ann, is_bot: true } })).toBeNull();
     expect(message({ chat: group, text: "x", from: { id: 1087968824, is_bot: true }, sender_chat: group })).toBeNull();
     expect(message({ chat: group, text: "x", from: { id: 777000 }, sender_chat: { id: -1 }, is_automatic_forward: true })).toBeNull();
@@ -109,7 +109,7 @@ describe("decoding a message", () => {
     }
   });
 
-  it("[SC5] odd dates and shapes never throw", () => {
+  it("[SC5] TG-027 odd dates and shapes never throw", () => {
     for (const date of [0, -1, 2 ** 31, Number.MAX_SAFE_INTEGER]) expect(message({ chat: dm, text: "x", date })).not.toBeNull();
     for (const raw of [null, 1, "x", [], {}, { me }, { me, update: null }, { me: { id: 1, username: ".*(" }, update: { message: {} } }])
       expect(decodeUpdate(raw, "900")).toBeNull();

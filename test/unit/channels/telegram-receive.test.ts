@@ -113,7 +113,7 @@ describe("polling", () => {
     expect(texts(channel).filter((text) => text !== undefined)).toEqual(["behind"]);
   });
 
-  it("[RC3] an album of pictures is one message", async () => {
+  it("[RC3] TG-024 an album of pictures is one message", async () => {
     const channel = await start();
     await waitFor(() => channel.health().state === "on", "the channel");
     const extra = { media_group_id: "g1", photo: [{}] };
@@ -145,7 +145,7 @@ describe("polling", () => {
     expect(clock.waits.every((ms) => ms <= 30_000)).toBe(true);
   });
 
-  it("[SC4] a revoked token: the channel is failed, keeps trying slowly, and neither health nor log shows the token", async () => {
+  it("[SC4] TG-030 a revoked token: the channel is failed, keeps trying slowly, and neither health nor log shows the token", async () => {
     const lines: string[] = [];
     const log: Logger = { ...silentLogger, warn: (fields, message) => void lines.push(JSON.stringify(fields) + message), child: () => log };
     fake.revoke();
@@ -170,7 +170,7 @@ describe("polling", () => {
     await waitFor(() => texts(channel).includes("alive"), "an update");
   });
 
-  it("[CM9] a press is answered at once, an old one with a word, and both are recorded", async () => {
+  it("[CM9] TG-022 a press is answered at once, an old one with a word, and both are recorded", async () => {
     fake.chats.add(77);
     const channel = await start();
     const [part] = channel.render(
@@ -272,7 +272,7 @@ describe("webhook", () => {
       else call.end(body);
     });
 
-  it("[SC5] refuses a missing, empty or wrong secret before any body arrives", async () => {
+  it("[SC5] TG-001 refuses a missing, empty or wrong secret before any body arrives", async () => {
     const { port } = await startHook();
     const length = { "content-length": "100" };
     expect(await knock(port, length)).toBe(401);

@@ -109,7 +109,7 @@ describe("sending", () => {
     });
   });
 
-  it("[DL3] a group that became a supergroup is followed", async () => {
+  it("[DL3] TG-014 a group that became a supergroup is followed", async () => {
     fake.chats.migrate(-55, -10055);
     const old: Address = { ...dm, chat: "-55", kind: "group" };
     const result = await send({ markdown: "x" }, old);
@@ -149,11 +149,12 @@ describe("sending", () => {
     expect(JSON.stringify(result)).not.toContain(fake.token);
   });
 
-  it("[CF1] refuses a token or webhook settings that can't work, without printing the token", () => {
+  it("[CF1] TG-001 refuses a token or webhook settings that can't work, without printing the token", () => {
     expect(() => channelWith({ botToken: "not a token" })).toThrow(/channels\.telegram\.botToken/);
     expect(() => channelWith({ botToken: "not a token" })).not.toThrow(/not a token \w/);
     expect(() => channelWith({ mode: "webhook" })).toThrow(/webhook\.url/);
     expect(() => channelWith({ mode: "webhook", webhook: { url: "https://a.example/", port: 1 } })).toThrow(/webhook\.secret/);
+    expect(() => channelWith({ mode: "webhook", webhook: { url: "https://a.example/", port: 1, secret: "" } })).toThrow(/webhook\.secret/);
   });
 });
 

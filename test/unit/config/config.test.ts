@@ -2,7 +2,6 @@
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
 import { configJsonSchema } from "../../../src/config/schema.ts";
@@ -152,7 +151,12 @@ describe("a strict file", () => {
       'models.providers.x.api: is missing; accepted: "openai-compatible" | "openai" | "anthropic" | "google" | "ollama"',
     ]);
     expect(problems("[]")).toEqual([expect.stringMatching(/^has a wrong value; accepted: a block \{/)]);
-    expect(problems({ web: { port: 70_000 } })).toHaveLength(1); // CFG-022
+  });
+
+  it("[CF1] CFG-022 a port is one that exists: 70000 and below zero are refused, 0 takes a free one", () => {
+    for (const port of [70_000, -1, 80.5]) {
+      expect(problems({ web: { port } })).toEqual(["web.port: has a wrong value; accepted: a whole number from 0 to 65535"]);
+    }
     expect(loadText({ web: { port: 0 } }).config.web.port).toBe(0);
   });
 
@@ -373,80 +377,3 @@ describe("the keys", () => {
 });
 
 const PAGE_TOKEN = "Zm9vYmFyYmF6cXV4MDEyMzQ1Njc4OWFiY2RlZmdoaWo";
-
-describe("random input", () => {
-  const settles = (bytes: string | Uint8Array) => {
-    write(bytes);
-    try {
-      return Object.isFrozen(load().config);
-    } catch (error) {
-      return error instanceof AppError && error.code === "config" && error.message !== "";
-    }
-  };
-
-  it("[CF1] any bytes and any JSON5-like text give settings or one AppError", () => {
-    const pieces = [
-      "{",
-      "}",
-      "[",
-      "]",
-      ":",
-      ",",
-      "'",
-      '"',
-      "\\",
-      "/*",
-      "*/",
-      "//",
-      "\n",
-      "web",
-      "port",
-      "agents",
-      "list",
-      "1",
-      "null",
-      variable("A"),
-      "__proto__",
-    ];
-    const soup = fc.array(fc.oneof(fc.constantFrom(...pieces), fc.string({ unit: "binary", maxLength: 3 })), { maxLength: 40 });
-    fc.assert(
-      fc.property(
-        fc.oneof(
-          soup.map((parts) => parts.join("")),
-          fc.uint8Array({ maxLength: 100 }),
-        ),
-        settles,
-      ),
-      { numRuns: 300 },
-    );
-  });
-
-  it("[CF1] any tree under known keys gives settings or one AppError", () => {
-    const keys = [
-      ...new Set([...schemaKeys(configJsonSchema(), "")].map(({ key }) => key)),
-      "__proto__",
-      "constructor",
-      "toString",
-      "main",
-    ];
-    const { tree } = fc.letrec((tie) => ({
-      leaf: fc.oneof(
-        fc.string(),
-        fc.constantFrom("a/b", variable("A"), variable("constructor"), "polling"),
-        fc.double(),
-        fc.boolean(),
-        fc.constant(null),
-      ),
-      tree: fc.oneof(
-        { maxDepth: 6 },
-        tie("leaf"),
-        fc.array(tie("tree"), { maxLength: 3 }),
-        fc.array(fc.tuple(fc.constantFrom(...keys), tie("tree")), { maxLength: 5 }).map((entries) => Object.fromEntries(entries)),
-      ),
-    }));
-    fc.assert(
-      fc.property(tree, (value) => settles(JSON.stringify(value))),
-      { numRuns: 300 },
-    );
-  });
-});

@@ -1,5 +1,4 @@
 // Session keys and ids: built from addresses, read back exactly, and refused when malformed, never repaired.
-import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type Address, addressKey } from "../../../src/core/address.ts";
 import { chatKey, isAgentId, isUuid, newId, parseKey, shortId, subagentKey } from "../../../src/core/ids.ts";
@@ -61,47 +60,6 @@ it.each([["a b"], ["a:b"], ["../x"], ["é"], [""], ["x".repeat(129)], ["a/b"], [
     expect(() => chatKey("main", at({ thread: chat }))).toThrow(RangeError);
   },
 );
-
-it("[SE1] two addresses share a key only when they differ in nothing but letter case or account", () => {
-  const word = fc.stringMatching(/^[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,20}$/);
-  const address = fc.record({
-    channel: fc.constantFrom("telegram", "slack", "web"),
-    account: fc.constant("one"),
-    chat: word,
-    kind: fc.constantFrom("dm", "group", "channel"),
-    thread: fc.option(word, { nil: undefined }),
-  });
-  fc.assert(
-    fc.property(address, address, ({ thread: t1, ...a }, { thread: t2, ...b }) => {
-      const one: Address = { ...a, kind: a.kind as Address["kind"], ...(t1 === undefined ? {} : { thread: t1 }) };
-      const two: Address = { ...b, kind: b.kind as Address["kind"], ...(t2 === undefined ? {} : { thread: t2 }) };
-      const same = JSON.stringify([a, t1]).toLowerCase() === JSON.stringify([b, t2]).toLowerCase();
-      expect(chatKey("main", one) === chatKey("main", two)).toBe(same);
-    }),
-  );
-});
-
-it("[SE1] parsing any text gives null or parts that build the same text again", () => {
-  const noise = fc.oneof(
-    fc.string(),
-    fc
-      .array(fc.constantFrom("agent", "main", "web", "dm", "group", "channel", "topic", "thread", "subagent", "a", "1", newId(), ""))
-      .map((parts) => parts.join(":")),
-  );
-  fc.assert(
-    fc.property(noise, (text) => {
-      const key = parseKey(text);
-      if (key === null) return;
-      if (key.kind === "subagent") expect(subagentKey(key.agentId, key.uuid)).toBe(text);
-      else {
-        const { channel, shape, chat, thread } = key;
-        const address: Address = { channel, account: "x", chat, kind: shape, ...(thread === undefined ? {} : { thread }) };
-        expect(chatKey(key.agentId, address)).toBe(text);
-      }
-    }),
-    { numRuns: 500 },
-  );
-});
 
 it.each([
   ["main", true],

@@ -19,7 +19,7 @@ it("[OB1] a line is one JSON object with level, time, ids and message", async ()
   expect(lines[0]?.endsWith("}\n")).toBe(true);
 });
 
-it("[OB1] line breaks, escapes and invisible control characters can't forge a line", async () => {
+it("[OB1] SEC-006 line breaks, escapes and invisible control characters can't forge a line", async () => {
   const { log, lines, last } = await logging();
   log.warn({ text: 'a\n{"level":"error","msg":"forged"}\r\u001b[31m\u0000' }, "odd\ninput");
   expect(lines).toHaveLength(1);

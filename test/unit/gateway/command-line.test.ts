@@ -1,5 +1,4 @@
 // Text → command line: what is a command, what is a message that only looks like one, and what hides in between.
-import fc from "fast-check";
 import { expect, it } from "vitest";
 import { parseCommandLine } from "../../../src/gateway/command-line.ts";
 
@@ -55,23 +54,6 @@ it.each([
   // "/stop@Our Bot/" names the bot "Our" and has an argument; all others are no command at all.
   if (text === "/stop@Our Bot/") expect(line).toEqual({ name: "stop", args: "Bot/" });
   else expect(line).toBeNull();
-});
-
-it("[CM1] any text: null, or a lower-case name and trimmed arguments that stand in the text", () => {
-  const text = fc.oneof(
-    fc.string({ unit: "grapheme" }),
-    fc.tuple(fc.constantFrom("/", "!", "/\u200b"), fc.string()).map((parts) => parts.join("")),
-  );
-  fc.assert(
-    fc.property(text, (input) => {
-      const line = parse(input);
-      if (line === null) return;
-      expect(line.name).toMatch(/^[a-z][a-z0-9_]{0,31}$/);
-      expect(line.args).toBe(line.args.trim());
-      expect(line.args.length).toBeLessThan(input.length);
-    }),
-    { numRuns: 500 },
-  );
 });
 
 it("[CM9] a text of 60 000 characters is looked at in no time", () => {

@@ -120,7 +120,7 @@ it("[DL5] a chat that hangs or fails delays nobody else", async () => {
   await allSent();
 });
 
-it("[DL3] backs off from 1 s, doubling, to 5 min, and gives up after 24 h with the reason", async () => {
+it("[DL3] PROC-018 backs off from 1 s, doubling, to 5 min, and gives up after 24 h with the reason", async () => {
   send = retry();
   start();
   add("announce:1", ["text"], HOME, "run-1");
@@ -346,7 +346,7 @@ it("[RC4] a damaged row is given up by name; the chat goes on", async () => {
   expect(folder.lines).toContainEqual(expect.objectContaining({ level: "error", delivery: "reply:1", msg: "gave a message up" }));
 });
 
-it("[RC4] a disk that refuses pauses the chat, and the message goes out when it is over", async () => {
+it("[RC4] FS-002 a disk that refuses pauses the chat, and the message goes out when it is over", async () => {
   start();
   folder.stores.db.run("CREATE TEMP TRIGGER full BEFORE UPDATE ON outbox BEGIN SELECT RAISE(ABORT, 'disk full'); END");
   add("reply:1", ["1"]);

@@ -193,3 +193,18 @@ it("[RN4] drain() also waits for a handler that is outside", async () => {
   door.resolve();
   expect(await drain).toBe(true);
 });
+
+it("[RN4] what had its slot but not yet its turn of the event loop when drain() came is not begun", async () => {
+  const begun: string[] = [];
+  const lane = laneOf(3);
+  lane.serve(async (id) => {
+    begun.push(id);
+    const startedAt = performance.now();
+    while (performance.now() - startedAt < 50);
+  });
+  for (const id of ["a", "b", "c"]) lane.ring(id, "group");
+  for (let i = 0; i < 50 && begun.length === 0; i++) await Promise.resolve();
+  await lane.drain();
+  expect(begun).toEqual(["a"]);
+  expect(lane.depth()).toEqual({ waiting: 0, running: 0 });
+});

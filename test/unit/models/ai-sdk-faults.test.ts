@@ -47,7 +47,7 @@ async function start(format: ModelFormat, respond: Respond, rest: Pick<SubjectOp
 const retryWaits = (subject: Subject): number[] => subject.events.flatMap((event) => (event.type === "retry" ? [event.afterMs] : []));
 
 describe.each(FORMATS)("$name", (format) => {
-  it("[MO4] waits as long as retry-after says, in every form, then goes on", async () => {
+  it("[MO4] PROV-001 waits as long as retry-after says, in every form, then goes on", async () => {
     const forms: ((now: number) => Record<string, string>)[] = [
       () => ({ "retry-after": "5" }),
       () => ({ "retry-after-ms": "4500" }),
@@ -83,7 +83,7 @@ describe.each(FORMATS)("$name", (format) => {
     }
   });
 
-  it("[MO4] leaves a model that asks for an hour and says when to come back", async () => {
+  it("[MO4] PROV-001 leaves a model that asks for an hour and says when to come back", async () => {
     const { server, subject } = await start(format, inOrder({ status: 429, headers: { "retry-after": "3600" }, message: "slow down" }));
     const reply = await subject.call();
     expect(reply).toMatchObject({ outcome: "error", error: { kind: "rate" } });
@@ -110,7 +110,7 @@ describe.each(FORMATS)("$name", (format) => {
     expect(reply.error?.message).toContain(`connection to the provider ${providerOf(format)} failed`);
   });
 
-  it("[MO4] takes an end without a reason for a broken answer", async () => {
+  it("[MO4] PROV-013 takes an end without a reason for a broken answer", async () => {
     const { server, subject } = await start(format, inOrder({ text: "half an", finish: "none", usage: null }, GOOD));
     expect(await subject.call()).toMatchObject({ outcome: "ok", text: GOOD.text });
     expect(server.calls).toHaveLength(2);
@@ -129,7 +129,7 @@ describe.each(FORMATS)("$name", (format) => {
     expect(retry?.type === "retry" ? retry.reason : "").toMatch(/overloaded/);
   });
 
-  it("[MO4] gives up a silent stream after the idle limit, before the head, after it and in the text", async () => {
+  it("[MO4] PROV-006 gives up a silent stream after the idle limit, before the head, after it and in the text", async () => {
     const silences = [{ hang: "before-head" as const }, { hang: true }, { text: "All is well", hang: "after-text" as const }];
     const { server, subject } = await start(format, inOrder(...silences), {
       clock: createFastClock(50),
@@ -155,7 +155,7 @@ describe.each(FORMATS)("$name", (format) => {
     await until(() => server.open === 0);
   });
 
-  it("[MO4] cuts an endless and a 10 MB answer with a note and closes the connection", async () => {
+  it("[MO4] PROV-011 cuts an endless and a 10 MB answer with a note and closes the connection", async () => {
     const { server, subject } = await start(format, inOrder({ endless: true, text: "" }, { text: "x".repeat(10 * 1024 * 1024) }));
     for (const _ of ["endless", "10 MB"]) {
       const reply = await subject.call();
@@ -198,7 +198,7 @@ describe.each(FORMATS)("$name", (format) => {
     expect(server.calls).toHaveLength(1);
   });
 
-  it("[AG3] an unknown tool comes back as a call the loop can answer", async () => {
+  it("[AG3] PROV-008 an unknown tool comes back as a call the loop can answer", async () => {
     const toolCalls = ["rm_all", "READ", "constructor", "x".repeat(10_000)].map((name) => ({ name, args: { path: "a" } }));
     const { subject } = await start(format, inOrder({ toolCalls }));
     const reply = await subject.call();
@@ -220,7 +220,7 @@ describe.each(FORMATS)("$name", (format) => {
 });
 
 describe.each([CHAT, RESPONSES, ANTHROPIC])("$name, where arguments are text", (format) => {
-  it("[AG3] arguments that don't parse come back with what was written and why", async () => {
+  it("[AG3] PROV-007 arguments that don't parse come back with what was written and why", async () => {
     const garbage = `{"path": "${"x".repeat(200_000)}`;
     const toolCalls = ['{"path": "x', "null", "[]", garbage].map((args, index) => ({ name: "read", args, id: `call_${index}` }));
     const { subject } = await start(format, inOrder({ toolCalls }));
@@ -310,7 +310,7 @@ describe("fallbacks", () => {
   });
 });
 
-it("[MO4] a step whose time runs out in a wait says what it waited for", async () => {
+it("[MO4] PROV-001 a step whose time runs out in a wait says what it waited for", async () => {
   const slow = inOrder({ status: 429, headers: { "retry-after": "50" }, message: "slow down" });
   const { server, subject } = await start(CHAT, slow, { limits: { idleMs: 600_000, stepMs: 20_000 } });
   const reply = await subject.call({ fallbacks: [CHAT.model] });

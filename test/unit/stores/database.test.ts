@@ -310,7 +310,6 @@ describe("plans", () => {
     outbox.markBlocked("d", "x");
     outbox.requeue("r");
     outbox.markSent(id, "ref");
-    outbox.countOpen("d");
     outbox.countAllOpen();
     outbox.purge(0);
     const sessions = createSessions({ db, clock });

@@ -31,7 +31,8 @@ it("[RN5] without a readable pid it is refused all the same", () => {
 it("[RN5] a lock whose process was killed is free, whatever the pid file says", async () => {
   const source = `
     import { takeLock } from ${JSON.stringify(new URL("../../../src/stores/lock.ts", import.meta.url).href)};
-    takeLock(${JSON.stringify(dir)}, process.pid);
+    // Held on to: the collector would close it and free the lock.
+    globalThis.lock = takeLock(${JSON.stringify(dir)}, process.pid);
     process.stdout.write("held");
     setInterval(() => {}, 1000);`;
   const child = spawn(process.execPath, ["--input-type=module", "-e", source], { stdio: ["ignore", "pipe", "inherit"] });

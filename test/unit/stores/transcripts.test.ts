@@ -93,7 +93,7 @@ it("[SE3] a file that holds nothing but a torn header is cut, and appending goes
   expect(texts()).toEqual(["one"]);
 });
 
-it("[SE3] corrupt lines in the middle are skipped with a warning that names the line; the rest is shown", () => {
+it("[SE3] FS-007 corrupt lines in the middle are skipped with a warning that names the line; the rest is shown", () => {
   append("one");
   appendFileSync(path, Buffer.from([0xff, 0x00, 0xfe, 0x0a]));
   append("two");
@@ -104,7 +104,7 @@ it("[SE3] corrupt lines in the middle are skipped with a warning that names the 
   expect(warnings()[0]).toMatchObject({ path, msg: "skipped a damaged line of a transcript" });
 });
 
-it("[SE3] a line of 5 MB is read, one of 9 MB is skipped as damage, and the lines around stay", () => {
+it("[SE3] FS-007 a line of 5 MB is read, one of 9 MB is skipped as damage, and the lines around stay", () => {
   append("before");
   append("x".repeat(5 * 1024 * 1024));
   appendFileSync(path, `{"id":"big","type":"note","text":"${"y".repeat(9 * 1024 * 1024)}"}\n`);
@@ -212,7 +212,7 @@ it("[RC4] a transcript replaced by a folder: a clear error, nothing changed", ()
   expect(() => append("x")).toThrow(/can't be opened/);
 });
 
-it("[RC4] a write that fails half way leaves no half line, and the next append works", () => {
+it("[RC4] FS-001 a write that fails half way leaves no half line, and the next append works", () => {
   append("one");
   const { writeSync: write } = fs;
   Object.assign(fs, {

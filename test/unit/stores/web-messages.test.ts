@@ -23,7 +23,7 @@ afterEach(() => {
 
 const post = (chat: string, key: string, text = key, author: "user" | "agent" = "agent") => messages.post({ chat, key, author, text });
 
-it("[DL4] the same key again adds nothing and gives the first number", () => {
+it("[DL4] PROC-003 the same key again adds nothing and gives the first number", () => {
   const first = post("main", "a", "one");
   const again = post("main", "a", "two");
   expect(first.inserted).toBe(true);

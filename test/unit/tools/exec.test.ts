@@ -69,7 +69,7 @@ describe.each(WAYS)("exec $name", ({ skip, options }) => {
     expect(Buffer.byteLength(text)).toBeLessThan(50 * 1024);
   });
 
-  test("[TL5] ends a flood of output without stalling the gateway", async () => {
+  test("[TL5] PROC-010 ends a flood of output without stalling the gateway", async () => {
     const delay = monitorEventLoopDelay({ resolution: 5 });
     delay.enable();
     const result = await call({ command: "yes 'a rather long line that is printed as fast as possible'" });
@@ -78,7 +78,7 @@ describe.each(WAYS)("exec $name", ({ skip, options }) => {
     expect(delay.percentile(99) / 1e6).toBeLessThan(500);
   });
 
-  test("[TL5] ends a command at its timeout, with what it printed", async () => {
+  test("[TL5] PROC-010 ends a command at its timeout, with what it printed", async () => {
     const nap = uniqueSleep();
     const result = await call({ command: `echo begun; ${nap} & ${nap}`, timeoutSeconds: 0.5 });
     expect(result).toMatchObject({ isError: true, text: expect.stringMatching(/^begun\n\n\[ended because it ran longer than 0.5 s/) });

@@ -75,7 +75,7 @@ describe("read", () => {
   });
 });
 
-// FS-015 and friends: every spelling that means "elsewhere".
+// Every spelling that means "elsewhere".
 const ESCAPES = [
   ["..", "../secret.txt"],
   [".. inside", "a/../../secret.txt"],
@@ -94,7 +94,7 @@ const ESCAPES = [
 ] as const;
 
 describe("outside the workspace", () => {
-  it.each(ESCAPES)("[TL7] refuses %s in every file tool", async (_name, path) => {
+  it.each(ESCAPES)("[TL7] FS-015 refuses %s in every file tool", async (_name, path) => {
     for (const [tool, args] of [
       ["read", {}],
       ["write", { content: "x" }],
@@ -108,7 +108,7 @@ describe("outside the workspace", () => {
     expect(await readFile(secret, "utf8")).toBe("TOP SECRET");
   });
 
-  it("[TL7] refuses links that leave, also dangling ones and loops, and follows links that stay", async () => {
+  it("[TL7] FS-013 refuses links that leave, also dangling ones and loops, and follows links that stay", async () => {
     await mkdir(at("docs"));
     await writeFile(at("docs/real.txt"), "inside");
     await symlink("docs/real.txt", at("stays"));
@@ -142,7 +142,7 @@ describe("outside the workspace", () => {
     expect(await readFile(secret, "utf8")).toBe("TOP SECRET");
   });
 
-  it("[TL7] refuses FIFOs, sockets and devices at once", async () => {
+  it("[TL7] FS-013 refuses FIFOs, sockets and devices at once", async () => {
     execFileSync("sh", ["-c", 'mkfifo "$0"', at("pipe")]);
     const server = createServer().listen(at("socket"));
     await once(server, "listening");
@@ -298,13 +298,13 @@ describe("list", () => {
     expect((await call("list", { path: "src" })).text).toBe("src/core/");
   });
 
-  it("[TL1] shows names that try to forge lines, hide or are not UTF-8 escaped", async () => {
+  it("[TL1] FS-013 shows names that try to forge lines, hide or are not UTF-8 escaped", async () => {
     await writeFile(at("a\nb\u202e.txt"), "");
     await writeFile(Buffer.concat([Buffer.from(`${bench.workspace}/bad`), Buffer.from([0xff])]), "");
     expect((await call("list", {})).text).toBe("a\\nb\\u{202e}.txt\nbad\\xff");
   });
 
-  it("[TL1] stays bounded in a big folder and says that there is more", async () => {
+  it("[TL1] FS-013 stays bounded in a big folder and says that there is more", async () => {
     await mkdir(at("many"));
     for (let from = 0; from < 3000; from += 500) {
       await Promise.all(Array.from({ length: 500 }, (_, n) => writeFile(at("many", `f${String(from + n).padStart(5, "0")}`), "")));

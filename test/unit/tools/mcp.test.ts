@@ -149,7 +149,7 @@ describe("stdio", () => {
 });
 
 describe("trouble", () => {
-  it("[TL1] a server that crashes at its start is marked failed with its last words and tried again, later each time; others work", async () => {
+  it("[TL1] MCP-004 a server that crashes at its start is marked failed with its last words and tried again, later each time; others work", async () => {
     const mcp = open({ bad: fake("crash"), gone: { command: join(dir, "no-such-program") }, good: fake("normal") });
     await ready(mcp, "good");
     await until(() => expect(sleeps.filter((ms) => ms === 8_000).length).toBeGreaterThan(0));
@@ -185,7 +185,7 @@ describe("trouble", () => {
     expect(warnings.join()).toContain("does not answer any more");
   });
 
-  it("[TL1] a hang at initialize, a 100 MB line and endless noise are survived", async () => {
+  it("[TL1] MCP-004 a hang at initialize, a 100 MB line and endless noise are survived", async () => {
     const mcp = open(
       { hang: fake("hang"), flood: fake("flood"), noise: fake("noise"), good: fake("normal") },
       { initializeTimeoutMs: 2_500 },
@@ -197,7 +197,7 @@ describe("trouble", () => {
     expect((await callTool(toolOf(mcp, "good__echo"), { text: "x" })).isError).toBe(false);
   });
 
-  it("[TL1] lines that are no messages are skipped", async () => {
+  it("[TL1] MCP-004 lines that are no messages are skipped", async () => {
     const mcp = open({ a: fake("banner") });
     await ready(mcp, "a");
     expect((await callTool(toolOf(mcp, "a__echo"), { text: "x" })).text).toContain("echo: x");
@@ -225,7 +225,7 @@ describe("definitions", () => {
     expect(sleeps.length).toBeLessThan(5);
   });
 
-  it("[TL1] hostile names, descriptions and schemas", async () => {
+  it("[TL1] MCP-002 MCP-003 hostile names, descriptions and schemas", async () => {
     const mcp = open({ "my.server": fake("names") });
     await ready(mcp, "my.server");
     const tools = mcp.tools();
@@ -298,7 +298,7 @@ describe("http", () => {
     await server.close();
   });
 
-  it("[TL1] a redirect to another origin is refused, and the other origin hears nothing", async () => {
+  it("[TL1] MCP-005 a redirect to another origin is refused, and the other origin hears nothing", async () => {
     const other = await serve(answer);
     const server = await serve(() => ({ status: 307, headers: { location: `${other.url}/mcp` } }));
     const mcp = open({ web: { url: `${server.url}/mcp`, headers: { authorization: "Bearer t" } } });

@@ -52,7 +52,7 @@ const PROBES: Record<string, string> = {
 };
 
 describe.skipIf(!sandbox.available)(`sandbox${why}`, () => {
-  it.each(Object.entries(PROBES))("[TL5] does not reach %s", async (_name, probe) => {
+  it.each(Object.entries(PROBES))("[TL5] POL-005 does not reach %s", async (_name, probe) => {
     expect(await run(`${probe}; echo probe ran to its end`)).toMatch(/probe ran to its end\n\n\[exit code 0/);
     expect(await run(probe)).not.toContain("REACHED");
   });

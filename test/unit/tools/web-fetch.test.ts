@@ -75,7 +75,7 @@ describe("addresses", () => {
     ],
   ];
 
-  it("[TL6] no spelling of a private, loopback, link-local or metadata address is reached", async () => {
+  it("[TL6] SSRF-001 no spelling of a private, loopback, link-local or metadata address is reached", async () => {
     const v4 = await serve(secret);
     const v6 = await serve(secret, "::1", v4.port).catch(() => null);
     const tool = createWebFetch({ ports: [v4.port] });
@@ -105,7 +105,7 @@ describe("addresses", () => {
     expect(inside.connections()).toBe(0);
   });
 
-  it("[TL6] DNS rebinding: each connect judges the answer it uses, and a mixed answer is refused", async () => {
+  it("[TL6] SSRF-005 DNS rebinding: each connect judges the answer it uses, and a mixed answer is refused", async () => {
     const inside = await serve(secret, "127.0.0.2");
     const outside = await serve(
       (_, response) => response.writeHead(302, { location: "http://again.test/", connection: "close" }).end(),
@@ -154,7 +154,7 @@ describe("addresses", () => {
     }
   });
 
-  it("[TL6] other schemes, ports, user names and control characters are refused before anything is resolved", async () => {
+  it("[TL6] SSRF-006 other schemes, ports, user names and control characters are refused before anything is resolved", async () => {
     const asked: string[] = [];
     const tool = createWebFetch({
       async resolve(name) {
@@ -190,7 +190,7 @@ describe("addresses", () => {
 });
 
 describe("limits", () => {
-  it("[TL6] an endless body and a gzip bomb are cut at the size limit", async () => {
+  it("[TL6] SSRF-007 an endless body and a gzip bomb are cut at the size limit", async () => {
     const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024, "a"));
     const { port } = await serve((request, response) => {
       if (request.url === "/bomb") {
@@ -212,7 +212,7 @@ describe("limits", () => {
     }
   });
 
-  it("[TL6] a slow body is cut at the time limit, a silent server is an error, a stop ends the call", async () => {
+  it("[TL6] SSRF-007 a slow body is cut at the time limit, a silent server is an error, a stop ends the call", async () => {
     const { port } = await serve((request, response) => {
       if (request.url === "/slow") response.writeHead(200, { "content-type": "text/plain" }).write("first words");
     });
@@ -224,7 +224,7 @@ describe("limits", () => {
     expect(await stopped).toEqual({ text: "The request was stopped.", isError: true });
   });
 
-  it("[TL6] redirects are followed five times, cookies and odd headers are survived", async () => {
+  it("[TL6] SSRF-007 redirects are followed five times, cookies and odd headers are survived", async () => {
     const { port, hits } = await serve((request, response) => {
       const n = Number(request.url?.slice(1));
       const cookies = Array.from({ length: 100 }, (_, i) => `c${i}=${"v".repeat(100)}`);
@@ -241,7 +241,7 @@ describe("text", () => {
   const html = `<html><head><title>Tides &amp; moons</title><script>alert("never shown")</script></head><body><nav>Menu</nav><article><h1>Tides</h1>
     <p>${"The moon pulls the sea. ".repeat(30)}</p><table><tr><th>place</th><th>metres</th></tr><tr><td>Fundy</td><td>16</td></tr></table></article></body></html>`;
 
-  it("[TL6] HTML comes as readable Markdown inside a fence that names its source and can't be forged", async () => {
+  it("[TL6] PROV-018 HTML comes as readable Markdown inside a fence that names its source and can't be forged", async () => {
     const { port } = await serve((_, response) => response.writeHead(200, { "content-type": "text/html; charset=utf-8" }).end(html));
     const { text, isError } = await fetchPage(port, "/tides#part");
     expect(isError).toBe(false);
@@ -255,7 +255,7 @@ describe("text", () => {
     expect(again.text).not.toContain(token);
   });
 
-  it("[TL6] charset, binary, errors, maxChars and invisible characters", async () => {
+  it("[TL6] SSRF-007 charset, binary, errors, maxChars and invisible characters", async () => {
     const bodies: Record<string, [string, Buffer]> = {
       "/latin1": ["text/plain; charset=ISO-8859-1", Buffer.from("caf\xe9", "latin1")],
       "/meta": ["text/html", Buffer.from("<meta charset=windows-1251><p>\xcf\xf0\xe8\xe2\xe5\xf2", "latin1")],

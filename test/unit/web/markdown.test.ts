@@ -17,7 +17,7 @@ describe("safe HTML", () => {
     );
   });
 
-  it("[WB2] a picture becomes a link that names its host", () => {
+  it("[WB2] FM-026 a picture becomes a link that names its host", () => {
     const html = renderMarkdown('![chart](https://evil.example/?q=SECRET "t") ![](//evil.example/x) ![z](javascript:x)');
     expect(html).not.toContain("<img");
     expect(html).toContain(">chart (evil.example)</a>");

@@ -48,7 +48,7 @@ async function fillUntil(stream: Stream, isEnough: () => boolean): Promise<void>
   }
 }
 
-it("[WB2] a reader that is too far behind is cut off, with no more than the limit in memory", async () => {
+it("[WB2] HTTP-012 a reader that is too far behind is cut off, with no more than the limit in memory", async () => {
   const limit = 300_000;
   const { stream, response } = await openUnread({ maxBufferedBytes: limit, stallMs: 60_000 });
   let most = 0;
@@ -63,7 +63,7 @@ it("[WB2] a reader that is too far behind is cut off, with no more than the limi
   stream.beat();
 });
 
-it("[WB2] a reader that stalls is given up at a later beat, one that catches up is not", async () => {
+it("[WB2] WS-009 a reader that stalls is given up at a later beat, one that catches up is not", async () => {
   const { stream, response } = await openUnread({ maxBufferedBytes: 50_000_000, stallMs: 1000 });
   // Far more than the kernel would still take by itself.
   const stall = () => fillUntil(stream, () => response.writableLength > 1_000_000);

@@ -36,7 +36,7 @@ describe("strict JSON", () => {
     expect(parseStrictJson(Buffer.from('{"a":1}', "utf16le"))).toBeNull();
   });
 
-  it("[SC3] a body of the largest size is read in no time", () => {
+  it("[SC3] HTTP-009 a body of the largest size is read in no time", () => {
     const startedAt = performance.now();
     parse(`{"a":"${"\\n".repeat(125_000)}"}`);
     parse(`[${'"x":'.repeat(60_000)}`);

@@ -1,0 +1,141 @@
+// What a policy must hold whoever asks: commands as people read them, their environment, the sandbox of a gateway that
+// runs as root, children under changed settings, and runs nobody's model asked for.
+import { readFileSync, rmSync } from "node:fs";
+import { glob } from "node:fs/promises";
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/core/clock.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { logText } from "../../src/subagents/transcript-view.ts";
+import { createExecTool } from "../../src/tools/exec.ts";
+import { createFileTools } from "../../src/tools/files.ts";
+import { detectSandbox, sandboxCommand } from "../../src/tools/sandbox.ts";
+import { createLogViews } from "../../src/web/run-log.ts";
+import { createLocalApp } from "../support/local-app.ts";
+import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../support/stage.ts";
+import { createToolDesk } from "../support/tool-desk.ts";
+import { createBench } from "../unit/tools/bench.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+const sandbox = await detectSandbox({ log: silentLogger });
+
+describe("commands", () => {
+  it("[CM5] POL-002 a command is shown to people on one line with nothing hidden, and only the tool call itself runs it", async () => {
+    await using stage = await createStage({ clock: systemClock, idle: true, call: async () => okReply("x") });
+    const run = stage.spawn();
+    const ref = { agentId: run.agentId, sessionId: run.sessionId };
+    const command = "echo safe\n\u202e#\u200b; rm -rf work\u2028";
+    stage.stores.transcripts.append(ref, [{ type: "tool_call", callId: "c", name: "exec", args: { command } }]);
+    const shown = String.raw`{"command":"echo safe\n\u{202e}#\u{200b}; rm -rf work\u{2028}"}`;
+    expect(logText(stage.stores.transcripts, run, { limit: 5, tools: true })).toContain(`→ exec ${shown}`);
+    const entries = stage.stores.transcripts.tail(ref, 5).map((entry, position) => ({ entry, position }));
+    const views = await createLogViews((text) => text).toViews(run.id, entries);
+    expect(views.find(({ kind }) => kind === "call")?.text).toBe(shown);
+    // What is stored is what was called, to the byte.
+    expect(stage.stores.transcripts.tail(ref, 1)).toEqual([expect.objectContaining({ args: { command } })]);
+  });
+
+  const HOSTILE = ["LD_PRELOAD", "NODE_OPTIONS", "BASH_ENV", "ENV", "GIT_SSH_COMMAND", "PYTHONSTARTUP", "RUSTUP_HOME", "GIT_EXTERNAL_DIFF"];
+  const ways = [
+    { name: "in the sandbox", skip: !sandbox.available, options: { sandbox, unsandboxed: false } },
+    { name: "on the host", skip: false, options: { sandbox: { available: false, reason: "", howTo: "" } as const, unsandboxed: true } },
+  ];
+  it.for(ways)(
+    "[TL5] POL-003 the environment of a command $name is built from nothing, and no call can add to it",
+    async ({ skip, options }, context) => {
+      context.skip(skip, "no sandbox here");
+      const bench = await createBench();
+      const env = { PATH: process.env.PATH, HOME: "/nonexistent", ...Object.fromEntries(HOSTILE.map((name) => [name, "/tmp/evil"])) };
+      const exec = createExecTool({ ...options, envAllow: ["WANTED"], env });
+      try {
+        const { text } = await bench.call(exec, { command: 'env; echo "path $PATH"' });
+        expect(text).toContain("path /");
+        for (const name of HOSTILE) expect(text).not.toMatch(new RegExp(`^${name}=`, "m"));
+        expect(text).not.toContain("evil");
+        await expect(bench.call(exec, { command: "env", env: { LD_PRELOAD: "/tmp/evil" } })).rejects.toThrow("unrecognized_keys");
+      } finally {
+        await bench.remove();
+      }
+    },
+  );
+
+  it("[TL5] POL-007 the sandbox takes a user namespace, no capabilities and ids of its own, whoever runs the gateway", async () => {
+    const fake = { available: true, kind: "bubblewrap", bwrap: "bwrap", prlimit: "prlimit", systemMounts: [] } as const;
+    const limits = { cpuSeconds: 1, fileBytes: 1, tasks: 1 };
+    for (const readOnly of [true, false]) {
+      const { args } = sandboxCommand(fake, { argv: ["true"], workspace: "/w", readOnly, cwd: "", scratch: null, env: {}, limits });
+      const options = args.slice(0, args.indexOf("--")).join(" ");
+      for (const option of ["--unshare-user", "--disable-userns", "--cap-drop ALL", "--uid 1000", "--gid 1000"])
+        expect(options).toContain(option);
+    }
+    if (!sandbox.available) return;
+    const bench = await createBench();
+    try {
+      const exec = createExecTool({ sandbox, unsandboxed: false, envAllow: [] });
+      const { text } = await bench.call(exec, { command: "id -u; id -g; grep CapEff /proc/self/status" });
+      expect(text).toMatch(/^1000\n1000\nCapEff:\s+0000000000000000\n/);
+    } finally {
+      await bench.remove();
+    }
+  });
+});
+
+describe("children", () => {
+  let stage: Stage | null = null;
+  let stateDir = "";
+  const open = async (options: Partial<StageOptions>): Promise<Stage> => {
+    await stage?.[Symbol.asyncDispose]();
+    stage = await createStage({
+      clock: systemClock,
+      stateDir,
+      idle: true,
+      tools: createFileTools(),
+      call: async () => okReply("x"),
+      ...options,
+    });
+    return stage;
+  };
+  afterEach(async () => {
+    await stage?.[Symbol.asyncDispose]();
+    stage = null;
+    rmSync(stateDir, { recursive: true, force: true });
+  });
+
+  it("[TL2] POL-009 a child that goes on under other settings has what it was given, and never more than they allow now", async () => {
+    stateDir = makeStateDir();
+    const first = await open({ config: { tools: { allow: ["read", "write", "sessions_spawn"] } } });
+    const { text } = await createToolDesk(first).call("sessions_spawn", { task: "x" });
+    const { runId } = JSON.parse(text) as { runId: string };
+    const names = (now: Stage): string[] =>
+      createToolDesk(now)
+        .tools(now.get(runId))
+        .map((tool) => tool.name);
+    expect(names(first)).toEqual(["read", "write"]);
+    expect(names(await open({ bootId: "boot-2" }))).toEqual(["read", "write"]);
+    expect(names(await open({ bootId: "boot-3", config: { tools: { deny: ["write"] } } }))).toEqual(["read"]);
+    expect(names(await open({ bootId: "boot-4", config: { tools: { subagents: { tools: { allow: ["list", "edit"] } } } } }))).toEqual([]);
+    const last = await open({ bootId: "boot-5" });
+    expect((await createToolDesk(last).call("edit", { path: "a", oldText: "a", newText: "b" }, last.get(runId))).text).toContain(
+      'There is no tool "edit"',
+    );
+  });
+
+  it("[TL2] POL-011 a run that a command started gets what its creator has, without the tools that talk to others", async () => {
+    await using app = await createLocalApp({ telegram: { allowFrom: [42] }, config: { tools: { deny: ["write", "edit", "web_fetch"] } } });
+    expect(await app.ask({ chat: 42, text: "/subagents spawn look around" })).toContain("look around");
+    const call = await app.telegram.until(
+      () => app.model.calls.find(({ system }) => system.startsWith("You are a sub-agent")),
+      "the child's first step",
+    );
+    expect(call.tools).toContain("read");
+    expect(call.tools.filter((name) => /^(write|edit|web_fetch|subagents|agents_list|sessions_)/.test(name))).toEqual([]);
+    const [row] = app.rows<{ tool_ceiling: string }>("SELECT tool_ceiling FROM runs");
+    expect(JSON.parse(row?.tool_ceiling ?? "[]")).not.toContain("write");
+    // Nothing else starts runs: no timer, no hook.
+    const callers: string[] = [];
+    for await (const file of glob("src/**/*.ts", { cwd: ROOT })) {
+      if (/(?:deps|options)\.spawn\(/.test(readFileSync(join(ROOT, file), "utf8"))) callers.push(file);
+    }
+    expect(callers.sort()).toEqual(["src/gateway/subagent-commands.ts", "src/subagents/spawn-tool.ts"]);
+  });
+});

@@ -1,0 +1,114 @@
+// A state folder as after months of use, made quickly but through the stores: chats that were active today, and child
+// sessions of theirs that ended, were announced and archived long ago.
+import { randomUUID } from "node:crypto";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { openStores, type Stores } from "../../src/app/stores.ts";
+import { addressKey } from "../../src/core/address.ts";
+import { fileStamp, systemClock } from "../../src/core/clock.ts";
+import { createBus } from "../../src/core/events.ts";
+import { noFailpoints } from "../../src/core/failpoints.ts";
+import { chatKey, subagentKey } from "../../src/core/ids.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import { createSecrets } from "../../src/core/secrets.ts";
+import type { NewEntry } from "../../src/stores/transcripts.ts";
+
+/** Messages of a live session, each with its reply. */
+const EXCHANGES = 10;
+const HOUR_MS = 3_600_000;
+const SPEND = { usage: { input: 1_000, output: 50, cacheRead: 0, cacheWrite: 0 }, costUsd: 0.01 };
+const WORDS = "Some words of a conversation that went on for a while and came to an end. ".repeat(5);
+
+export interface FilledSessions {
+  /** Chats of the page. */
+  readonly live: readonly string[];
+  /** Run ids. */
+  readonly archived: readonly string[];
+}
+
+export function fillSessions(stateDir: string, counts: { live: number; archived: number }): FilledSessions {
+  let at = 0;
+  const stores = openStores({
+    ...{ stateDir, log: silentLogger, secrets: createSecrets(), failpoint: noFailpoints, bus: createBus(() => {}) },
+    clock: { ...systemClock, now: () => at },
+  });
+  try {
+    // One transaction for all of it: nobody waits for the single row.
+    return stores.db.transaction(() => {
+      const live = Array.from({ length: counts.live }, (_, n) => {
+        at = Date.now() - (n * 20 * HOUR_MS) / counts.live;
+        return addLive(stores);
+      });
+      const write = createArchive(stores);
+      const archived = Array.from({ length: counts.archived }, (_, n) => {
+        at = Date.now() - (24 + n) * HOUR_MS;
+        return addArchived(stores, live[n % live.length] ?? "main", write);
+      });
+      return { live, archived };
+    });
+  } finally {
+    stores.close();
+  }
+}
+
+const addressOf = (chat: string) => ({ channel: "web", account: "local", chat, kind: "dm" }) as const;
+
+function addLive(stores: Stores): string {
+  const chat = randomUUID();
+  const address = addressOf(chat);
+  const session = { id: randomUUID(), key: chatKey("main", address), agentId: "main", address, parentKey: null };
+  stores.transcripts.create({ agentId: "main", sessionId: session.id }, { key: session.key, parent: null, entries: talk(chat) });
+  stores.sessions.insert(session);
+  for (let n = 0; n < EXCHANGES; n++) {
+    const id = randomUUID();
+    const delivery = `reply:${id}`;
+    stores.webMessages.post({ chat, key: id, author: "user", text: WORDS });
+    stores.outbox.add({ delivery, address, parts: [{ text: WORDS }] });
+    const row = stores.outbox.head(addressKey(address));
+    if (row !== null) stores.outbox.markSent(row.id, id);
+    stores.webMessages.post({ chat, key: delivery, author: "agent", text: WORDS });
+  }
+  stores.sessions.addSpend(session.id, "bench/model", SPEND);
+  return chat;
+}
+
+/** Writes a transcript under the name archiving gave it: the same words each time, only the id is its own. */
+function createArchive({ transcripts }: Stores): (sessionId: string, name: string) => void {
+  const sample = { agentId: "main", sessionId: randomUUID() };
+  transcripts.create(sample, { key: "agent:main:subagent:sample", parent: null, entries: talk("sample") });
+  const text = readFileSync(transcripts.path(sample), "utf8");
+  rmSync(transcripts.path(sample));
+  return (sessionId, archiveName) =>
+    writeFileSync(transcripts.path({ ...sample, sessionId, archiveName }), text.replace(sample.sessionId, sessionId), { mode: 0o600 });
+}
+
+function addArchived(stores: Stores, chat: string, write: (sessionId: string, name: string) => void): string {
+  const { runs, sessions } = stores;
+  const address = addressOf(chat);
+  const requesterKey = chatKey("main", address);
+  const id = randomUUID();
+  const child = { id: randomUUID(), key: subagentKey("main", randomUUID()), agentId: "main", address, parentKey: requesterKey };
+  const name = `${child.id}.jsonl.deleted.${fileStamp(Date.now())}`;
+  runs.insert({
+    ...{ id, spawnKey: randomUUID(), childKey: child.key, sessionId: child.id, agentId: "main", depth: 1, address },
+    ...{ requesterKey, requesterSessionId: randomUUID(), requesterRunId: null, label: "count", task: WORDS, params: {} },
+    ...{ model: "bench/model", thinking: "off", timeoutMs: 0, maxIterations: 20, cleanup: "keep", announce: "post" },
+    ...{ toolCeiling: ["read", "list", "search"], bootId: "before" },
+  });
+  write(child.id, name);
+  sessions.insert(child);
+  runs.start(id);
+  runs.addSpend(id, SPEND);
+  runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "delivered" });
+  runs.settle(id);
+  runs.setDocumented([{ id, generation: 1 }]);
+  runs.setArchiveName(id, name);
+  runs.setArchived(id);
+  sessions.end(child.id);
+  return id;
+}
+
+function talk(from: string): NewEntry[] {
+  const question: NewEntry = { type: "message", role: "user", text: WORDS, from };
+  const answer: NewEntry = { type: "message", role: "assistant", text: WORDS, model: "bench/model", usage: SPEND.usage, calls: 0 };
+  return Array.from({ length: EXCHANGES }, () => [question, answer]).flat();
+}

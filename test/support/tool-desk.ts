@@ -1,0 +1,66 @@
+// Tool calls as a turn makes them, on a stage: the caller's own tools under its policy, arguments checked against the
+// schema, the result as it would stand in the transcript. The caller is the chat, or a run of it.
+import { createToolCalls } from "../../src/agents/tool-calls.ts";
+import { noFailpoints } from "../../src/core/failpoints.ts";
+import { newId } from "../../src/core/ids.ts";
+import { silentLogger } from "../../src/core/logger.ts";
+import type { Run } from "../../src/core/run.ts";
+import type { Tool } from "../../src/core/tool.ts";
+import { childTools } from "../../src/subagents/child.ts";
+import { CHAT_KEY } from "./runs.ts";
+import type { Stage } from "./stage.ts";
+
+export interface Outcome {
+  readonly text: string;
+  readonly isError: boolean;
+}
+
+export interface ToolDesk {
+  /** Carries out calls of one model step; results in their order. */
+  step(calls: readonly [name: string, args: unknown][], as?: Run): Promise<Outcome[]>;
+  call(name: string, args: unknown, as?: Run): Promise<Outcome>;
+  tools(as?: Run): readonly Tool[];
+}
+
+const CHAT = { agentId: "main", sessionId: "00000000-0000-4000-8000-000000000000" };
+
+export function createToolDesk(stage: Stage): ToolDesk {
+  const toolCalls = createToolCalls({ failpoint: noFailpoints });
+  const agentOf = (id: string) => {
+    const agent = stage.agents.find(id);
+    if (agent === null) throw new Error(`there is no agent ${id}`);
+    return agent;
+  };
+  const tools = (as?: Run): readonly Tool[] => {
+    // Without a policy: childTools applies the run's own.
+    const all = stage.parts.mainTools({ ...agentOf("main"), policies: [] });
+    return as === undefined ? stage.parts.mainTools(agentOf("main")) : childTools(all, agentOf(as.agentId), as);
+  };
+  const step: ToolDesk["step"] = async (calls, as) => {
+    const results = new Map<string, Outcome>();
+    const turn = {
+      id: newId(),
+      ref: as === undefined ? CHAT : { agentId: as.agentId, sessionId: as.sessionId },
+      sessionKey: as?.childKey ?? CHAT_KEY,
+      runId: as?.id ?? null,
+      address: { channel: "web", account: "local", chat: "main", kind: "dm" } as const,
+      workspace: agentOf(as?.agentId ?? "main").workspace,
+      readOnly: false,
+      signal: new AbortController().signal,
+      log: silentLogger,
+      tools: () => tools(as),
+      waitOutsideLane: <T>(work: () => Promise<T>) => work(),
+      onDoing() {},
+    };
+    const wanted = calls.map(([name, args], n) => ({ id: `c${n}`, name, args }));
+    await toolCalls.run(turn, wanted, (fresh) => {
+      for (const entry of fresh) if (entry.type === "tool_result") results.set(entry.callId, { text: entry.text, isError: entry.isError });
+    });
+    return wanted.map(({ id }) => results.get(id) ?? { text: "no result", isError: true });
+  };
+  return {
+    tools,
+    step,
+    call: async (name, args, as) => (await step([[name, args]], as))[0] ?? { text: "no result", isError: true },
+  };
+}

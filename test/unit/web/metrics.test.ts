@@ -1,0 +1,54 @@
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createBus } from "../../../src/core/events.ts";
+import type { WebRequest } from "../../../src/web/http.ts";
+import { createMetrics, type Metrics } from "../../../src/web/metrics.ts";
+import { waitFor } from "../../support/wait.ts";
+
+const bus = createBus((error) => {
+  throw error;
+});
+
+let metrics: Metrics;
+
+beforeEach(() => {
+  metrics = createMetrics({ bus, lanes: [], countRuns: () => ({}), countOpenMessages: () => 0 });
+});
+
+afterEach(() => metrics.close());
+
+/** The same measure beside it. */
+function watchLoop() {
+  const histogram = monitorEventLoopDelay({ resolution: 10 });
+  histogram.enable();
+  const ticks = (count: number): Promise<boolean> => {
+    const enough = histogram.count + count;
+    return waitFor("some ticks", () => histogram.count >= enough);
+  };
+  return { histogram, ticks, [Symbol.dispose]: () => void histogram.disable() };
+}
+
+async function delayMs(quantile: string): Promise<number> {
+  const answer = await metrics.route.handle({} as WebRequest);
+  const found = new RegExp(`^herald_event_loop_delay_seconds\\{quantile="${quantile}"\\} (\\S+)$`, "m").exec(String(answer?.body));
+  return Number(found?.[1]) * 1000;
+}
+
+describe("GET /metrics", () => {
+  it("[OB1] an event loop with nothing to do has no delay: the interval between two looks at it does not count", async () => {
+    using own = watchLoop();
+    await own.ticks(30);
+    expect(await delayMs("0.5")).toBeLessThan(own.histogram.percentile(50) / 1e6 - 5);
+  });
+
+  it("[OB1] what holds the event loop is seen, and at the next look forgotten", async () => {
+    using own = watchLoop();
+    await own.ticks(3);
+    const startedAt = performance.now();
+    while (performance.now() - startedAt < 1_000);
+    await own.ticks(3);
+    expect(await delayMs("1")).toBeGreaterThan(900);
+    await own.ticks(3);
+    expect(await delayMs("1")).toBeLessThan(900);
+  });
+});
