@@ -41,6 +41,8 @@ async function main(): Promise<void> {
   process.on("SIGHUP", () => watch.reload());
   handleSignals(app, log, () => watch.close());
   for (const line of startLines(await app.start(), loaded.path, loaded.found)) say(line);
+  if (process.getuid?.() === 0)
+    log.warn({}, "Herald runs as root; give it a user of its own, so that no mistake reaches further than its folder");
 }
 
 function startLines(report: StartReport, configPath: string, found: boolean): string[] {

@@ -18,10 +18,8 @@ export interface GatewayProcess {
   isRunning(): boolean;
   kill(signal: "SIGKILL" | "SIGTERM"): void;
   exit(): { readonly code: number | null; readonly signal: NodeJS.Signals | null };
-  /** Posts to the page; rejects when nobody listens. */
-  post(path: string, body: unknown): Promise<number>;
-  /** Reads from the page; rejects when nobody listens. */
-  get(path: string): Promise<string>;
+  /** Asks the page as its owner; rejects when nobody listens. */
+  request(path: string, options?: RequestInit): Promise<Response>;
   /** The last lines it wrote. */
   output(): string;
   /** Names of the secrets in all it ever wrote. */
@@ -68,8 +66,7 @@ export function createGatewayProcess(dir: string, config: Record<string, unknown
     isRunning,
     kill: (signal) => void state.child?.kill(signal),
     exit: () => ({ code: state.child?.exitCode ?? null, signal: state.child?.signalCode ?? null }),
-    post: (path, body) => post(state, path, body),
-    get: async (path) => (await request(state, path, {})).text(),
+    request: (path, options = {}) => request(state, path, options),
     output: () => state.output,
     leaked: () => state.watch.found(),
   };
@@ -105,17 +102,11 @@ function launch(state: State, failpoint: string | null): void {
   child.stderr.on("data", read);
 }
 
-async function post(state: State, path: string, body: unknown): Promise<number> {
-  const response = await request(state, path, { method: "POST", body: JSON.stringify(body) });
-  await response.arrayBuffer();
-  return response.status;
-}
-
 async function request(state: State, path: string, options: RequestInit): Promise<Response> {
   if (state.origin === null) throw new Error("the page is not there");
   state.token ??= readFileSync(join(state.stateDir, "web-token"), "utf8").trim();
-  const headers = { authorization: `Bearer ${state.token}`, "content-type": "application/json" };
-  return fetch(`${state.origin}${path}`, { ...options, headers, signal: AbortSignal.timeout(5_000) });
+  const headers = { ...(options.headers as object), authorization: `Bearer ${state.token}`, "content-type": "application/json" };
+  return fetch(`${state.origin}${path}`, { signal: AbortSignal.timeout(5_000), ...options, headers });
 }
 
 export const delay = (ms: number, signal?: AbortSignal): Promise<void> =>

@@ -11,6 +11,7 @@ import type { History, Incident } from "./history.ts";
 import { createRandom, type Random } from "./random.ts";
 import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch } from "./record.ts";
 import { findSecrets, searchFolder } from "./secrets.ts";
+import type { ChatMessage } from "./tabs.ts";
 import { createTraffic, type Traffic } from "./traffic.ts";
 import { createWorld, type World } from "./world.ts";
 
@@ -57,6 +58,7 @@ interface State {
 
 const START_MS = 20_000;
 const DRAIN_MS = 180_000;
+const TABS_MS = 10_000;
 const TICK_MS = 60;
 const MAX_TROUBLES = 10;
 const CROWDED = 100;
@@ -179,6 +181,7 @@ async function finish(state: State): Promise<History> {
   traffic.probe();
   await drain(state);
   const shown = await readPage(world);
+  await checkTabs(state);
   world.gateway.kill("SIGTERM");
   await world.gateway.ended(40_000);
   const { code } = world.gateway.exit();
@@ -215,17 +218,26 @@ async function drain(state: State): Promise<void> {
   await delay(200);
 }
 
+/** After the drain: the open tabs have all of their chats, and none ever saw a message twice or missed one. */
+async function checkTabs({ world, troubles }: State): Promise<void> {
+  const messages = world.rows<ChatMessage>("SELECT chat, seq FROM web_messages ORDER BY seq");
+  if (!(await until(() => world.tabs.behind(messages) === 0, TABS_MS, 50)))
+    troubles.push(`${world.tabs.behind(messages)} messages never reached the tabs that were open`);
+  troubles.push(...world.tabs.faults(messages));
+}
+
 /** Everything the page and the metrics show, but for the oldest messages of long chats. */
 async function readPage({ gateway }: World): Promise<string> {
-  const chats = JSON.parse(await gateway.get("/api/chats")) as { chats: { id: string }[] };
-  const runs = JSON.parse(await gateway.get("/api/runs")) as { runs: { id: string }[] };
+  const get = async (path: string): Promise<string> => (await gateway.request(path)).text();
+  const chats = JSON.parse(await get("/api/chats")) as { chats: { id: string }[] };
+  const runs = JSON.parse(await get("/api/runs")) as { runs: { id: string }[] };
   const paths = [
     ...["/metrics", "/healthz", "/api/pairing", "/api/chats", "/api/runs"],
     ...chats.chats.map(({ id }) => `/api/chats/${id}/messages`),
     ...runs.runs.flatMap(({ id }) => [`/api/runs/${id}`, `/api/runs/${id}/transcript`]),
   ];
   const texts: string[] = [];
-  for (const path of paths) texts.push(await gateway.get(path));
+  for (const path of paths) texts.push(await get(path));
   return texts.join("\n");
 }
 

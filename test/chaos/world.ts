@@ -12,11 +12,13 @@ import { type Place, placeOf, type Seen } from "./history.ts";
 import type { Random } from "./random.ts";
 import { createDoor, createScript, type Door } from "./script.ts";
 import { plantSecrets, type Secrets } from "./secrets.ts";
+import { createTabs, type Tabs } from "./tabs.ts";
 
 export interface World {
   readonly gateway: GatewayProcess;
   readonly door: Door;
   readonly secrets: Secrets;
+  readonly tabs: Tabs;
   readonly lanes: { readonly main: number; readonly subagent: number };
   /** A place nobody has spoken in. A Slack thread begins with the first message said there. */
   newPlace(channel: "telegram" | "slack" | "web"): Spot;
@@ -76,6 +78,7 @@ export async function createWorld(dir: string, seed: number): Promise<World> {
   const fakes: Fakes = { telegram, slack, model };
   slack.channels.add(ROOM);
   const gateway = createGatewayProcess(dir, configFor(fakes, secrets), secrets);
+  const tabs = createTabs(gateway);
   let topics = 100;
   const watching = createWatch(fakes);
   const rows = <T>(sql: string): T[] => readRows<T>(gateway.stateDir, sql);
@@ -83,11 +86,14 @@ export async function createWorld(dir: string, seed: number): Promise<World> {
     gateway,
     door,
     secrets,
+    tabs,
     lanes: LANES,
     newPlace(channel) {
       if (channel === "telegram") return { channel, chat: String(GROUP), thread: String(topics++), opensThread: false };
       if (channel === "slack") return { channel, chat: ROOM, thread: null, opensThread: true };
-      return { channel, chat: randomUUID(), thread: null, opensThread: false };
+      const chat = randomUUID();
+      tabs.open(chat);
+      return { channel, chat, thread: null, opensThread: false };
     },
     direct: [
       { channel: "telegram", chat: String(PERSON), thread: null, opensThread: false },
@@ -102,6 +108,7 @@ export async function createWorld(dir: string, seed: number): Promise<World> {
     async close() {
       gateway.kill("SIGKILL");
       await gateway.ended(5_000);
+      await tabs.close();
       await Promise.all([model.close(), telegram.close(), slack.close()]);
     },
   };
@@ -160,7 +167,9 @@ async function postUntilTaken(gateway: GatewayProcess, path: string, body: unkno
   const deadline = performance.now() + 120_000;
   for (;;) {
     try {
-      const status = await gateway.post(path, body);
+      const response = await gateway.request(path, { method: "POST", body: JSON.stringify(body) });
+      await response.arrayBuffer();
+      const { status } = response;
       if (status < 300) return;
       if (status !== 429 && status < 500) throw new RangeError(`the page refused a post: ${status}`);
     } catch (error) {

@@ -51,6 +51,7 @@ describe("[RN2] the start-up lines", () => {
     expect(Buffer.from(token, "base64url")).toHaveLength(32);
     expect(herald.stdout() + herald.stderr()).not.toContain(token);
     expect((await fetch(`${origin}/api/chats`)).status).toBe(401);
+    await waitFor("the warning", () => herald.stderr().includes("runs as root") === (process.getuid?.() === 0));
     herald.kill("SIGTERM");
     expect(await herald.ended()).toBe(0);
   });
