@@ -5,7 +5,7 @@ import type { StartReport } from "./app/life.ts";
 import { loadConfig } from "./config/config.ts";
 import { watchConfig } from "./config/watch.ts";
 import { systemClock } from "./core/clock.ts";
-import { AppError, errorText } from "./core/errors.ts";
+import { AppError, errorText, isStorageError } from "./core/errors.ts";
 import { createFailpoints } from "./core/failpoints.ts";
 import { createLogger, type Logger } from "./core/logger.ts";
 import { createSecrets } from "./core/secrets.ts";
@@ -87,11 +87,17 @@ function handleSignals(app: App, log: Logger, closeWatch: () => void): void {
   });
 }
 
+function failureText(error: unknown): string {
+  if (error instanceof AppError) return error.message;
+  const text = `Herald could not start: ${errorText(error)}`;
+  return isStorageError(error)
+    ? `${text}. Nothing is lost; start it again when the disk can be written.`
+    : `${text}\n${(error as Error).stack}`;
+}
+
 try {
   await main();
 } catch (error) {
-  process.stderr.write(
-    `${error instanceof AppError ? error.message : `Herald could not start: ${errorText(error)}\n${(error as Error).stack}`}\n`,
-  );
+  process.stderr.write(`${failureText(error)}\n`);
   process.exit(1);
 }

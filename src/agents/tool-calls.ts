@@ -5,6 +5,7 @@ import type { Address } from "../core/address.ts";
 import { errorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
+import { safeParse } from "../core/safe-parse.ts";
 import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
 import { createTurnstile } from "../core/turnstile.ts";
 import type { ToolCall, ToolSpec } from "../models/model.ts";
@@ -94,7 +95,7 @@ async function carryOut(turn: CallingTurn, call: ToolCall): Promise<ToolResult> 
       `There is no tool "${call.name.slice(0, 100)}" here. Available: ${tools.map((known) => known.name).join(", ") || "none"}.`,
     );
   }
-  const args = tool.schema.safeParse(call.args ?? {});
+  const args = safeParse(tool.schema, call.args ?? {});
   if (!args.success) return toolError(`Bad arguments for ${tool.name}: ${z.prettifyError(args.error)}\nAccepted: ${acceptedOf(tool)}.`);
   turn.onDoing(tool.name);
   try {

@@ -3,9 +3,11 @@
 // sub-agents → gateway → channels and page.
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import type { Agent } from "../agents/agent.ts";
 import { createTurns } from "../agents/turn.ts";
 import type { LoadedConfig } from "../config/config.ts";
 import type { Clock } from "../core/clock.ts";
+import { AppError, errorText } from "../core/errors.ts";
 import { type Bus, createBus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { newId } from "../core/ids.ts";
@@ -69,7 +71,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     const agents = createAgents({ config: base.config, stateDir: loaded.stateDir, defaultModel: () => resolved.model });
     // Build output of read-only shells; nobody looks at it after its run.
     rmSync(join(loaded.stateDir, "scratch"), { recursive: true, force: true });
-    for (const agent of agents.list()) mkdirSync(agent.workspace, { recursive: true, mode: 0o700 });
+    for (const agent of agents.list()) makeWorkspace(agent);
     const lanes = createLanes(loaded, log, bus);
     const channels = await createChannels({ ...base, config: loaded.config, stores });
     const tools = createTools({ ...base, ...stores, loaded, sandbox, agents });
@@ -103,6 +105,15 @@ export async function createApp(options: AppOptions): Promise<App> {
   } catch (error) {
     stores.close();
     throw error;
+  }
+}
+
+function makeWorkspace({ id, workspace }: Agent): void {
+  try {
+    mkdirSync(workspace, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    const text = `The workspace ${workspace} of agent "${id}" can't be made: ${errorText(error)}. Make its folder writable, or set the agent's workspace to another one.`;
+    throw new AppError("state", text, { cause: error });
   }
 }
 

@@ -6,6 +6,7 @@ import { homedir } from "node:os";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { AppError, errorText } from "../core/errors.ts";
+import { safeParse } from "../core/safe-parse.ts";
 import { configError, showPath, toProblems } from "./problems.ts";
 import { type Config, configSchema } from "./schema.ts";
 import { MAX_BYTES, type Problem, parseConfigText } from "./text.ts";
@@ -47,7 +48,7 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   const { tree = {}, problems: textProblems } = source.bytes === null ? { problems: [] } : parseConfigText(source.bytes);
   const { value, missing, used } = substitute(tree, env);
   const filled = fillChannelTokens(value, env, warnings);
-  const parsed = configSchema.safeParse(filled);
+  const parsed = safeParse(configSchema, filled);
   // What stands where a variable is missing is wrong because of that.
   const unset = new Set(missing.map(({ path }) => showPath(path)));
   const wrong = parsed.success ? [] : toProblems(parsed.error.issues, filled).filter(({ path }) => !unset.has(showPath(path)));

@@ -2,7 +2,7 @@
 // is a thin set of statements on this. Synchronous on purpose: nothing can await inside a transaction.
 import { chmodSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { AppError, errorText } from "../core/errors.ts";
+import { AppError, errorText, isStorageError } from "../core/errors.ts";
 import { MIGRATIONS } from "./schema.ts";
 
 export type Row = Record<string, unknown>;
@@ -167,11 +167,10 @@ function openFile(path: string): DatabaseSync {
   } catch (error) {
     db?.close();
     if (error instanceof AppError) throw error;
-    throw new AppError(
-      "state",
-      `The database ${path} can't be used: ${errorText(error)}. Restore it from a backup or move it away; Herald does not replace it by itself.`,
-      { cause: error },
-    );
+    const advice = isStorageError(error)
+      ? "Nothing in it was changed; start again when the disk can be written."
+      : "Restore it from a backup or move it away; Herald does not replace it by itself.";
+    throw new AppError("state", `The database ${path} can't be used: ${errorText(error)}. ${advice}`, { cause: error });
   }
 }
 

@@ -15,12 +15,16 @@ export interface Lock {
 export function takeLock(stateDir: string, pid: number): Lock {
   const path = join(stateDir, "gateway.lock");
   const pidPath = join(stateDir, "gateway.pid");
-  const db = new DatabaseSync(path);
+  let db: DatabaseSync | undefined;
   try {
+    const held = new DatabaseSync(path);
+    db = held;
     chmodSync(path, 0o600);
-    db.exec("PRAGMA busy_timeout=0; PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE;");
+    held.exec("PRAGMA busy_timeout=0; PRAGMA locking_mode=EXCLUSIVE; BEGIN EXCLUSIVE;");
+    writeFileSync(pidPath, `${pid}\n`, { mode: 0o600 });
+    return { release: () => held.close() };
   } catch (error) {
-    db.close();
+    db?.close();
     if ((error as { errcode?: number }).errcode !== SQLITE_BUSY) {
       throw new AppError("state", `The state folder ${stateDir} can't be used: ${errorText(error)}`, { cause: error });
     }
@@ -32,8 +36,6 @@ export function takeLock(stateDir: string, pid: number): Lock {
       },
     );
   }
-  writeFileSync(pidPath, `${pid}\n`, { mode: 0o600 });
-  return { release: () => db.close() };
 }
 
 function readPid(path: string): string {

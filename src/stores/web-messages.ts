@@ -35,8 +35,11 @@ interface NewWebMessage {
 }
 
 export interface WebMessages {
-  /** Durable on return (or with the transaction it stands in). `seq` is the first one's when the key was known. */
-  post(message: NewWebMessage): { seq: number; inserted: boolean };
+  /**
+   * Durable on return (or with the transaction it stands in). When the key was `known`, `seq` is the first one's; `other`:
+   * it was used for another message.
+   */
+  post(message: NewWebMessage): { seq: number; status: "inserted" | "known" | "other" };
   /** Oldest first. With `afterSeq`: the next ones after it; else the last ones (before `beforeSeq`). */
   list(chat: string, range: { afterSeq?: number; beforeSeq?: number; limit: number }): WebMessage[];
   /** Most recently used first. */
@@ -84,10 +87,12 @@ export function createWebMessages(db: Database, clock: Clock): WebMessages {
           extra === null ? null : JSON.stringify(extra),
           clock.now(),
         );
-        if (row !== undefined) return { seq: row.seq, inserted: true };
-        const known = findByKey(key);
-        if (known === null) throw new Error("a web message was neither inserted nor found");
-        return { seq: known.seq, inserted: false };
+        if (row !== undefined) return { seq: row.seq, status: "inserted" };
+        // Compared where it is kept: a secret in it was replaced on the way in.
+        const sql = "SELECT seq, chat = ? AND text = ? AS isSame FROM web_messages WHERE key = ?";
+        const known = db.get<{ seq: number; isSame: number }>(sql, chat, text, key);
+        if (known === undefined) throw new Error("a web message was neither inserted nor found");
+        return { seq: known.seq, status: known.isSame === 1 ? "known" : "other" };
       }),
     list(chat, { afterSeq, beforeSeq, limit }) {
       if (afterSeq !== undefined) {

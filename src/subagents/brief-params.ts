@@ -1,6 +1,7 @@
 // The `brief` of sessions_spawn: what a requester lets a child know. Checked here, kept per requester, merged when read.
 // tool arguments → parseBriefParams → briefing.ts keeps it → renderBrief → BRIEF.md and the child's [AGENT MEMORY] block
 import { z } from "zod";
+import { safeParse } from "../core/safe-parse.ts";
 
 export const MEMORY_TIERS = ["AGENT", "CREW", "daily", "pins", "peers", "lessons"] as const;
 export type MemoryTier = (typeof MEMORY_TIERS)[number];
@@ -72,7 +73,7 @@ export type BriefParamsResult = { readonly ok: true; readonly brief: BriefParams
 
 /** The brief, or one sentence that names every cap that fired and where. Never throws. */
 export function parseBriefParams(input: unknown): BriefParamsResult {
-  const parsed = briefParamsSchema.safeParse(input);
+  const parsed = safeParse(briefParamsSchema, input);
   if (parsed.success) return { ok: true, brief: parsed.data };
   const faults = parsed.error.issues.slice(0, 10).map((issue) => `${["brief", ...issue.path].join(".")}: ${issue.message}`);
   return { ok: false, error: `Brief refused: ${faults.join("; ")}.` };

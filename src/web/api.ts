@@ -1,6 +1,7 @@
 // The routes behind the page: sign in, post, read back, listen. Every answer is JSON; every refusal says what to do.
 // POST → channel.accept → 202 once durable; GET events → live.open → stream
 import { z } from "zod";
+import { safeParse } from "../core/safe-parse.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
 import type { Gate } from "./gate.ts";
 import { json, problem, type Route, type WebRequest, wholeNumber } from "./http.ts";
@@ -57,14 +58,14 @@ export function createApiRoutes(options: ApiOptions): Route[] {
 }
 
 async function login(request: WebRequest, gate: Pick<Gate, "signIn">) {
-  const body = Login.safeParse(await request.json());
+  const body = safeParse(Login, await request.json());
   return body.success ? gate.signIn(request.caller, body.data.token) : problem(400, 'Send {"token": "…"}.');
 }
 
 async function post(request: WebRequest, channel: PostTaker) {
   const { chat = "" } = request.params;
   if (!channel.isChat(chat)) return NO_CHAT;
-  const body = Post.safeParse(await request.json());
+  const body = safeParse(Post, await request.json());
   if (!body.success) {
     return problem(400, `Send {"id": a lower-case uuid, "text": 1 to ${MAX_TEXT_LENGTH} characters, "kind": "message" or "button"}.`);
   }

@@ -2,6 +2,7 @@
 // Steering has no route of its own: a button posts its command into the chat that asked, like anybody's words.
 import { z } from "zod";
 import { isUuid } from "../core/ids.ts";
+import { safeParse } from "../core/safe-parse.ts";
 import type { PairingRequest } from "../stores/pairing.ts";
 import type { RunDetail, RunDetails } from "./board.ts";
 import { json, problem, type Route, type WebRequest, wholeNumber } from "./http.ts";
@@ -77,7 +78,7 @@ async function transcript({ params, query }: WebRequest, { details, logs }: Boar
 }
 
 async function approve(request: WebRequest, { pairing, redact }: BoardApiOptions) {
-  const body = Approval.safeParse(await request.json());
+  const body = safeParse(Approval, await request.json());
   if (!body.success) return problem(400, 'Send {"code": "…"}.');
   const person = pairing.approve(body.data.code);
   return person === null

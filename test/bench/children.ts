@@ -47,7 +47,7 @@ function toRow(whole: Delay, idle: Delay): Row {
 /** Once more, looked at in between. */
 async function measureParts(harness: Harness): Promise<Row[]> {
   const chat = await send(harness);
-  await running(harness, STREAMING.children);
+  await started(harness, chat);
   const starting = await look(harness);
   await rest(STREAMING_MS);
   const streaming = await look(harness);
@@ -73,8 +73,11 @@ async function send(harness: Harness): Promise<string> {
 const announced = (harness: Harness, chat: string): Promise<boolean> =>
   waitFor("all announcements", async () => (await harness.announcements(chat)).length === STREAMING.children, DEADLINE_MS);
 
-const running = (harness: Harness, count: number): Promise<boolean> =>
-  waitFor(`${count} running children`, () => harness.rows("SELECT 1 FROM runs WHERE state = 'running'").length === count, DEADLINE_MS);
+const started = (harness: Harness, chat: string): Promise<boolean> => {
+  const count = (): number =>
+    harness.rows("SELECT 1 FROM runs WHERE requester_key = ? AND started_at IS NOT NULL", `agent:main:web:dm:${chat}`).length;
+  return waitFor("all children to start", () => count() === STREAMING.children, DEADLINE_MS);
+};
 
 interface Delay {
   readonly p99: number;

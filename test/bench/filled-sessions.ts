@@ -38,10 +38,10 @@ export function fillSessions(stateDir: string, counts: { live: number; archived:
         at = Date.now() - (n * 20 * HOUR_MS) / counts.live;
         return addLive(stores);
       });
-      const write = createArchive(stores);
+      const archive = createArchive(stores, () => at);
       const archived = Array.from({ length: counts.archived }, (_, n) => {
         at = Date.now() - (24 + n) * HOUR_MS;
-        return addArchived(stores, live[n % live.length] ?? "main", write);
+        return addArchived(stores, live[n % live.length] ?? "main", archive);
       });
       return { live, archived };
     });
@@ -71,37 +71,39 @@ function addLive(stores: Stores): string {
   return chat;
 }
 
-/** Writes a transcript under the name archiving gave it: the same words each time, only the id is its own. */
-function createArchive({ transcripts }: Stores): (sessionId: string, name: string) => void {
+/** Writes a transcript as archiving leaves it and returns its name: the same words each time, only the id is its own. */
+function createArchive({ transcripts }: Stores, now: () => number): (sessionId: string) => string {
   const sample = { agentId: "main", sessionId: randomUUID() };
   transcripts.create(sample, { key: "agent:main:subagent:sample", parent: null, entries: talk("sample") });
   const text = readFileSync(transcripts.path(sample), "utf8");
   rmSync(transcripts.path(sample));
-  return (sessionId, archiveName) =>
-    writeFileSync(transcripts.path({ ...sample, sessionId, archiveName }), text.replace(sample.sessionId, sessionId), { mode: 0o600 });
+  return (sessionId) => {
+    const archiveName = `${sessionId}.jsonl.deleted.${fileStamp(now())}`;
+    const path = transcripts.path({ ...sample, sessionId, archiveName });
+    writeFileSync(path, text.replace(sample.sessionId, sessionId), { mode: 0o600 });
+    return archiveName;
+  };
 }
 
-function addArchived(stores: Stores, chat: string, write: (sessionId: string, name: string) => void): string {
+function addArchived(stores: Stores, chat: string, archive: (sessionId: string) => string): string {
   const { runs, sessions } = stores;
   const address = addressOf(chat);
   const requesterKey = chatKey("main", address);
   const id = randomUUID();
   const child = { id: randomUUID(), key: subagentKey("main", randomUUID()), agentId: "main", address, parentKey: requesterKey };
-  const name = `${child.id}.jsonl.deleted.${fileStamp(Date.now())}`;
   runs.insert({
     ...{ id, spawnKey: randomUUID(), childKey: child.key, sessionId: child.id, agentId: "main", depth: 1, address },
     ...{ requesterKey, requesterSessionId: randomUUID(), requesterRunId: null, label: "count", task: WORDS, params: {} },
     ...{ model: "bench/model", thinking: "off", timeoutMs: 0, maxIterations: 20, cleanup: "keep", announce: "post" },
     ...{ toolCeiling: ["read", "list", "search"], bootId: "before" },
   });
-  write(child.id, name);
   sessions.insert(child);
   runs.start(id);
   runs.addSpend(id, SPEND);
   runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "delivered" });
   runs.settle(id);
   runs.setDocumented([{ id, generation: 1 }]);
-  runs.setArchiveName(id, name);
+  runs.setArchiveName(id, archive(child.id));
   runs.setArchived(id);
   sessions.end(child.id);
   return id;

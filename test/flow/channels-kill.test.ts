@@ -91,8 +91,8 @@ const heard = (place: Place): string[] => place.texts().map((text) => text.repla
 const rounds = Array.from({ length: KILLS }, (_, round) => round);
 const isAnnouncement = (text: string): boolean => text.includes("Stats: runtime");
 
-describe.each(CHANNELS)("%s and kill -9", (channel) => {
-  it.concurrent.each(RECEIVING)("[RC1][RC3] %s: every update is handled once", { timeout: 40_000 * KILLS }, async (point) => {
+describe.concurrent.each(CHANNELS)("%s and kill -9", (channel) => {
+  it.each(RECEIVING)("[RC1][RC3] %s: every update is handled once", { timeout: 40_000 * KILLS }, async (point) => {
     const { scene, place } = await setUp(channel, point);
     await using _scene = scene;
     for (const round of rounds) {
@@ -104,7 +104,7 @@ describe.each(CHANNELS)("%s and kill -9", (channel) => {
     expect(place.elsewhere()).toEqual([]);
   });
 
-  it.concurrent.each(ANNOUNCING)(
+  it.each(ANNOUNCING)(
     "[RC1][DL4] PROC-001 PROC-003 %s: no announcement is lost or silently repeated",
     { timeout: 60_000 * KILLS },
     async (point) => {
@@ -125,8 +125,8 @@ describe.each(CHANNELS)("%s and kill -9", (channel) => {
   );
 });
 
-describe("Telegram with a reserved place, and kill -9", () => {
-  it.concurrent.each(RESERVED)("[DL4] PROC-003 %s: the result appears exactly once", { timeout: 60_000 * KILLS }, async (point) => {
+describe.concurrent("Telegram with a reserved place, and kill -9", () => {
+  it.each(RESERVED)("[DL4] PROC-003 %s: the result appears exactly once", { timeout: 60_000 * KILLS }, async (point) => {
     const { scene, place } = await setUp("telegram", point, "reserved");
     await using _scene = scene;
     for (const round of rounds) {

@@ -87,7 +87,7 @@ async function send(scene: Scene, chat: Chat, faults: IoFaults, fault: Fault): P
 async function walk(scene: Scene, faults: IoFaults, fault: Fault): Promise<void> {
   const { herald } = scene;
   const chat = scene.chat();
-  const from = herald.output().length;
+  const since = { output: herald.output().length, calls: scene.model.calls.length };
   faults.arm(fault);
   const isRefused = await send(scene, chat, faults, fault);
   if (fault.lasts !== "once" && !isRefused) {
@@ -99,10 +99,13 @@ async function walk(scene: Scene, faults: IoFaults, fault: Fault): Promise<void>
   const { failed, first } = faults.tally();
   faults.disarm();
   await expectWhole(scene, chat);
-  // SQLite keeps a failed checkpoint to itself: nothing is lost by it, and the next commit tries it again.
-  if (failed > 0 && !isRefused && !first.endsWith("/herald.db")) await expectTold(scene, chat, herald.output().slice(from));
+  if (failed > 0 && !isRefused && !isHarmless(fault, first)) await expectTold(scene, chat, since);
   expect(await chat.ask(plan([{ text: "still here" }]))).toBe("still here");
 }
+
+/** Nobody needs to hear of a checkpoint SQLite makes good at the next commit, nor of half a write that Node itself goes on with. */
+const isHarmless = ({ name, lasts }: Fault, first: string): boolean =>
+  first.endsWith("/herald.db") || (name === "torn" && lasts === "once" && first.endsWith(".tmp"));
 
 /** Answered once, announced once, archived, documented; every file and table whole. */
 async function expectWhole(scene: Scene, chat: Chat): Promise<void> {
@@ -148,11 +151,13 @@ function expectFiles(scene: Scene, run: RunRow): void {
 // Node tells a folder's failed making as ENOENT, whatever the reason was.
 const REASON = /EIO|ENOSPC|EACCES|EMFILE|disk I\/O error|disk is full|unable to open database file|readonly database|ENOENT.*mkdir/;
 
-/** The log, the reply or the announcement says what was wrong. */
-async function expectTold(scene: Scene, chat: Chat, output: string): Promise<void> {
-  const logged = output.split("\n").filter((line) => /"level":"(warn|error)"/.test(line));
+/** The log, the reply or the announcement says what was wrong; or the model was told, by a tool or its prompt. */
+async function expectTold(scene: Scene, chat: Chat, since: { output: number; calls: number }): Promise<void> {
+  const output = scene.herald.output().slice(since.output).split("\n");
+  const logged = output.filter((line) => /"level":"(warn|error)"/.test(line));
   const said = (await scene.herald.replies(chat.id)).map((message) => message.text);
-  expect([...logged, ...said].find((line) => REASON.test(line))).toBeDefined();
+  const asked = scene.model.calls.slice(since.calls).map((call) => JSON.stringify(call.body));
+  expect([...logged, ...said, ...asked].find((line) => REASON.test(line))).toBeDefined();
 }
 
 describe.skipIf(missing !== null)(`[RC4] failing I/O${missing === null ? "" : ` (not tested: ${missing})`}`, () => {
@@ -176,23 +181,25 @@ describe.skipIf(missing !== null)(`[RC4] failing I/O${missing === null ? "" : ` 
     }
   });
 
-  it.each(["/status", "/compact"])("[RC4] %s: its answer waits for the disk, not for the next start", async (command) => {
+  it("[RC4] the answer to a command waits for the disk, not for the next start", async () => {
     await using scene = await createWorld(disk());
-    const chat = scene.chat();
-    const id = randomUUID();
-    // The first call after the message was taken: what is refused before that is sent again.
-    for (let skip = 0, isTaken = false; !isTaken; skip++) {
-      disk().arm({ name: "ENOSPC", skip, lasts: "until disarmed" });
-      isTaken = (await post(scene, chat, id, command)).status === 202;
+    for (const [command, answer] of [
+      ["/status", /^\*\*Herald/],
+      ["/compact", /nothing to sum up/],
+    ] as const) {
+      const chat = scene.chat();
+      const id = randomUUID();
+      // The first write after the message was taken: what is refused before that is sent again.
+      for (let skip = 0, isTaken = false; !isTaken; skip++) {
+        disk().arm({ name: "torn", skip, lasts: "until disarmed" });
+        isTaken = (await post(scene, chat, id, command)).status === 202;
+      }
+      await waitFor("the trouble", () => disk().tally().failed > 2);
+      expect(await scene.herald.replies(chat.id)).toEqual([]);
+      disk().disarm();
+      expect((await waitFor("the answer", async () => (await scene.herald.replies(chat.id))[0])).text).toMatch(answer);
+      expect(await scene.herald.replies(chat.id)).toHaveLength(1);
     }
-    await waitFor("the trouble", () =>
-      /"level":"error".*disk is full/.test(scene.herald.output().split('"a request failed"').at(-1) ?? ""),
-    );
-    expect(await scene.herald.replies(chat.id)).toEqual([]);
-    disk().disarm();
-    const { text } = await waitFor("the answer", async () => (await scene.herald.replies(chat.id))[0]);
-    expect(text).toMatch(command === "/status" ? /^\*\*Herald/ : /nothing to sum up/);
-    expect(await scene.herald.replies(chat.id)).toHaveLength(1);
   });
 
   it("[RC4][RN4] a disk that refuses while it stops and while it starts: it ends in words, and the next start goes on", async () => {
@@ -204,9 +211,10 @@ describe.skipIf(missing !== null)(`[RC4] failing I/O${missing === null ? "" : ` 
     await waitFor("the fault to be met", () => disk().tally().failed > 0);
     expect(await herald.stop()).toBe(0);
     const from = herald.output().length;
-    disk().arm({ name: "EIO", skip: createRandom(SEED).between(0, 20), lasts: "until disarmed" });
+    disk().arm({ name: "EIO", skip: createRandom(SEED).between(0, 10), lasts: "until disarmed" });
     await expect(herald.restart()).rejects.toThrow(/it ended with 1:/);
-    expect(herald.output().slice(from)).toMatch(/can't be (used|written|kept)|could not start/);
+    const said = herald.output().slice(from).split("\n");
+    expect(said.filter((line) => line !== "" && !line.startsWith("{"))).toEqual([expect.stringMatching(/can't be |could not start/)]);
     disk().disarm();
     await herald.restart();
     await waitFor("everything to be settled", () => isOver(scene, chat));

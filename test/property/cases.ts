@@ -87,6 +87,7 @@ const ODD_VALUES = [
   ...[null, true, false, 0, -0, -1, 0.5, 1e308, Number.POSITIVE_INFINITY, 2 ** 53, "", " ", [], {}, [[]], [null]],
   JSON.parse('{"__proto__":{"polluted":true}}'),
   JSON.parse('{"toString":1,"valueOf":1,"length":-1}'),
+  JSON.parse('{"length":{"toString":1,"valueOf":1}}'),
   ...[nested(100), nested(2_000), Array.from({ length: 300 }, (_, n) => n), "x".repeat(5_000)],
 ];
 const ODD_KEYS = ["__proto__", "constructor", "toString", "", "0", "\0", "\ud800", "length", "id", "type", "text"];

@@ -10,6 +10,7 @@ import { configSchema } from "../../src/config/schema.ts";
 import { parseConfigText } from "../../src/config/text.ts";
 import { substitute } from "../../src/config/variables.ts";
 import { AppError } from "../../src/core/errors.ts";
+import { safeParse } from "../../src/core/safe-parse.ts";
 import { cases, checkPrototype, damagedBytes, damagedTree } from "./cases.ts";
 
 const SHIPPED = readFileSync(new URL("../../config/herald.json5", import.meta.url), "utf8");
@@ -136,7 +137,7 @@ it("[CF1][CF2] any tree is refused, or gives settings of the known keys with eve
     fc.property(damagedTree(fc.constant(FULL)), (tree) => {
       const read = parseConfigText(Buffer.from(JSON.stringify(tree)));
       const { value, missing } = substitute(read.tree, { A: "a" });
-      const parsed = configSchema.safeParse(value);
+      const parsed = safeParse(configSchema, value);
       checkPrototype();
       if (!parsed.success || missing.length + read.problems.length > 0) return;
       accepted++;
@@ -162,4 +163,8 @@ it("[CF1] a file is loaded frozen, or refused in lines that name it and show no 
     // A file is written and read, and each refusal derives the JSON schema for its words.
     cases(100),
   );
+});
+
+it("[CF1] a length that can't be compared is refused like any wrong value", () => {
+  expect(load("{web:{host:{length:{toString:1,valueOf:1}}}}")).toBeNull();
 });

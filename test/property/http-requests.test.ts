@@ -148,3 +148,9 @@ it("[SC3][SC2] any bytes on a socket are answered or closed, never with a 5xx, n
     expect(Object.keys(raw)).not.toContain("__proto__");
   }
 });
+
+it("[SC3] a length that can't be compared is a bad request, not a failure", async () => {
+  const body = '{"token":{"length":{"toString":1,"valueOf":1}}}';
+  const headers = { "content-type": "application/json", origin: web.url };
+  expect((await fetch(`${web.url}/api/login`, { method: "POST", headers, body })).status).toBe(400);
+});

@@ -120,3 +120,8 @@ it("[AG4] any text becomes readable in one pass: no link is left that Slack made
     cases(2), // each is read twice
   );
 });
+
+it("[SC5] a length that can't be compared is no payload", () => {
+  const team_id: unknown = JSON.parse('{"length":{"toString":1,"valueOf":1}}');
+  expect(decodePayload({ me, payload: { ...event({}), team_id } }, "A1")).toBeNull();
+});

@@ -106,3 +106,8 @@ it("[RC3] any batch is recorded once per update, albums together, and nothing of
     cases(4), // up to three updates each
   );
 });
+
+it("[SC5] a length that can't be compared is nobody's message", () => {
+  const odd: unknown = JSON.parse('{"length":{"toString":1,"valueOf":1}}');
+  expect(decodeUpdate({ me, update: { message: { ...message, text: odd } } }, "900")).toBeNull();
+});

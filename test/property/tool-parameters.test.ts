@@ -159,6 +159,11 @@ it("[AG3] arguments nested too deep to be written down are refused in words", ()
   expect(JSON.stringify(call).length).toBeLessThan(3_000);
 });
 
+it("[AG3] a length that can't be compared is a bad argument", async () => {
+  const path: unknown = JSON.parse('{"length":{"toString":1,"valueOf":1}}');
+  expect(await carryOut({ id: "c", name: "read", args: { path } })).toMatchObject({ isError: true });
+});
+
 it("[BF1] any brief is taken within its caps, or refused with the one that fired", () => {
   const brief = {
     mission: "Find it",

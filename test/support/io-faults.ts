@@ -54,6 +54,7 @@ export interface IoFaults extends FaultControl, Disposable {
   readonly env: Readonly<Record<string, string>>;
 }
 
+const COMPILER = process.env.CC ?? "cc";
 const FOR_EVER = 0xffff_ffff;
 const FAILED_AT = 24;
 const SEEN_AT = 28;
@@ -63,14 +64,14 @@ const SIZE = FIRST_AT + 256;
 /** In words why this machine can't have a failing disk; null when it can. */
 export function whyNoIoFaults(): string | null {
   if (process.platform !== "linux") return "calls can be made to fail on Linux only";
-  return spawnSync("cc", ["--version"]).status === 0 ? null : "there is no C compiler (cc)";
+  return spawnSync(COMPILER, ["--version"]).status === 0 ? null : `there is no C compiler (${COMPILER})`;
 }
 
 export function createIoFaults(): IoFaults {
   const folder = mkdtempSync(join(tmpdir(), "herald-io-faults-"));
   const library = join(folder, "io-faults.so");
   const path = join(folder, "control");
-  execFileSync("cc", ["-shared", "-fPIC", "-O1", "-Wall", "-o", library, join(import.meta.dirname, "io-faults.c"), "-ldl"]);
+  execFileSync(COMPILER, ["-shared", "-fPIC", "-O1", "-Wall", "-o", library, join(import.meta.dirname, "io-faults.c"), "-ldl"]);
   writeFileSync(path, Buffer.alloc(SIZE));
   const control = openFaultControl(path);
   return {

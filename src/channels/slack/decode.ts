@@ -2,6 +2,7 @@
 // joins, bots and ourselves, other workspaces' and other apps' payloads. The nested message of an edit is never looked at.
 import type { Address } from "../../core/address.ts";
 import type { Inbound } from "../../core/message.ts";
+import { safeParse } from "../../core/safe-parse.ts";
 import { toReadable } from "./mrkdwn.ts";
 import {
   type BlockActions,
@@ -32,7 +33,7 @@ interface Source {
 
 /** Never throws; null for what is nobody's message or has another shape than Slack's. */
 export function decodePayload(raw: unknown, account: string): Inbound | null {
-  const parsed = storedSchema.safeParse(raw);
+  const parsed = safeParse(storedSchema, raw);
   if (!parsed.success) return null;
   const { payload, me, channelType } = parsed.data;
   const source: Source = { me, account, channelType };
@@ -40,14 +41,14 @@ export function decodePayload(raw: unknown, account: string): Inbound | null {
 }
 
 function decodeEvent(payload: unknown, source: Source): Inbound | null {
-  const outer = eventCallback.safeParse(payload);
+  const outer = safeParse(eventCallback, payload);
   if (!outer.success) return null;
   const { team_id, context_team_id, authorizations, api_app_id, event } = outer.data;
   const teams = [team_id, context_team_id, ...(authorizations ?? []).map((one) => one.team_id)];
   if (!isOurs(source.me, api_app_id, teams)) return null;
-  const message = messageEvent.safeParse(event);
+  const message = safeParse(messageEvent, event);
   if (message.success) return decodeMessage(message.data, source);
-  const stop = stopEvent.safeParse(event);
+  const stop = safeParse(stopEvent, event);
   if (!stop.success) return null;
   const address = addressOf(source, { chat: stop.data.channel, thread: stop.data.thread_ts });
   return { kind: "button", address, sender: { id: stop.data.user }, text: "/stop", mentioned: true };
@@ -68,7 +69,7 @@ function decodeMessage(event: MessageEvent, source: Source): Inbound | null {
   const words = toReadable(bare).trim();
   if (WRITTEN_COMMAND.test(words)) return { ...base, kind: "command", text: words, mentioned: true };
 
-  const notes = (event.files ?? []).flatMap((file) => fileNote(fileSchema.safeParse(file).data));
+  const notes = (event.files ?? []).flatMap((file) => fileNote(safeParse(fileSchema, file).data));
   const cut = (event.text ?? "").length > MAX_TEXT ? ["[the rest of this message was cut]"] : [];
   // The bot's name alone is a call, too.
   const text = [...notes, words, ...cut].filter((part) => part !== "").join("\n") || toReadable(written).trim();
@@ -83,7 +84,7 @@ const isAutomatic = ({ bot_id, bot_profile, hidden, edited }: MessageEvent): boo
   [bot_id, bot_profile, hidden, edited].some((mark) => mark !== undefined && mark !== null && mark !== false);
 
 function decodeSlash(payload: unknown, source: Source): Inbound | null {
-  const parsed = slashCommand.safeParse(payload);
+  const parsed = safeParse(slashCommand, payload);
   if (!parsed.success) return null;
   const { command, text, user_id, user_name, channel_id, channel_name, team_id, api_app_id } = parsed.data;
   if (!isOurs(source.me, api_app_id, [team_id])) return null;
@@ -95,7 +96,7 @@ function decodeSlash(payload: unknown, source: Source): Inbound | null {
 }
 
 function decodePress(payload: unknown, source: Source): Inbound | null {
-  const parsed = blockActions.safeParse(payload);
+  const parsed = safeParse(blockActions, payload);
   if (!parsed.success) return null;
   const { user, team, api_app_id, container, channel, message, actions } = parsed.data;
   const chat = container?.channel_id ?? channel?.id;

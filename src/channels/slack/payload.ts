@@ -1,6 +1,7 @@
 // The shapes Slack sends, as far as we read them: events, slash commands, presses. Ids are checked to be Slack's own, so
 // that nothing else can become a sender, a chat or a thread. Anything else in a payload is ignored.
 import { z } from "zod";
+import { safeParse } from "../../core/safe-parse.ts";
 
 const user = z.string().regex(/^[UW][A-Z0-9]{1,30}$/);
 const channel = z.string().regex(/^[CDG][A-Z0-9]{1,30}$/);
@@ -98,7 +99,7 @@ export const isSaid = (subtype: unknown): boolean =>
  * get the name of the message itself. Otherwise the event's id, which Slack keeps over its retries.
  */
 export function externalIdOf(payload: unknown, fallback: string): string {
-  const parsed = named.safeParse(payload);
+  const parsed = safeParse(named, payload);
   if (!parsed.success) return fallback;
   const { event, event_id: eventId, trigger_id: triggerId } = parsed.data;
   const said = (event?.type === "message" || event?.type === "app_mention") && isSaid(event.subtype);

@@ -4,6 +4,7 @@
 import { z } from "zod";
 import type { Address } from "../../core/address.ts";
 import type { Inbound } from "../../core/message.ts";
+import { safeParse } from "../../core/safe-parse.ts";
 import { mediaNote, mediaSchema } from "./media.ts";
 
 const id = z.number().int();
@@ -77,18 +78,18 @@ const STAND_INS: ReadonlySet<number> = new Set([777_000, 136_817_688, 1_087_968_
 
 /** Never throws; null for what is nobody's message or has another shape than Telegram's. */
 export function decodeUpdate(raw: unknown, account: string): Inbound | null {
-  const parsed = stored.safeParse(raw);
+  const parsed = safeParse(stored, raw);
   if (!parsed.success) return null;
   const { me, update, album } = parsed.data;
   if (update.callback_query !== undefined) return decodePress(update.callback_query, account);
-  const main = message.safeParse(update.message);
+  const main = safeParse(message, update.message);
   if (!main.success) return null;
-  const others = (album ?? []).map((item) => message.safeParse(item)).flatMap((item) => (item.success ? [item.data] : []));
+  const others = (album ?? []).map((item) => safeParse(message, item)).flatMap((item) => (item.success ? [item.data] : []));
   return decodeMessage(main.data, others, me, account);
 }
 
 function decodePress(raw: unknown, account: string): Inbound | null {
-  const parsed = press.safeParse(raw);
+  const parsed = safeParse(press, raw);
   if (!parsed.success || !isPerson(parsed.data.from)) return null;
   const { from, data, message: under } = parsed.data;
   if (under === undefined || under.date === 0 || data === undefined || !data.startsWith("/")) return null;

@@ -11,9 +11,9 @@ import type { Channel, Inbound, InboxSink, OutMessage, Part } from "../../core/m
 interface WebMessageLog {
   post(message: { chat: string; key: string; author: "user" | "agent"; text: string; extra?: Readonly<Record<string, unknown>> | null }): {
     seq: number;
-    inserted: boolean;
+    status: "inserted" | "known" | "other";
   };
-  findByKey(key: string): { seq: number; chat: string; text: string } | null;
+  findByKey(key: string): { seq: number } | null;
 }
 
 export interface WebChannelOptions {
@@ -79,8 +79,8 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
         const { text, ...extra } = part as { text: string };
         // The outbox names announcements by their id; the page shows them as a card.
         const kind = key.startsWith("announce:") ? { kind: "announcement" } : {};
-        const { seq, inserted } = options.messages.post({ chat: address.chat, key, author: "agent", text, extra: { ...extra, ...kind } });
-        if (inserted) posted(address.chat, seq);
+        const { seq, status } = options.messages.post({ chat: address.chat, key, author: "agent", text, extra: { ...extra, ...kind } });
+        if (status === "inserted") posted(address.chat, seq);
         return { status: "sent", ref: String(seq) };
       } catch (error) {
         // A refused write is rolled back as a whole, so the row is surely not there.
@@ -107,10 +107,7 @@ function record(options: WebChannelOptions, sink: InboxSink, post: WebPost): Rec
     if (post.kind === "message") {
       const key = `in:${post.id}`;
       const row = options.messages.post({ chat: post.chat, key, author: "user", text: post.text });
-      if (!row.inserted) {
-        const known = options.messages.findByKey(key);
-        return { status: known?.chat === post.chat && known.text === post.text ? "known" : "conflict", seq: null };
-      }
+      if (row.status !== "inserted") return { status: row.status === "known" ? "known" : "conflict", seq: null };
       seq = row.seq;
     }
     sink.put([{ externalId: post.id, raw: post }]);

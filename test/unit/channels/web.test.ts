@@ -20,9 +20,11 @@ let messages: WebMessages;
 let channel: WebChannel;
 let events: AppEvent[];
 
+const SECRET = "hunter2hunter2";
+
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "herald-web-channel-"));
-  db = openDatabase({ path: join(dir, "herald.db") });
+  db = openDatabase({ path: join(dir, "herald.db"), redact: (text) => text.replaceAll(SECRET, "[KEY]") });
   messages = createWebMessages(db, systemClock);
   events = [];
   const bus = createBus((error) => {
@@ -49,6 +51,13 @@ describe("receiving", () => {
     expect(inboxRows().map((row) => row.external_id)).toEqual([post.id]);
     expect(shown()).toMatchObject([{ author: "user", text: "hello", key: `in:${post.id}` }]);
     expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
+  });
+
+  it("[RC3][SC4] the retry of a post with a secret in it is known, too", () => {
+    const post = { id: newId(), chat: "main", text: `it is ${SECRET}`, kind: "message" } as const;
+    expect(channel.accept(post)).toBe("accepted");
+    expect(channel.accept(post)).toBe("known");
+    expect(shown()).toMatchObject([{ text: "it is [KEY]" }]);
   });
 
   it("[RC3] an id that comes back with other words is refused, not swallowed", () => {

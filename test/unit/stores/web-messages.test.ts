@@ -25,9 +25,10 @@ const post = (chat: string, key: string, text = key, author: "user" | "agent" = 
 
 it("[DL4] PROC-003 the same key again adds nothing and gives the first number", () => {
   const first = post("main", "a", "one");
-  const again = post("main", "a", "two");
-  expect(first.inserted).toBe(true);
-  expect(again).toEqual({ seq: first.seq, inserted: false });
+  const again = post("main", "a", "one");
+  expect(first.status).toBe("inserted");
+  expect(again).toEqual({ seq: first.seq, status: "known" });
+  expect(post("main", "a", "two")).toEqual({ seq: first.seq, status: "other" });
   expect(messages.list("main", { limit: 10 }).map((m) => m.text)).toEqual(["one"]);
   expect(messages.findByKey("a")?.text).toBe("one");
   expect(messages.findByKey("b")).toBeNull();

@@ -1,0 +1,65 @@
+// Kill -9 at random moments under load: every accepted run is announced exactly once, in its own chat, and what was
+// resumed or interrupted says so. The named points are in kill-run.test.ts.
+import { expect, it } from "vitest";
+import { calls, child, plan, spawns } from "../support/brain.ts";
+import { createScene } from "../support/scene.ts";
+import { waitFor } from "../support/wait.ts";
+
+/** CI asks for more. */
+const RANDOM_KILLS = Number(process.env.HERALD_TEST_RANDOM_KILLS ?? 10);
+const SEED = Number(process.env.HERALD_TEST_SEED ?? 20_260_101);
+
+it(`[RC2] PROC-002 ${RANDOM_KILLS} random kills under load: no run is lost or announced twice`, {
+  timeout: 60_000 + 10_000 * RANDOM_KILLS,
+}, async () => {
+  const random = createRandom(SEED);
+  await using scene = await createScene({ subagents: { maxConcurrent: 3, maxChildrenPerSession: 1_000 } });
+  const chats = [scene.chat(), scene.chat()];
+  for (let i = 0; i < RANDOM_KILLS; i++) {
+    const said = chats.map((chat, c) => chat.say(plan([spawns(...load(random, `${i}.${c}`)), { text: `sent ${i}` }])));
+    await new Promise((resolve) => setTimeout(resolve, random(500)));
+    await scene.herald.crash();
+    await scene.herald.restart();
+    expect(scene.herald.rows("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+    await Promise.all(said);
+    // A message is given up after its third crash; this test is about runs.
+    for (const chat of chats) await scene.herald.reply(new RegExp(`^sent ${i}$`), chat.id);
+  }
+  for (const chat of chats) {
+    await waitFor("every run to be announced", () => chat.runs().every((run) => run.delivery === "delivered"), 60_000);
+    const runs = chat.runs();
+    expect(runs).toHaveLength(RANDOM_KILLS * 3);
+    expect(new Set(runs.map((run) => run.label)).size).toBe(runs.length);
+    const announcements = await chat.announcements();
+    expect(announcements).toHaveLength(runs.length);
+    for (const run of runs) {
+      const [text = "", ...others] = announcements
+        .filter((message) => message.text.startsWith(`**Sub-agent: ${run.label}**`))
+        .map((message) => message.text);
+      expect(others).toEqual([]);
+      expect(text).toContain(`\nStatus: ${run.state === "done" ? "success" : "unknown"}\n`);
+      expect(["done", "interrupted"]).toContain(run.state);
+      if (run.resumes > 0 || run.state === "interrupted") expect(text).toMatch(/resumed from its transcript|It was interrupted/);
+    }
+  }
+});
+
+/** Three children of different length, so that a kill finds some queued, some at work, some announcing, some over. */
+const load = (random: (below: number) => number, name: string): Record<string, unknown>[] =>
+  Array.from({ length: 3 }, (_, n) =>
+    child(`run ${name}.${n}`, [
+      { ...calls(["list", { path: "." }]), delayMs: random(120) },
+      { text: `result ${name}.${n}`, delayMs: random(120) },
+    ]),
+  );
+
+/** mulberry32: the same moments for the same seed. */
+function createRandom(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) % below;
+  };
+}
