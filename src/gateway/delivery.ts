@@ -121,10 +121,7 @@ async function attempt(state: State, row: OutboxRow): Promise<void> {
       if (found.status === "unknown") return later(state, row, found);
     }
   }
-  commitFor(
-    state,
-    row,
-  )(() => {
+  record(state, row, () => {
     state.outbox.markSending(row.id);
     if (row.n === 0) state.onRun(row, "sending");
   });
@@ -159,14 +156,13 @@ function settle(state: State, row: OutboxRow, result: SendResult): void {
 }
 
 /** What an attempt leaves is there to be found after a power cut; a channel where a repeat shows nothing needs no wait for the disk. */
-const commitFor = (state: State, { address }: OutboxRow): State["db"]["transaction"] =>
-  state.channel(address.channel, address.account)?.isIdempotent === true ? state.db.relaxed : state.db.transaction;
+function record(state: State, { address }: OutboxRow, work: () => void): void {
+  if (state.channel(address.channel, address.account)?.isIdempotent === true) state.db.relaxed(work);
+  else state.db.transaction(work);
+}
 
 function sent(state: State, row: OutboxRow, ref: string): void {
-  commitFor(
-    state,
-    row,
-  )(() => {
+  record(state, row, () => {
     state.outbox.markSent(row.id, ref);
     if (row.n === row.parts - 1) state.onRun(row, "delivered");
   });
