@@ -39,6 +39,9 @@ const folderOf = ({ transcripts }: RunDocumentDeps, run: Run): string => session
 export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<void> {
   const folder = folderOf(deps, run);
   const name = briefIdOf(run.id);
+  // The trace goes down the tree: what stands above comes first.
+  const above = requesterOf(deps, run);
+  if (above !== null && !existsSync(join(folderOf(deps, above), `${briefIdOf(above.id)}.brief.md`))) await writeDocuments(deps, above);
   deps.briefing.write(run);
   if (existsSync(join(folder, TRACE_FILE))) await addToTrace(folder, entriesOf(deps, run));
   else await startTrace(folder, readTraceEnd(requesterFolder(deps, run)), entriesOf(deps, run));

@@ -105,12 +105,14 @@ async function launch(state: State, failpoint: string | undefined): Promise<void
   };
   const child = spawn(NODE, [START], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
   state.child = child;
+  let said = "";
   const read = (chunk: Buffer): void => {
     state.output += chunk.toString();
-    const origin = /^Page: +(http:\S+)[^]*^exec: /m.exec(state.output.slice(started));
-    if (origin?.[1] !== undefined) state.origin = origin[1];
+    // Late words of a process that was killed are not those of the next one.
+    if (state.child !== child || state.origin !== "") return;
+    said += chunk.toString();
+    state.origin = /^Page: +(http:\S+)[\s\S]*^exec: /m.exec(said)?.[1] ?? "";
   };
-  const started = state.output.length;
   child.stdout?.on("data", read);
   child.stderr?.on("data", read);
   const closed = once(child, "close");

@@ -131,7 +131,14 @@ it("[AG3] results are cut at 64 KB and say so, and carry no control characters",
 });
 
 it("[AG2] calls that only read run side by side, calls that change something one after the other in order", async () => {
-  tools = [tool("look", "read", () => "seen"), tool("copy", "write", ({ from }) => from)];
+  // The first to look waits for the second, however long that takes to start.
+  const both = Promise.withResolvers<string>();
+  let looks = 0;
+  const look = (): Promise<string> => {
+    if (++looks === 2) both.resolve("seen");
+    return both.promise;
+  };
+  tools = [tool("look", "read", look), tool("copy", "write", ({ from }) => from)];
   await run({ name: "look", args: { from: "a" } }, { name: "look", args: { from: "b" } });
   expect(mostAtOnce).toBe(2);
   mostAtOnce = 0;
