@@ -71,7 +71,8 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
         runs.map((run) => run.id),
       );
       const title = all ? "Subagents (current session, all)" : "Subagents (current session)";
-      return listText({ runs, now: deps.clock.now(), bootId: deps.bootId, title, position: (run) => deps.lane.position(run.id) });
+      const leftOut = every.length - runs.length;
+      return listText({ runs, now: deps.clock.now(), bootId: deps.bootId, title, leftOut, position: (run) => deps.lane.position(run.id) });
     },
   };
 }

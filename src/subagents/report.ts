@@ -193,19 +193,19 @@ export interface ListOptions {
   readonly now: number;
   readonly bootId: string;
   readonly title: string;
+  /** How many of earlier starts are left out. */
+  readonly leftOut: number;
   position(run: Run): number | null;
 }
 
+const NONE_YET = "No sub-agents yet. Ask the agent for something to be done in the background, or use `/subagents spawn <task>`.";
+
 /** CM2: numbered, newest first; the caller remembers what each number meant. */
-export function listText({ runs, now, bootId, title, position }: ListOptions): string {
+export function listText({ runs, now, bootId, title, leftOut, position }: ListOptions): string {
   const active = runs.filter((run) => isUnfinished(run.state)).length;
   const head = [`🧭 ${title}`, `Active: ${active} · Done: ${runs.length - active}`];
-  if (runs.length === 0)
-    return [
-      ...head,
-      "",
-      "No sub-agents yet. Ask the agent for something to be done in the background, or use `/subagents spawn <task>`.",
-    ].join("\n");
+  const rest = leftOut === 0 ? [] : ["", `${leftOut} from before the gateway's last start: \`/subagents all\``];
+  if (runs.length === 0) return [...head, ...(leftOut === 0 ? ["", NONE_YET] : rest)].join("\n");
   const lines = runs.map((run, i) => {
     const place = run.state === "queued" ? position(run) : null;
     const state = place === null ? run.state : `queued (place ${place})`;
@@ -216,7 +216,7 @@ export function listText({ runs, now, bootId, title, position }: ListOptions): s
     const earlier = run.bootId !== bootId && !isUnfinished(run.state) ? " · (earlier start)" : "";
     return `${i + 1}) ${ICON[run.state]} ${state} · ${oneLine(run.label)} · ${when}${ago} · ${shortId(run.id)} · \`${run.childKey}\`${step}${doing}${earlier}`;
   });
-  return [...head, "", ...lines].join("\n");
+  return [...head, "", ...lines, ...rest].join("\n");
 }
 
 export interface InfoOptions {

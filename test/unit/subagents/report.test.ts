@@ -232,7 +232,8 @@ describe("outcomeSentence and noteText", () => {
 
 describe("listText", () => {
   const now = 1_000_000 + 60_000;
-  const list = (runs: Run[]): string => listText({ runs, now, bootId: "boot-1", title: "Subagents (current session)", position: () => 3 });
+  const list = (runs: Run[], leftOut = 0): string =>
+    listText({ runs, now, bootId: "boot-1", title: "Subagents (current session)", leftOut, position: () => 3 });
 
   it("[CM2] has the head, the counts and one numbered line per run", () => {
     const runs = [
@@ -253,6 +254,8 @@ describe("listText", () => {
 
   it("[CM2] an empty list says how to begin", () => {
     expect(list([])).toMatch(/^🧭 Subagents \(current session\)\nActive: 0 · Done: 0\n\nNo sub-agents yet\./);
+    expect(list([], 2)).toMatch(/Done: 0\n\n2 from before the gateway's last start: `\/subagents all`$/);
+    expect(list([makeRun()], 2)).toMatch(/\n\n2 from before the gateway's last start: `\/subagents all`$/);
   });
 });
 
