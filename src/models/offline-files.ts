@@ -115,8 +115,14 @@ function spread(files: readonly FolderEntry[]): FolderEntry[] {
 export function* countLines(desk: Desk, target: string): Job {
   if (!desk.has("exec")) return missing("exec");
   const find = `find ${shellWord(target)} -type f -not -path '*/node_modules/*' -not -path '*/.git/*'`;
-  const command = `echo "files: $(${find} | wc -l)"; echo "lines: $(${find} -exec cat {} + | wc -l)"`;
+  const count = `echo "files: $(${find} | wc -l)"; echo "lines: $(${find} -exec cat {} + | wc -l)"`;
+  // Nothing is not the same as no lines.
+  const command = `if [ -e ${shellWord(target)} ]; then ${count}; else echo "nothing there"; fi`;
   const [result] = yield { calls: [desk.call("exec", { command })] };
+  if (result?.text.startsWith("nothing there\n") === true) {
+    const text = `There is no \`${target}\` in my workspace.`;
+    return { text, blockers: [text] };
+  }
   const files = /files:\s*(\d+)/.exec(result?.text ?? "")?.[1];
   const lines = /lines:\s*(\d+)/.exec(result?.text ?? "")?.[1];
   if (result === undefined || result.isError || files === undefined || lines === undefined) return failed("exec", result);

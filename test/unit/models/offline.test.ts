@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -328,6 +329,13 @@ describe("sub-agents", () => {
     expect(reply.text).toContain("5 lines in 2 files");
     expect(reply.text).toContain("- `src/core/ids.ts` (3 lines): Names of things.");
     expect(reply.text).toContain("no LLM");
+  });
+
+  it("[MO6] a folder that is not there is told as such, not counted as empty", async () => {
+    const exec: Fake = ({ command }) => ({ text: execFileSync("sh", ["-c", String(command)], { encoding: "utf8" }) });
+    const { reply } = await turn("count the lines of no/such", { system: CHILD, extra: [spec("exec", "command")], fakes: { exec } });
+    expect(reply.text).toContain("There is no `no/such` in my workspace.");
+    expect(reply.text).not.toContain("0 lines");
   });
 
   it("[MO6] counts what it read, and says so, when there is no shell", async () => {
