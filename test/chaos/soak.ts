@@ -11,6 +11,7 @@ import { DatabaseSync } from "node:sqlite";
 import { parseArgs } from "node:util";
 import { createFakeOpenAi } from "../support/fake-openai.ts";
 import { NODE } from "../support/harness.ts";
+import { writeSection } from "../support/readme-section.ts";
 import { scriptedConfig } from "../support/scripted-model.ts";
 import { delay, until } from "./gateway-process.ts";
 import { createRandom, type Random } from "./random.ts";
@@ -148,7 +149,7 @@ function judge(points: readonly Point[]): { rows: string[]; grown: string[] } {
   return { rows, grown };
 }
 
-async function soak(minutes: number): Promise<boolean> {
+async function soak(minutes: number, readme: boolean): Promise<boolean> {
   const dir = mkdtempSync(join(tmpdir(), "herald-soak-"));
   const model = await createFakeOpenAi({ respond: createScript({ door: createDoor({ main: 1, subagent: 1 }, 1_000), slip: () => "" }) });
   const factor = DAY_MINUTES / minutes;
@@ -175,6 +176,7 @@ async function soak(minutes: number): Promise<boolean> {
     clearInterval(ticker);
     gateway.child.send("stop");
     const isOver = await until(() => gateway.child.exitCode !== null, 40_000);
+    if (readme) writeSection(new URL("../../README.md", import.meta.url).pathname, "soak", report(points, visitors));
     return summarize(points, visitors, isOver && gateway.child.exitCode === 0);
   } finally {
     clearInterval(ticker);
@@ -184,17 +186,21 @@ async function soak(minutes: number): Promise<boolean> {
   }
 }
 
-function summarize(points: readonly Point[], visitors: Visitors, endedWell: boolean): boolean {
-  const { rows, grown } = judge(points);
+function report(points: readonly Point[], visitors: Visitors): string {
   const last = points.at(-1) as Point;
-  console.log(`\n${visitors.said()} messages, ${last.records} records, database ${(last.databaseBytes / 1024 / 1024).toFixed(1)} MB\n`);
-  console.log(["| | second third | last third | growth |", "|---|---|---|---|", ...rows].join("\n"));
   const p99 = median(points.map((point) => point.delayP99Ms));
-  console.log(
-    `\nevent-loop delay: p99 ${p99.toFixed(1)} ms (median of samples), worst ${Math.max(...points.map((point) => point.delayMaxMs)).toFixed(0)} ms`,
-  );
+  const worst = Math.max(...points.map((point) => point.delayMaxMs));
+  return [
+    `${visitors.said()} messages, ${last.records} records, database ${(last.databaseBytes / 1024 / 1024).toFixed(1)} MB; event-loop delay p99 ${p99.toFixed(1)} ms (median of samples), worst ${worst.toFixed(0)} ms.`,
+    "",
+    ...["| | second third of the day | last third | growth |", "|---|---|---|---|", ...judge(points).rows],
+  ].join("\n");
+}
+
+function summarize(points: readonly Point[], visitors: Visitors, endedWell: boolean): boolean {
+  console.log(`\n${report(points, visitors)}`);
   const problems = [
-    ...grown.map((name) => `${name} grew`),
+    ...judge(points).grown.map((name) => `${name} grew`),
     ...visitors.failures().slice(0, 5),
     ...(endedWell ? [] : ["it did not stop by itself"]),
   ];
@@ -202,8 +208,8 @@ function summarize(points: readonly Point[], visitors: Visitors, endedWell: bool
   return problems.length === 0;
 }
 
-const { values } = parseArgs({ options: { minutes: { type: "string", default: "8" } } });
+const { values } = parseArgs({ options: { minutes: { type: "string", default: "8" }, readme: { type: "boolean", default: false } } });
 const minutes = Number(values.minutes);
 if (!(minutes > 0 && minutes <= 60)) throw new RangeError("--minutes takes a number from 0 to 60");
 console.log(`soak: a day in ${minutes} min`);
-process.exitCode = (await soak(minutes)) ? 0 : 1;
+process.exitCode = (await soak(minutes, values.readme)) ? 0 : 1;
