@@ -2,9 +2,9 @@
 // one gateway in this process for all of them.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { child, plan, spawns, whoAsks } from "../support/brain.ts";
-import { type ChannelApp, createChannelApp } from "../support/channel-app.ts";
 import { createDoor, newestWords, obey } from "../support/channel-scene.ts";
 import type { SeenMessage } from "../support/fake-telegram.ts";
+import { createLocalApp, type LocalApp } from "../support/local-app.ts";
 import { waitFor } from "../support/wait.ts";
 
 const ANN = 42;
@@ -12,11 +12,12 @@ const BOB = 43;
 const GROUP = -1001;
 const ROOM = "C0ROOM";
 
-let app: ChannelApp;
+let app: LocalApp;
 const door = createDoor();
 let bothCame = createDoor();
 beforeAll(async () => {
-  app = await createChannelApp({
+  app = await createLocalApp({
+    redacts: false,
     telegram: { allowFrom: [String(ANN), String(BOB)], groups: { [GROUP]: { requireMention: false } } },
     slack: { allowFrom: ["U0PERSON"], channels: { [ROOM]: {} } },
     respond: async (request, call) => {
@@ -25,10 +26,7 @@ beforeAll(async () => {
       return obey(request, call);
     },
   });
-  await Promise.all([
-    app.telegram.until(() => app.telegram.calls.some(({ method }) => method === "getUpdates"), "the first poll"),
-    app.slack.until(() => app.slack.sockets.open() > 0, "a socket"),
-  ]);
+  await app.connected();
 });
 afterAll(async () => {
   door.open();
@@ -134,8 +132,8 @@ describe("Telegram", () => {
     telegram.revoke(false);
     await app.restart();
     await telegram.until(() => telegram.messages(ANN).some(({ text }) => text === "heard: held back"), "what was held back");
-    expect(app.log()).toContain("auth failed");
-    expect(app.log()).not.toContain(telegram.token.split(":")[1]);
+    expect(app.logged.join("")).toContain("auth failed");
+    expect(app.logged.join("")).not.toContain(telegram.token.split(":")[1]);
   });
 });
 

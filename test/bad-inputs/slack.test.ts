@@ -1,25 +1,23 @@
 // Slack's bad inputs on the receiving side, by their id in the catalogue: answers that are none, from the first call on.
 // Sending has its own matrix (flow/channel-faults.test.ts); what needs the gateway stands in channels.test.ts.
-import { type AddressInfo, createServer } from "node:net";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { createSlackChannel } from "../../src/channels/slack/channel.ts";
-import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { Channel } from "../../src/core/message.ts";
 import { createMemoryInbox, type MemoryInbox } from "../contract/channel.contract.ts";
 import { createFakeSlack, type FakeSlack, type Fault } from "../support/fake-slack.ts";
+import { createImpatientClock } from "../support/fast-clock.ts";
+import { freePort } from "../support/free-port.ts";
 import { requestBytes, sendBytes, statusOf } from "../support/raw-http.ts";
+import { forbidUnhandledRejections } from "../support/rejections.ts";
 
 let fake: FakeSlack;
 let channel: Channel;
 let inbox: MemoryInbox;
-const rejections: unknown[] = [];
-const note = (reason: unknown): void => void rejections.push(reason);
-const clock: Clock = { now: systemClock.now, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) };
+const clock = createImpatientClock(20);
 
+forbidUnhandledRejections();
 beforeEach(async () => {
-  rejections.length = 0;
-  process.on("unhandledRejection", note);
   fake = await createFakeSlack({ ackTimeoutMs: 200 });
   inbox = createMemoryInbox();
   channel = createSlackChannel({
@@ -30,8 +28,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await channel.stop();
   await fake.close();
-  process.off("unhandledRejection", note);
-  expect(rejections).toEqual([]);
 });
 
 const FAULTS: Fault[] = ["html", "html_200", "truncate_after", "cut_json_after", "500"];
@@ -77,11 +73,3 @@ it("[SC5] WS-003 a post in pieces of one byte is refused before it is put togeth
   const bytes = requestBytes("POST /slack/events HTTP/1.1", headers, "1\r\nx\r\n".repeat(2_500));
   expect(statusOf(await sendBytes(httpPort, bytes))).toBe(413);
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}

@@ -3,7 +3,6 @@
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createSlackChannel } from "../../src/channels/slack/channel.ts";
-import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { newId } from "../../src/core/ids.ts";
 import { createLogger, silentLogger } from "../../src/core/logger.ts";
 import type { Channel } from "../../src/core/message.ts";
@@ -12,8 +11,10 @@ import { STREAM_LIMITS } from "../../src/web/sse.ts";
 import { sessionValue } from "../../src/web/token.ts";
 import { createMemoryInbox, type MemoryInbox } from "../contract/channel.contract.ts";
 import { createFakeSlack, type FakeSlack } from "../support/fake-slack.ts";
+import { createImpatientClock } from "../support/fast-clock.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { requestBytes, sendBytes, statusOf } from "../support/raw-http.ts";
+import { forbidUnhandledRejections } from "../support/rejections.ts";
 import { startWeb, until, type WebFixture } from "../support/web-server.ts";
 
 describe("the page's stream", () => {
@@ -160,13 +161,10 @@ describe("Slack's socket", () => {
   let fake: FakeSlack;
   let channel: Channel;
   let inbox: MemoryInbox;
-  const rejections: unknown[] = [];
-  const note = (reason: unknown): void => void rejections.push(reason);
-  const clock: Clock = { now: systemClock.now, sleep: (ms, signal) => systemClock.sleep(Math.min(ms, 20), signal) };
+  const clock = createImpatientClock(20);
 
+  forbidUnhandledRejections();
   beforeEach(async () => {
-    rejections.length = 0;
-    process.on("unhandledRejection", note);
     fake = await createFakeSlack({ ackTimeoutMs: 200 });
     inbox = createMemoryInbox();
     channel = createSlackChannel({
@@ -179,8 +177,6 @@ describe("Slack's socket", () => {
   afterEach(async () => {
     await channel.stop();
     await fake.close();
-    process.off("unhandledRejection", note);
-    expect(rejections).toEqual([]);
   });
 
   const connected = () => fake.until(() => fake.sockets.open() === 2 && channel.health().state === "on", "two sockets");

@@ -3,8 +3,8 @@
 // how many it is (`re m17 1/1`), every result names its child and the words it followed (`res m17.2 m17 1/1`).
 import { whoAsks } from "../support/brain.ts";
 import type { FakeMessage, FakeRequest, Respond, Script } from "../support/fake-model-server.ts";
+import { hash } from "../support/random.ts";
 import type { ChildKind, ChildPlan, Said } from "./history.ts";
-import { hash } from "./random.ts";
 
 /** `[m17] spawn quick:keep,slow:delete`; what a person says, and what is sent to a child (`[m40] more`). */
 const MARKED = /\[(m\d+)\] (\w+)(?: (\S+))?/;

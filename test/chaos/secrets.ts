@@ -2,7 +2,7 @@
 // model, children, platforms' errors), and searched for at the end wherever text ends up.
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import { createRandom, hash } from "./random.ts";
+import { createRandom, hash } from "../support/random.ts";
 
 export interface Planted {
   readonly name: string;

@@ -11,10 +11,10 @@ import { DatabaseSync } from "node:sqlite";
 import { parseArgs } from "node:util";
 import { createFakeOpenAi } from "../support/fake-openai.ts";
 import { NODE } from "../support/harness.ts";
+import { createRandom, type Random } from "../support/random.ts";
 import { writeSection } from "../support/readme-section.ts";
 import { scriptedConfig } from "../support/scripted-model.ts";
 import { delay, until } from "./gateway-process.ts";
-import { createRandom, type Random } from "./random.ts";
 import { createDoor, createScript } from "./script.ts";
 import type { Sample, SoakReport } from "./soak-gateway.ts";
 

@@ -1,7 +1,8 @@
 // Seeded people: they talk in a handful of places at once, spawn, stop, send and ask, and move on to a new place after a
 // while, so that no session grows without end. What they said is written down the moment a platform has taken it.
+
+import type { Random } from "../support/random.ts";
 import { type ChildKind, type ChildPlan, isMessage, type Said, type SaidKind } from "./history.ts";
-import type { Random } from "./random.ts";
 import { wordsOf } from "./script.ts";
 import type { Spot, World } from "./world.ts";
 

@@ -1,10 +1,10 @@
-import { createServer } from "node:net";
 import { describe } from "vitest";
 import { createSlackChannel } from "../../src/channels/slack/channel.ts";
 import type { Address } from "../../src/core/address.ts";
-import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { createFakeSlack, type Fault } from "../support/fake-slack.ts";
+import { createImpatientClock } from "../support/fast-clock.ts";
+import { freePort } from "../support/free-port.ts";
 import { type ChannelRig, type ContractFault, channelContract } from "./channel.contract.ts";
 
 const CHANNEL = "C0GENERAL";
@@ -21,9 +21,6 @@ const FAULT: Record<ContractFault, Fault> = {
   "truncate-after": "truncate_after",
 };
 
-/** Waits between connections are cut short. */
-const quickClock = { now: systemClock.now, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(Math.min(ms, 50), signal) };
-
 async function makeRig(mode: "socket" | "http"): Promise<ChannelRig> {
   const fake = await createFakeSlack({ ackTimeoutMs: 300 });
   const httpPort = mode === "http" ? await freePort() : undefined;
@@ -36,7 +33,7 @@ async function makeRig(mode: "socket" | "http"): Promise<ChannelRig> {
     apiUrl,
     mode,
     httpPort,
-    clock: quickClock,
+    clock: createImpatientClock(50),
     log: silentLogger,
     timeoutMs: 1_000,
   });
@@ -59,14 +56,6 @@ async function makeRig(mode: "socket" | "http"): Promise<ChannelRig> {
     maxLength: 10_000,
     close: () => fake.close(),
   };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 describe("Slack", () => {

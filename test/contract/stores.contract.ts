@@ -5,8 +5,8 @@ import type { Stores } from "../../src/app/stores.ts";
 import type { Address } from "../../src/core/address.ts";
 import type { AppEvent } from "../../src/core/events.ts";
 import { RUN_STATES } from "../../src/core/run.ts";
-import type { NewRun } from "../../src/stores/run-row.ts";
 import type { ManualClock } from "../support/manual-clock.ts";
+import { ADDRESS, CHAT_KEY, newRun } from "../support/runs.ts";
 
 export interface StoreRig extends Disposable {
   readonly clock: ManualClock;
@@ -16,34 +16,7 @@ export interface StoreRig extends Disposable {
   reopen(): Stores;
 }
 
-export const ADDRESS: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
 const OTHER: Address = { ...ADDRESS, chat: "other" };
-const KEY = "agent:main:web:dm:main";
-
-export const newRun = (id: string, more: Partial<NewRun> = {}): NewRun => ({
-  id,
-  spawnKey: `spawn-${id}`,
-  childKey: `child-${id}`,
-  sessionId: `session-${id}`,
-  agentId: "main",
-  requesterKey: KEY,
-  requesterSessionId: "requester-session",
-  requesterRunId: null,
-  depth: 1,
-  address: ADDRESS,
-  label: id,
-  task: "do it",
-  model: "offline/rules",
-  thinking: "off",
-  timeoutMs: 0,
-  maxIterations: 20,
-  cleanup: "keep",
-  announce: "post",
-  params: {},
-  toolCeiling: ["read"],
-  bootId: "boot",
-  ...more,
-});
 
 export function storeContract(name: string, makeRig: () => Promise<StoreRig>): void {
   describe(`stores (${name})`, () => {
@@ -120,29 +93,29 @@ function inboxContract(rig: () => StoreRig): void {
     put("a", "b", "c");
     const { inbox } = rig().stores;
     const [a, b, c] = inbox.listNew(0, 10).map((row) => row.id);
-    for (const id of [a, b]) expect(inbox.route(id!, KEY)).toBe(true);
+    for (const id of [a, b]) expect(inbox.route(id!, CHAT_KEY)).toBe(true);
     expect(inbox.route(c!, "another")).toBe(true);
-    expect(inbox.route(a!, KEY)).toBe(false);
-    expect(inbox.claim(KEY)).toMatchObject({ id: a, attempts: 1, sessionKey: KEY });
-    expect(inbox.claim(KEY)).toMatchObject({ id: a, attempts: 2 });
+    expect(inbox.route(a!, CHAT_KEY)).toBe(false);
+    expect(inbox.claim(CHAT_KEY)).toMatchObject({ id: a, attempts: 1, sessionKey: CHAT_KEY });
+    expect(inbox.claim(CHAT_KEY)).toMatchObject({ id: a, attempts: 2 });
     inbox.release(a!);
-    expect(inbox.claim(KEY)).toMatchObject({ id: a, attempts: 2 });
+    expect(inbox.claim(CHAT_KEY)).toMatchObject({ id: a, attempts: 2 });
     inbox.finish(a!);
-    expect(inbox.claim(KEY)).toMatchObject({ id: b, attempts: 1 });
-    expect(inbox.countWaiting(KEY)).toBe(1);
-    expect(inbox.waitingSessions().sort()).toEqual([KEY, "another"].sort());
+    expect(inbox.claim(CHAT_KEY)).toMatchObject({ id: b, attempts: 1 });
+    expect(inbox.countWaiting(CHAT_KEY)).toBe(1);
+    expect(inbox.waitingSessions().sort()).toEqual([CHAT_KEY, "another"].sort());
   });
 
   it("[ST1] finish has one winner, and drop settles all that wait in a session", () => {
     put("a", "b", "c");
     const { inbox } = rig().stores;
     const ids = inbox.listNew(0, 10).map((row) => row.id);
-    for (const id of ids) inbox.route(id, KEY);
+    for (const id of ids) inbox.route(id, CHAT_KEY);
     expect(inbox.finish(ids[0]!)).toBe(true);
     expect(inbox.finish(ids[0]!)).toBe(false);
-    expect(inbox.drop(KEY)).toBe(2);
+    expect(inbox.drop(CHAT_KEY)).toBe(2);
     expect(inbox.finish(ids[1]!)).toBe(false);
-    expect(inbox.claim(KEY)).toBeNull();
+    expect(inbox.claim(CHAT_KEY)).toBeNull();
   });
 
   it("[RC3] purge forgets only what was settled before", async () => {
@@ -254,7 +227,7 @@ function outboxContract(rig: () => StoreRig): void {
 }
 
 function sessionContract(rig: () => StoreRig): void {
-  const open = (key = KEY): string => {
+  const open = (key = CHAT_KEY): string => {
     const id = rig().stores.sessions.newSessionId();
     rig().stores.sessions.insert({ id, key, agentId: "main", address: ADDRESS, parentKey: null });
     return id;
@@ -265,11 +238,11 @@ function sessionContract(rig: () => StoreRig): void {
     expect(() => open()).toThrow();
     rig().stores.sessions.setModel(old, "x/y");
     rig().stores.sessions.end(old);
-    expect(rig().stores.sessions.find(KEY)).toBeNull();
+    expect(rig().stores.sessions.find(CHAT_KEY)).toBeNull();
     await rig().clock.advance(5);
     const fresh = open();
     const { sessions } = rig().reopen();
-    expect(sessions.find(KEY)).toMatchObject({ id: fresh, model: null, address: ADDRESS });
+    expect(sessions.find(CHAT_KEY)).toMatchObject({ id: fresh, model: null, address: ADDRESS });
     expect(sessions.get(old)).toMatchObject({ model: "x/y", endedAt: rig().clock.now() - 5 });
     expect(sessions.get(old)?.endedAt).not.toBeNull();
   });
@@ -359,7 +332,7 @@ function runContract(rig: () => StoreRig): void {
     runs.insert(newRun("d", { requesterKey: "another" }));
     runs.start("a");
     runs.end("a", { ...END, as: "done" });
-    expect(runs.countUnfinished(KEY)).toBe(2);
+    expect(runs.countUnfinished(CHAT_KEY)).toBe(2);
     expect(
       runs
         .listUnfinished()
@@ -375,12 +348,12 @@ function runContract(rig: () => StoreRig): void {
     runs.insert(newRun("child"));
     runs.insert(newRun("grandchild", { requesterKey: "child-child", requesterRunId: "child" }));
     runs.insert(newRun("stranger", { requesterKey: "another" }));
-    expect(runs.isBelow("child-grandchild", KEY)).toBe(true);
-    expect(runs.isBelow("child-stranger", KEY)).toBe(false);
+    expect(runs.isBelow("child-grandchild", CHAT_KEY)).toBe(true);
+    expect(runs.isBelow("child-stranger", CHAT_KEY)).toBe(false);
     expect(runs.isBelow("child-child", "child-grandchild")).toBe(false);
     expect(
       runs
-        .unfinishedBelow(KEY)
+        .unfinishedBelow(CHAT_KEY)
         .map((run) => run.id)
         .sort(),
     ).toEqual(["child", "grandchild"]);
@@ -419,7 +392,7 @@ function runContract(rig: () => StoreRig): void {
       runs.insert(newRun(id));
       await rig().clock.advance(1);
     }
-    expect(runs.listOf(KEY, 2).map((run) => run.id)).toEqual(["c", "b"]);
+    expect(runs.listOf(CHAT_KEY, 2).map((run) => run.id)).toEqual(["c", "b"]);
     expect(runs.listRecent(1).map((run) => run.id)).toEqual(["c"]);
   });
 
@@ -533,18 +506,18 @@ function smallStoreContract(rig: () => StoreRig): void {
   });
 
   it("[CM2] numbers mean the same runs until the next list, also after a restart", () => {
-    rig().stores.listings.save(KEY, ["c", "b", "a"]);
-    expect(rig().reopen().listings.find(KEY)).toEqual(["c", "b", "a"]);
-    rig().stores.listings.save(KEY, ["d"]);
-    expect(rig().stores.listings.find(KEY)).toEqual(["d"]);
+    rig().stores.listings.save(CHAT_KEY, ["c", "b", "a"]);
+    expect(rig().reopen().listings.find(CHAT_KEY)).toEqual(["c", "b", "a"]);
+    rig().stores.listings.save(CHAT_KEY, ["d"]);
+    expect(rig().stores.listings.find(CHAT_KEY)).toEqual(["d"]);
     expect(rig().stores.listings.find("another")).toEqual([]);
   });
 
   it("[NV2] a scratchpad is durable and per session", () => {
-    rig().stores.scratchpad.write(KEY, "plan", "one");
-    rig().stores.scratchpad.append(KEY, "plan", "two");
+    rig().stores.scratchpad.write(CHAT_KEY, "plan", "one");
+    rig().stores.scratchpad.append(CHAT_KEY, "plan", "two");
     const { scratchpad } = rig().reopen();
-    expect(scratchpad.read(KEY, "plan")).toBe("one\ntwo");
+    expect(scratchpad.read(CHAT_KEY, "plan")).toBe("one\ntwo");
     expect(scratchpad.read("another", "plan")).toBeNull();
   });
 }

@@ -4,6 +4,7 @@ import type { Address } from "../../src/core/address.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { createFakeTelegram, type Fault } from "../support/fake-telegram.ts";
+import { freePort } from "../support/free-port.ts";
 import { type ChannelRig, type ContractFault, channelContract } from "./channel.contract.ts";
 
 const GROUP = -1001234567890;
@@ -60,15 +61,6 @@ async function makeRig(mode: "polling" | "webhook"): Promise<ChannelRig> {
     maxLength: 4096,
     close: () => fake.close(),
   };
-}
-
-async function freePort(): Promise<number> {
-  const { createServer } = await import("node:net");
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address !== null ? address.port : 0;
 }
 
 describe("Telegram", () => {

@@ -1,12 +1,11 @@
 // The board and the open run in a real browser: against the page's server alone, and once against the whole process.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Browser, BrowserContext, Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Page } from "playwright-core";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { newId } from "../../src/core/ids.ts";
 import type { EntryBody } from "../../src/stores/transcript-entry.ts";
-import { signInUrl } from "../../src/web/token.ts";
-import { BROWSER_NOTE, hasBrowser, launchBrowser } from "../support/browser.ts";
+import { BROWSER_NOTE, hasBrowser, useBrowser } from "../support/browser.ts";
 import { createChannelScene } from "../support/channel-scene.ts";
 import { createHarness } from "../support/harness.ts";
 import { waitFor } from "../support/wait.ts";
@@ -26,41 +25,7 @@ const ann = {
   address: { channel: "telegram", account: "bot", chat: "42", kind: "dm" },
 } as const;
 
-let browser: Browser;
-let context: BrowserContext;
-let requested: string[];
-let problems: string[];
-
-if (hasBrowser) {
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  });
-  afterAll(async () => {
-    await browser.close();
-  });
-  beforeEach(async () => {
-    context = await browser.newContext({ viewport: { width: 1400, height: 800 }, reducedMotion: "reduce" });
-    context.setDefaultTimeout(15_000);
-    requested = [];
-    problems = [];
-    context.on("request", (request) => requested.push(request.url()));
-    context.on("weberror", (error) => problems.push(error.error().message));
-    context.on("console", (message) => {
-      if (/Content Security Policy|Uncaught/.test(message.text())) problems.push(message.text());
-    });
-  });
-  afterEach(async () => {
-    await context.close();
-    expect(problems).toEqual([]);
-  });
-}
-
-async function openPage(origin: string, token: string): Promise<Page> {
-  const page = await context.newPage();
-  await page.goto(signInUrl(origin, token));
-  await page.waitForSelector("#app", { state: "visible" });
-  return page;
-}
+const visit = useBrowser(1400);
 
 const focused = (page: Page) => page.evaluate("document.activeElement.id || document.activeElement.className");
 const widths = (page: Page) => page.evaluate("[document.documentElement.scrollWidth, document.getElementById('panel-scroll').scrollWidth]");
@@ -73,7 +38,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
   afterEach(async () => {
     await web.close();
   });
-  const start = () => openPage(web.url, web.token);
+  const start = () => visit.open(web.url, web.token);
   const changed = (runId: string) => web.bus.emit({ type: "run.changed", runId, state: "running" });
 
   it("[WB1] shows trees under their requester, those that need a person first, with what each does and cost", async () => {
@@ -136,7 +101,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.locator("#panel-title", { hasText: "Count lines" }).waitFor();
     await page.click("#panel-close");
     await page.waitForSelector("#panel", { state: "hidden" });
-    expect(requested.filter((url) => new URL(url).origin !== web.url)).toEqual([]);
+    expect(visit.requested.filter((url) => new URL(url).origin !== web.url)).toEqual([]);
   });
 
   it("[WB1] opening a run leaves the chat as it is, in another chat too", async () => {
@@ -154,7 +119,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await web.say("later", { chat });
     await page.locator("#messages .body", { hasText: "later" }).waitFor();
     expect(await page.inputValue("#text")).toBe("half a thought");
-    expect(requested.filter((url) => url.includes(`/api/chats/${chat}/messages`))).toHaveLength(1);
+    expect(visit.requested.filter((url) => url.includes(`/api/chats/${chat}/messages`))).toHaveLength(1);
   });
 
   it("[WB1] [OB2] the transcript grows while it runs and pages back; what the person opened stays open", async () => {
@@ -271,7 +236,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
       expect(await page.textContent(`#${id}`), id).toContain("<script>");
     expect(await page.locator("#panel script, #panel img, #sidebar script, #runs img, #pairing img").count()).toBe(0);
     expect(await page.evaluate("window.pwned")).toBeUndefined();
-    expect(requested.filter((url) => new URL(url).origin !== web.url)).toEqual([]);
+    expect(visit.requested.filter((url) => new URL(url).origin !== web.url)).toEqual([]);
   });
 
   it("[WB2] fills a phone's screen and no more, whatever is written; the drawer leads to it and closes first", async () => {
@@ -339,7 +304,7 @@ describe.skipIf(!hasBrowser)(`the board of a running gateway${BROWSER_NOTE}`, ()
     await using herald = await createHarness();
     await herald.say("in the background, wait 50 seconds");
     await waitFor("the run", () => herald.rows<{ state: string }>("SELECT state FROM runs")[0]?.state === "running");
-    const page = await openPage(herald.origin(), readFileSync(join(herald.stateDir, "web-token"), "utf8").trim());
+    const page = await visit.open(herald.origin(), readFileSync(join(herald.stateDir, "web-token"), "utf8").trim());
     await page.click(".run-label");
     await page.locator("#panel-state", { hasText: "running" }).waitFor();
     await page.locator("#panel-log .task", { hasText: "wait 50 seconds" }).waitFor();

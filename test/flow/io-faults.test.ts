@@ -9,11 +9,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { createRandom } from "../chaos/random.ts";
 import { calls, child, plan, spawns } from "../support/brain.ts";
 import type { FailedSyncs } from "../support/failed-sync.ts";
 import { NODE } from "../support/harness.ts";
 import { createIoFaults, FAULTS, type Fault, type FaultName, type IoFaults, whyNoIoFaults } from "../support/io-faults.ts";
+import { createRandom } from "../support/random.ts";
 import { type Chat, createScene, type RunRow, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 

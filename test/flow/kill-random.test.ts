@@ -2,6 +2,7 @@
 // resumed or interrupted says so. The named points are in kill-run.test.ts.
 import { expect, it } from "vitest";
 import { calls, child, plan, spawns } from "../support/brain.ts";
+import { createRandom, type Random } from "../support/random.ts";
 import { createScene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -17,7 +18,7 @@ it(`[RC2] PROC-002 ${RANDOM_KILLS} random kills under load: no run is lost or an
   const chats = [scene.chat(), scene.chat()];
   for (let i = 0; i < RANDOM_KILLS; i++) {
     const said = chats.map((chat, c) => chat.say(plan([spawns(...load(random, `${i}.${c}`)), { text: `sent ${i}` }])));
-    await new Promise((resolve) => setTimeout(resolve, random(500)));
+    await new Promise((resolve) => setTimeout(resolve, random.between(0, 499)));
     await scene.herald.crash();
     await scene.herald.restart();
     expect(scene.herald.rows("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
@@ -45,21 +46,10 @@ it(`[RC2] PROC-002 ${RANDOM_KILLS} random kills under load: no run is lost or an
 });
 
 /** Three children of different length, so that a kill finds some queued, some at work, some announcing, some over. */
-const load = (random: (below: number) => number, name: string): Record<string, unknown>[] =>
+const load = (random: Random, name: string): Record<string, unknown>[] =>
   Array.from({ length: 3 }, (_, n) =>
     child(`run ${name}.${n}`, [
-      { ...calls(["list", { path: "." }]), delayMs: random(120) },
-      { text: `result ${name}.${n}`, delayMs: random(120) },
+      { ...calls(["list", { path: "." }]), delayMs: random.between(0, 119) },
+      { text: `result ${name}.${n}`, delayMs: random.between(0, 119) },
     ]),
   );
-
-/** mulberry32: the same moments for the same seed. */
-function createRandom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) % below;
-  };
-}

@@ -32,10 +32,7 @@ describe("[RC1] kill -9 at each named point from spawn to archive", () => {
       for (let i = 0; i < KILLS; i++) {
         if (i > 0) await restartAt(scene, point);
         const steps = [calls(["list", { path: "." }]), { text: `result ${i}` }];
-        const said = chat.say(plan([spawns(child(`run ${i}`, steps)), { text: `sent ${i}` }]));
-        await scene.herald.exited();
-        await scene.herald.restart();
-        await said;
+        await sayAndDie(scene, chat, plan([spawns(child(`run ${i}`, steps)), { text: `sent ${i}` }]));
         const text = await chat.announced(`run ${i}`);
         expect(text).toContain("\nStatus: success\n");
         expect(text).toContain(`result ${i}`);
@@ -54,10 +51,7 @@ describe("[RC1] kill -9 at each named point from spawn to archive", () => {
       if (i > 0) await restartAt(scene, "stop.recorded");
       const chat = scene.chat();
       await chat.act([spawns(child("long", [{ hang: true }]))]);
-      const said = chat.say("/stop");
-      await scene.herald.exited();
-      await scene.herald.restart();
-      await said;
+      await sayAndDie(scene, chat, "/stop");
       await scene.herald.reply(/^⚙️ Agent was aborted\. Stopped 1 sub-agent\.$/, chat.id);
       expect(await chat.ask("/subagents all")).toContain("stopped · long");
       expect((await scene.herald.replies(chat.id)).filter((message) => message.text.startsWith("⚙️"))).toHaveLength(1);
@@ -74,10 +68,7 @@ describe("[RC1] kill -9 at each named point from spawn to archive", () => {
       const chat = scene.chat();
       for (let i = 0; i < KILLS; i++) {
         if (i > 0) await restartAt(scene, point);
-        const said = chat.say(plan([spawns(child(`run ${i}`, `result ${i}`, { cleanup: "delete" })), { text: `sent ${i}` }]));
-        await scene.herald.exited();
-        await scene.herald.restart();
-        await said;
+        await sayAndDie(scene, chat, plan([spawns(child(`run ${i}`, `result ${i}`, { cleanup: "delete" })), { text: `sent ${i}` }]));
         const run = await waitFor("it to be archived", () => (chat.run(`run ${i}`).archived_at === null ? null : chat.run(`run ${i}`)));
         const folder = join(scene.herald.stateDir, "agents/main/sessions");
         expect(existsSync(join(folder, run.archive_name ?? ""))).toBe(true);
@@ -90,6 +81,14 @@ describe("[RC1] kill -9 at each named point from spawn to archive", () => {
     },
   );
 });
+
+/** Says what makes the process die at its point, and starts it again. */
+async function sayAndDie(scene: Scene, chat: Chat, text: string): Promise<void> {
+  const said = chat.say(text);
+  await scene.herald.exited();
+  await scene.herald.restart();
+  await said;
+}
 
 async function restartAt(scene: Scene, point: Failpoint): Promise<void> {
   await scene.herald.crash();

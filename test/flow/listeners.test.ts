@@ -1,10 +1,8 @@
 // Webhook mode (Telegram) and http mode (Slack) through the whole process: what a platform posts is taken, what anybody
 // else posts is refused before it is read.
-
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type ChannelScene, createChannelScene } from "../support/channel-scene.ts";
+import { freePort } from "../support/free-port.ts";
 
 const PERSON = 42;
 const SECRET = "a-webhook-secret-0123456789";
@@ -24,14 +22,6 @@ beforeAll(async () => {
   scene.slack.sendTo(slackUrl);
 });
 afterAll(async () => scene[Symbol.asyncDispose]());
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 const inboxRows = (): number => scene.herald.rows<{ n: number }>("SELECT count(*) AS n FROM inbox")[0]?.n ?? -1;
 

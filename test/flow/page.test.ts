@@ -1,55 +1,23 @@
-import type { Browser, BrowserContext, Page } from "playwright-core";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Page } from "playwright-core";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Address } from "../../src/core/address.ts";
 import { newId } from "../../src/core/ids.ts";
 import { signInUrl } from "../../src/web/token.ts";
-import { BROWSER_NOTE, hasBrowser, launchBrowser } from "../support/browser.ts";
+import { BROWSER_NOTE, hasBrowser, useBrowser } from "../support/browser.ts";
 import { aRun, startWeb, until, type WebFixture } from "../support/web-server.ts";
 
 const MAIN: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
 const ATTACK = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>";
 
 describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
-  let browser: Browser;
-  let context: BrowserContext;
+  const visit = useBrowser(1200);
   let web: WebFixture;
-  let requested: string[];
-  let problems: string[];
-
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  });
-
-  afterAll(async () => {
-    await browser.close();
-  });
-
   beforeEach(async () => {
     web = await startWeb();
-    context = await browser.newContext({ viewport: { width: 1200, height: 800 }, reducedMotion: "reduce" });
-    context.setDefaultTimeout(10_000);
-    requested = [];
-    problems = [];
-    context.on("request", (request) => requested.push(request.url()));
-    context.on("weberror", (error) => problems.push(error.error().message));
-    context.on("console", (message) => {
-      if (/Content Security Policy|Uncaught/.test(message.text())) problems.push(message.text());
-    });
   });
+  afterEach(() => web.close());
 
-  afterEach(async () => {
-    await context.close();
-    await web.close();
-    expect(problems).toEqual([]);
-  });
-
-  async function openPage(): Promise<Page> {
-    const page = await context.newPage();
-    await page.goto(signInUrl(web.url, web.token));
-    await page.waitForSelector("#app", { state: "visible" });
-    return page;
-  }
-
+  const openPage = (): Promise<Page> => visit.open(web.url, web.token);
   const texts = (page: Page, selector = "#messages .body") => page.locator(selector).allInnerTexts();
   const saw = (page: Page, expected: string[]) =>
     until(async () => JSON.stringify(await texts(page)) === JSON.stringify(expected), expected.join());
@@ -61,13 +29,13 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
       "JSON.stringify([document.cookie, {...localStorage}, {...sessionStorage}, document.documentElement.outerHTML])",
     );
     expect(kept).not.toContain(web.token);
-    const [cookie] = await context.cookies(`${web.url}/api/chats`);
+    const [cookie] = await visit.context.cookies(`${web.url}/api/chats`);
     expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict", path: "/api" });
-    expect(requested.some((url) => url.includes(web.token) && !url.includes("#"))).toBe(false);
+    expect(visit.requested.some((url) => url.includes(web.token) && !url.includes("#"))).toBe(false);
   });
 
   it("[SC3] without a cookie it asks for the token and says when it is wrong", async () => {
-    const page = await context.newPage();
+    const page = await visit.context.newPage();
     await page.goto(web.url);
     await page.fill("#token", "wrong");
     await page.keyboard.press("Enter");
@@ -124,8 +92,8 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     await page.locator("#messages .body", { hasText: "x (evil.example)" }).waitFor();
     await page.goto(`${web.url}/?gatewayUrl=ws://evil.example:1`);
     await page.locator("#messages .body", { hasText: "x (evil.example)" }).waitFor();
-    expect(requested.length).toBeGreaterThan(10);
-    expect(requested.filter((url) => new URL(url).origin !== web.url)).toEqual([]);
+    expect(visit.requested.length).toBeGreaterThan(10);
+    expect(visit.requested.filter((url) => new URL(url).origin !== web.url)).toEqual([]);
   });
 
   it("[WB2] fits a phone, whatever is written, and the drawer works by keyboard", async () => {

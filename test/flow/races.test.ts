@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
 import { isUnfinished, type Run } from "../../src/core/run.ts";
 import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
+import { createRandom } from "../support/random.ts";
 import { createStage, okReply, type Stage } from "../support/stage.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -12,17 +13,6 @@ const ROUNDS = Number(process.env.HERALD_TEST_RACES ?? 250);
 const SEED = Number(process.env.HERALD_TEST_SEED ?? 20_260_101);
 /** How far apart the rivals may start, in turns of the event loop: about what a run takes from start to end. */
 const SPREAD = 12;
-
-/** mulberry32: small, fast, and the same on every machine. */
-function createRandom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) % below;
-  };
-}
 
 const turns = async (count: number): Promise<void> => {
   for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
@@ -72,8 +62,8 @@ async function race(
   });
   const seen = new Map<string, number>();
   for (let n = 0; n < ROUNDS; n++) {
-    round.modelTurns = random(4);
-    round.rivalTurns = random(SPREAD);
+    round.modelTurns = random.between(0, 3);
+    round.rivalTurns = random.between(0, SPREAD - 1);
     const { id } = stage.spawn(options.spawn);
     await turns(round.rivalTurns);
     rival(stage, stage.get(id));

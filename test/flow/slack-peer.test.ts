@@ -1,7 +1,7 @@
 // A smoke run against a Slack Web API that others wrote (emulate): our posts, their metadata, and the question whether a
 // post arrived. Between the two stands a small relay that can lose answers. It has no Socket Mode, so nothing is received.
 import { createServer, type Server } from "node:http";
-import { type AddressInfo, createServer as createNetServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import { createEmulator, type Emulator } from "emulate";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createSlackChannel } from "../../src/channels/slack/channel.ts";
@@ -10,6 +10,7 @@ import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { Channel } from "../../src/core/message.ts";
 import { deliver } from "../contract/channel.contract.ts";
+import { freePort } from "../support/free-port.ts";
 
 const BOT_TOKEN = "xoxb-peer-test";
 const SCOPES = ["chat:write", "channels:read", "channels:history", "reactions:write"];
@@ -62,14 +63,6 @@ afterAll(async () => {
   await new Promise((resolve) => relay.close(resolve));
   await peer?.close();
 });
-
-async function freePort(): Promise<number> {
-  const server = createNetServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 async function call(method: string, args: Record<string, string>): Promise<Record<string, unknown>> {
   const response = await fetch(`${peer?.url}/api/${method}`, {

@@ -1,8 +1,8 @@
 // Slack through the whole process: commands in channels and threads, buttons, the sign of work, channels that are closed
 // to the bot, events that come again, and sockets that don't hold.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { child, plan, spawns, whoAsks } from "../support/brain.ts";
-import { type ChannelScene, createChannelScene, createDoor, newestWords, obey } from "../support/channel-scene.ts";
+import { child, plan, spawns } from "../support/brain.ts";
+import { type ChannelScene, createChannelScene, createDoor, obeyBehind } from "../support/channel-scene.ts";
 import type { SeenMessage } from "../support/fake-slack-state.ts";
 
 const ROOM = "C0ROOM";
@@ -14,11 +14,7 @@ beforeAll(async () => {
   scene = await createChannelScene({
     telegram: null,
     slack: { allowFrom: ["U0PERSON"], channels: { [ROOM]: {} } },
-    respond: async (request, call) => {
-      if (newestWords(request).includes("wait for it")) await door.opened;
-      if (whoAsks(request) === "child" && newestWords(request).includes("slowly")) await door.opened;
-      return obey(request, call);
-    },
+    respond: obeyBehind(() => door.opened),
   });
   await scene.connected();
 });

@@ -1,7 +1,7 @@
 // Telegram through the whole process: commands and buttons, the typing sign, blocked chats, and updates that come twice.
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { child, plan, spawns, whoAsks } from "../support/brain.ts";
-import { type ChannelScene, createChannelScene, createDoor, newestWords, obey } from "../support/channel-scene.ts";
+import { child, plan, spawns } from "../support/brain.ts";
+import { type ChannelScene, createChannelScene, createDoor, obeyBehind } from "../support/channel-scene.ts";
 import type { SeenMessage } from "../support/fake-telegram.ts";
 
 const PERSON = 42;
@@ -14,11 +14,7 @@ beforeAll(async () => {
   scene = await createChannelScene({
     telegram: { allowFrom: [String(PERSON)], groups: { [GROUP]: {}, [OLD_GROUP]: { requireMention: false } } },
     slack: null,
-    respond: async (request, call) => {
-      if (newestWords(request).includes("wait for it")) await door.opened;
-      if (whoAsks(request) === "child" && newestWords(request).includes("slowly")) await door.opened;
-      return obey(request, call);
-    },
+    respond: obeyBehind(() => door.opened),
   });
   await scene.connected();
 });

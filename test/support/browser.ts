@@ -1,7 +1,9 @@
 // A real browser for the page's tests: playwright-core drives the system's Chromium ($CHROMIUM or the usual place).
 // Without one the tests are skipped and say why.
 import { existsSync } from "node:fs";
-import { type Browser, chromium } from "playwright-core";
+import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
+import { signInUrl } from "../../src/web/token.ts";
 
 const PATH = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
@@ -9,6 +11,60 @@ const PATH = process.env.CHROMIUM ?? "/usr/bin/chromium";
 export const hasBrowser = existsSync(PATH);
 export const BROWSER_NOTE = hasBrowser ? "" : ` (skipped: no Chromium at ${PATH}; set CHROMIUM)`;
 
-export const launchBrowser = (): Promise<Browser> =>
+/** What the present test visits the page with. */
+export interface Visit {
+  readonly context: BrowserContext;
+  /** Every address asked for, in order. */
+  readonly requested: readonly string[];
+  /** A new tab, signed in and past loading. */
+  open(origin: string, token: string): Promise<Page>;
+}
+
+/** One browser for the file or describe, a context of its own for each test; an error of the page or a breach of its policy fails the test. */
+export function useBrowser(width: number): Visit {
+  let browser: Browser;
+  let context: BrowserContext;
+  let requested: string[];
+  let problems: string[];
+  if (hasBrowser) {
+    beforeAll(async () => {
+      browser = await launch();
+    });
+    afterAll(async () => {
+      await browser.close();
+    });
+    beforeEach(async () => {
+      context = await browser.newContext({ viewport: { width, height: 800 }, reducedMotion: "reduce" });
+      context.setDefaultTimeout(15_000);
+      requested = [];
+      problems = [];
+      context.on("request", (request) => requested.push(request.url()));
+      context.on("weberror", (error) => problems.push(error.error().message));
+      context.on("console", (message) => {
+        if (/Content Security Policy|Uncaught/.test(message.text())) problems.push(message.text());
+      });
+    });
+    afterEach(async () => {
+      await context.close();
+      expect(problems).toEqual([]);
+    });
+  }
+  return {
+    get context() {
+      return context;
+    },
+    get requested() {
+      return requested;
+    },
+    async open(origin, token) {
+      const page = await context.newPage();
+      await page.goto(signInUrl(origin, token));
+      await page.waitForSelector("#app", { state: "visible" });
+      return page;
+    },
+  };
+}
+
+const launch = (): Promise<Browser> =>
   // No sandbox: test machines and containers often forbid user namespaces, and the page under test is our own.
   chromium.launch({ executablePath: PATH, args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking"] });

@@ -22,48 +22,59 @@ export interface ChannelScene extends AsyncDisposable {
   settled(): Promise<void>;
 }
 
-export interface ChannelSceneOptions extends Omit<HarnessOptions, "config"> {
+export interface PeerOptions {
   /** Settings besides token and address; null: the channel is off. */
   readonly telegram?: Record<string, unknown> | null;
   readonly slack?: Record<string, unknown> | null;
+  /** Instead of `obey`. */
   readonly respond?: Respond;
+}
+
+export interface ChannelSceneOptions extends Omit<HarnessOptions, "config">, PeerOptions {
   readonly config?: Record<string, unknown>;
 }
 
-export async function createChannelScene(options: ChannelSceneOptions = {}): Promise<ChannelScene> {
+/** Everybody around a gateway, also for one in the test's own process (local-app.ts), and the `channels` settings that lead to them. */
+export async function createPeers({ telegram: forTelegram = {}, slack: forSlack = {}, respond = obey }: PeerOptions) {
   const [model, telegram, slack] = await Promise.all([
-    createFakeOpenAi({ respond: options.respond ?? obey }),
+    createFakeOpenAi({ respond }),
     createFakeTelegram(),
     createFakeSlack({ ackTimeoutMs: 300 }),
   ]);
-  const { telegram: forTelegram = {}, slack: forSlack = {} } = options;
   const channels = {
     ...(forTelegram === null ? {} : { telegram: { botToken: telegram.token, apiRoot: telegram.apiRoot, ...forTelegram } }),
     ...(forSlack === null ? {} : { slack: { botToken: slack.botToken, appToken: slack.appToken, apiUrl: slack.apiUrl, ...forSlack } }),
   };
-  const config = scriptedConfig(model.url, {}, { gateway: { drainSeconds: 0 }, channels, ...options.config });
-  const herald = await createHarness({ ...options, config });
-  const scene = { herald, model, telegram, slack };
   return {
-    ...scene,
-    connected: () => connected(scene, forTelegram !== null, forSlack !== null),
+    ...{ model, telegram, slack, channels },
+    /** Resolves when the channels that are on receive. */
+    async connected(): Promise<void> {
+      if (forTelegram !== null) await telegram.until(() => telegram.calls.some((call) => call.method === "getUpdates"), "the first poll");
+      if (forSlack !== null) await slack.until(() => slack.sockets.open() > 0, "a socket");
+    },
+    async close(): Promise<void> {
+      await Promise.all([model.close(), telegram.close(), slack.close()]);
+    },
+  };
+}
+
+export async function createChannelScene(options: ChannelSceneOptions = {}): Promise<ChannelScene> {
+  const { channels, close, ...peers } = await createPeers(options);
+  const config = scriptedConfig(peers.model.url, {}, { gateway: { drainSeconds: 0 }, channels, ...options.config });
+  const herald = await createHarness({ ...options, config });
+  return {
+    ...peers,
+    herald,
     delivered: () => noneLeft(herald, UNSENT),
     settled: () => noneLeft(herald, `${UNSENT} + ${UNFINISHED}`),
     async [Symbol.asyncDispose]() {
       try {
         await herald[Symbol.asyncDispose]();
       } finally {
-        await Promise.all([model.close(), telegram.close(), slack.close()]);
+        await close();
       }
     },
   };
-}
-
-type Scene = Pick<ChannelScene, "telegram" | "slack">;
-
-async function connected({ telegram, slack }: Scene, hasTelegram: boolean, hasSlack: boolean): Promise<void> {
-  if (hasTelegram) await telegram.until(() => telegram.calls.some((call) => call.method === "getUpdates"), "the first poll");
-  if (hasSlack) await slack.until(() => slack.sockets.open() > 0, "a socket");
 }
 
 const UNSENT = "(SELECT count(*) FROM outbox WHERE state IN ('queued','sending','unknown'))";
@@ -78,6 +89,15 @@ export const obey: Respond = (request, call) => {
   if (whoAsks(request) !== "main" || newestWords(request).includes("!plan ")) return brain(request, call);
   return { text: `heard: ${newestWords(request)}` };
 };
+
+/** Obeys too, but "wait for it" and a child that is told to work slowly wait for the door of that moment. */
+export const obeyBehind =
+  (opened: () => Promise<void>): Respond =>
+  async (request, call) => {
+    const words = newestWords(request);
+    if (words.includes("wait for it") || (whoAsks(request) === "child" && words.includes("slowly"))) await opened();
+    return obey(request, call);
+  };
 
 /** What the person said last, without the name that stands before it in a group. */
 export const newestWords = (request: FakeRequest): string =>

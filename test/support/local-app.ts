@@ -1,5 +1,5 @@
-// The whole app inside the test's own process: real Telegram channel, page and provider library against fakes on
-// loopback, and every line it logged. For inputs that enter at a chat; what concerns the process itself uses harness.ts.
+// The whole app inside the test's own process: real channels, page and provider library against fakes on loopback, and
+// every line it logged. For inputs that enter at a chat; what concerns the process itself uses harness.ts.
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -9,10 +9,10 @@ import { systemClock } from "../../src/core/clock.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { createLogger } from "../../src/core/logger.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
-import { obey } from "./channel-scene.ts";
-import type { FakeModelServer, Respond } from "./fake-model-server.ts";
-import { createFakeOpenAi } from "./fake-openai.ts";
-import { createFakeTelegram, type FakeTelegram, type SayOptions } from "./fake-telegram.ts";
+import { createPeers, type PeerOptions } from "./channel-scene.ts";
+import type { FakeModelServer } from "./fake-model-server.ts";
+import type { FakeSlack } from "./fake-slack.ts";
+import type { FakeTelegram, SayOptions } from "./fake-telegram.ts";
 import { scriptedConfig } from "./scripted-model.ts";
 import { makeStateDir } from "./stage.ts";
 import type { LogLine } from "./state-folder.ts";
@@ -20,52 +20,59 @@ import { waitFor } from "./wait.ts";
 
 export interface LocalApp extends AsyncDisposable {
   readonly telegram: FakeTelegram;
+  readonly slack: FakeSlack;
   readonly model: FakeModelServer;
   readonly stateDir: string;
-  /** The page's origin. */
+  /** The page's origin; another one after a restart. */
   readonly origin: string;
   /** As written, one JSON object each. */
   readonly logged: string[];
   lines(): LogLine[];
   /** A read-only look at the tables. */
   rows<T>(sql: string, ...params: (string | number)[]): T[];
+  /** Resolves when the channels receive. */
+  connected(): Promise<void>;
   /** Somebody writes on Telegram; resolves with the bot's next message in that chat. */
   ask(message: SayOptions): Promise<string>;
-  /** Resolves when every update that was sent has been looked at. */
+  /** Resolves when every Telegram update that was sent has been looked at. */
   taken(): Promise<void>;
+  /** Resolves when all that was recorded is handled and sent; runs may go on. */
+  settled(): Promise<void>;
+  /** Ends it in good order and starts it again on the same state. */
+  restart(): Promise<void>;
 }
 
-interface LocalAppOptions {
-  /** channels.telegram, besides token and address. */
-  readonly telegram?: Record<string, unknown>;
-  /** agents.defaults.subagents */
-  readonly subagents?: Record<string, unknown>;
+/** Slack is off unless it has settings. */
+interface LocalAppOptions extends PeerOptions {
   readonly config?: Record<string, unknown>;
-  readonly respond?: Respond;
+  /** False: it knows no secrets of the settings, and its log none at all, so that nothing is hidden from a test that looks for them. */
+  readonly redacts?: boolean;
 }
+
+const UNHANDLED =
+  "(SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM outbox WHERE state NOT IN ('sent','blocked'))";
 
 export async function createLocalApp(options: LocalAppOptions = {}): Promise<LocalApp> {
-  const [model, telegram] = await Promise.all([createFakeOpenAi({ respond: options.respond ?? obey }), createFakeTelegram()]);
+  const { channels, close, ...peers } = await createPeers({ slack: null, ...options });
+  const { model, telegram } = peers;
   const dir = makeStateDir();
   const stateDir = join(dir, "state");
-  const channels = { telegram: { botToken: telegram.token, apiRoot: telegram.apiRoot, ...options.telegram } };
   const rest = { gateway: { drainSeconds: 0 }, web: { port: 0 }, channels, logging: { level: "debug" }, ...options.config };
-  const config = scriptedConfig(model.url, { subagents: options.subagents ?? {} }, rest);
   mkdirSync(join(dir, "config"));
-  writeFileSync(join(dir, "config/herald.json5"), JSON.stringify(config), { mode: 0o600 });
-  const loaded = loadConfig({ env: { HERALD_STATE_DIR: stateDir, HOME: dir }, cwd: dir });
-  const secrets = createSecrets();
-  for (const { name, value } of loaded.secrets) secrets.add(name, value);
+  writeFileSync(join(dir, "config/herald.json5"), JSON.stringify(scriptedConfig(model.url, {}, rest)), { mode: 0o600 });
   const logged: string[] = [];
-  const log = await createLogger({ level: "debug", pretty: false, secrets, write: (line) => void logged.push(line) });
-  const app = await createApp({ loaded, version: "0.0.0", clock: systemClock, log, secrets, failpoint: noFailpoints });
-  const report = await app.start();
+  const start = () => startApp(dir, stateDir, options.redacts ?? true, (line) => void logged.push(line));
+  let running = await start();
   const rows = <T>(sql: string, ...params: (string | number)[]): T[] => {
     using db = new DatabaseSync(join(stateDir, "herald.db"), { readOnly: true });
     return db.prepare(sql).all(...params) as T[];
   };
+  const none = (what: string): boolean => rows<{ n: number }>(`SELECT ${what} AS n`)[0]?.n === 0;
   return {
-    ...{ telegram, model, stateDir, logged, rows, origin: report.page?.origin ?? "" },
+    ...{ ...peers, stateDir, logged, rows },
+    get origin() {
+      return running.origin;
+    },
     lines: () => logged.map((line) => JSON.parse(line) as LogLine),
     async ask(message) {
       const before = telegram.messages(message.chat).length;
@@ -74,15 +81,27 @@ export async function createLocalApp(options: LocalAppOptions = {}): Promise<Loc
     },
     async taken() {
       await telegram.until(() => telegram.pending().length === 0, "all updates to be taken");
-      await waitFor(
-        "all rows to be looked at",
-        () => rows<{ n: number }>("SELECT count(*) AS n FROM inbox WHERE state = 'new'")[0]?.n === 0,
-      );
+      await waitFor("all rows to be looked at", () => none("(SELECT count(*) FROM inbox WHERE state = 'new')"));
+    },
+    settled: async () => void (await waitFor("nothing left to do", () => none(UNHANDLED))),
+    async restart() {
+      await running.stop();
+      running = await start();
     },
     async [Symbol.asyncDispose]() {
-      await app.stop();
-      await Promise.all([model.close(), telegram.close()]);
+      await running.stop();
+      await close();
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+async function startApp(dir: string, stateDir: string, redacts: boolean, write: (line: string) => void) {
+  const loaded = loadConfig({ env: { HERALD_STATE_DIR: stateDir, HOME: dir }, cwd: dir });
+  const secrets = createSecrets();
+  if (redacts) for (const { name, value } of loaded.secrets) secrets.add(name, value);
+  const log = await createLogger({ level: "debug", pretty: false, secrets: redacts ? secrets : createSecrets(), write });
+  const app = await createApp({ loaded, version: "0.0.0", clock: systemClock, log, secrets, failpoint: noFailpoints });
+  const report = await app.start();
+  return { origin: report.page?.origin ?? "", stop: () => app.stop() };
 }

@@ -1,4 +1,3 @@
-import { createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createSlackChannel } from "../../../src/channels/slack/channel.ts";
 import { systemClock } from "../../../src/core/clock.ts";
@@ -7,6 +6,7 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
 import { createMemoryInbox, type MemoryInbox } from "../../contract/channel.contract.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
+import { freePort } from "../../support/free-port.ts";
 
 let fake: FakeSlack;
 let channel: Channel;
@@ -37,14 +37,6 @@ afterEach(async () => {
   await channel.stop();
   await fake.close();
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address !== null ? address.port : 0;
-}
 
 const started = async (): Promise<void> => {
   await channel.start(inbox);

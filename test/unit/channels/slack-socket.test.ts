@@ -6,6 +6,7 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
 import { createMemoryInbox, type MemoryInbox } from "../../contract/channel.contract.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
+import { forbidUnhandledRejections } from "../../support/rejections.ts";
 
 const DIRECT = "D0PERSON";
 let fake: FakeSlack;
@@ -13,8 +14,6 @@ let channel: Channel;
 let inbox: MemoryInbox;
 /** Waits the channel asked for; all but the longest are cut short. */
 let waits: number[];
-const rejections: unknown[] = [];
-const note = (reason: unknown): void => void rejections.push(reason);
 
 const clock: Clock = {
   now: systemClock.now,
@@ -39,10 +38,9 @@ const makeChannel = (sockets = 2): Channel =>
 const texts = (): string[] => [...inbox.rows.values()].map((raw) => channel.decode(raw)?.text ?? "?");
 const connected = (count: number) => fake.until(() => fake.sockets.open() === count && channel.health().state === "on", `${count} sockets`);
 
+forbidUnhandledRejections();
 beforeEach(async () => {
   waits = [];
-  rejections.length = 0;
-  process.on("unhandledRejection", note);
   fake = await createFakeSlack({ ackTimeoutMs: 150 });
   channel = makeChannel();
   inbox = createMemoryInbox();
@@ -50,8 +48,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await channel.stop();
   await fake.close();
-  process.off("unhandledRejection", note);
-  expect(rejections).toEqual([]);
 });
 
 describe("socket mode", () => {

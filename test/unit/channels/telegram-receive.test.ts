@@ -1,6 +1,5 @@
 import { execFile } from "node:child_process";
 import { request } from "node:http";
-import { createServer as createNetServer } from "node:net";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createTelegramChannel, type TelegramOptions } from "../../../src/channels/telegram/channel.ts";
@@ -10,6 +9,7 @@ import { type Logger, silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
 import { createMemoryInbox, type MemoryInbox, waitFor } from "../../contract/channel.contract.ts";
 import { createFakeTelegram, type FakeTelegram } from "../../support/fake-telegram.ts";
+import { freePort } from "../../support/free-port.ts";
 
 const DAY_MS = 24 * 3_600_000;
 let fake: FakeTelegram;
@@ -309,11 +309,3 @@ describe("webhook", () => {
     started.pop();
   });
 });
-
-async function freePort(): Promise<number> {
-  const server = createNetServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  return typeof address === "object" && address !== null ? address.port : 0;
-}

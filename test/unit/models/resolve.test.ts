@@ -5,6 +5,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { LOCAL_PORTS } from "../../../src/models/local-servers.ts";
 import { BUILT_IN_PROVIDERS, parseModelName } from "../../../src/models/provider.ts";
 import { checkModelName, pickSubagentModel, type ResolveOptions, resolveDefaultModel } from "../../../src/models/resolve.ts";
+import { freePort } from "../../support/free-port.ts";
 
 type Routes = Record<string, (body: string) => unknown>;
 const servers: Server[] = [];
@@ -34,16 +35,9 @@ async function serve(routes: Routes): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** A port nobody listens on: it was free a moment ago. */
-async function closedPort(): Promise<number> {
-  const port = await serve({});
-  await new Promise((done) => servers.pop()?.close(done));
-  return port;
-}
-
 const noKey: Pick<ResolveOptions, "findKey" | "configProviders" | "probe"> = { findKey: () => null, configProviders: [], probe: true };
 const quiet = async () => {
-  const port = await closedPort();
+  const port = await freePort();
   return { ollama: port, lmStudio: port, llamaCpp: port };
 };
 const TIMEOUT_MS = 3000;

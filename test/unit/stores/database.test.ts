@@ -16,8 +16,8 @@ import { runColumns } from "../../../src/stores/run-row.ts";
 import { createRuns } from "../../../src/stores/runs.ts";
 import { MIGRATIONS } from "../../../src/stores/schema.ts";
 import { createSessions } from "../../../src/stores/sessions.ts";
-import { ADDRESS, newRun } from "../../contract/stores.contract.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
+import { ADDRESS, newRun } from "../../support/runs.ts";
 
 let dir: string;
 let path: string;

@@ -2,33 +2,10 @@
 import { describe, expect, it } from "vitest";
 import type { Agent } from "../../../src/agents/agent.ts";
 import { admit, allowedAgents, type SpawnAttempt } from "../../../src/subagents/limits.ts";
+import { makeAgent } from "../../support/delegation.ts";
 
-const agent = (subagents: Partial<Agent["subagents"]> = {}): Agent => ({
-  id: "main",
-  name: "main",
-  model: "scripted/model-1",
-  fallbacks: [],
-  thinking: "off",
-  workspace: "/nonexistent",
-  maxIterations: 50,
-  timeoutMs: 0,
-  policies: [],
-  subagents: {
-    allowAgents: [],
-    model: null,
-    defaultModel: null,
-    thinking: null,
-    announce: "post",
-    planning: true,
-    runTimeoutMs: 0,
-    maxIterations: 20,
-    maxSpawnDepth: 1,
-    maxChildren: 5,
-    announceTimeoutMs: 60_000,
-    policies: [],
-    ...subagents,
-  },
-});
+const agent = (subagents: Partial<Agent["subagents"]> = {}): Agent =>
+  makeAgent("main", "/nonexistent", { maxSpawnDepth: 1, maxChildren: 5, ...subagents });
 const KNOWN = ["main", "scout", "hidden"];
 const attempt = (changes: Partial<SpawnAttempt> = {}): SpawnAttempt => ({
   requester: agent(),
