@@ -108,7 +108,8 @@ async function walk(scene: Scene, faults: IoFaults, fault: Fault): Promise<void>
  * makes it good at the next commit. Nor of half a write that Node itself goes on with.
  */
 const isHarmless = ({ name, lasts }: Fault, first: string): boolean =>
-  first.endsWith("/herald.db") || (lasts === "once" && (/^fsync .*-wal$/.test(first) || (name === "torn" && /(\.tmp|trace\.md)$/.test(first))));
+  first.endsWith("/herald.db") ||
+  (lasts === "once" && (/^fsync .*-wal$/.test(first) || (name === "torn" && /(\.tmp|trace\.md)$/.test(first))));
 
 /** Answered once, announced once, archived, documented; every file and table whole. */
 async function expectWhole(scene: Scene, chat: Chat): Promise<void> {
