@@ -154,11 +154,13 @@ function withFreshIds(calls: readonly ToolCall[], entries: readonly Entry[]): To
 }
 
 /** True when something was read. An entry already in the transcript was appended before a crash and is only marked. */
-function takeMail({ turn, entries, append }: Work): boolean {
+function takeMail({ deps, turn, entries, append }: Work): boolean {
   const mail = turn.mail();
   if (mail.entries.length === 0) return false;
   const known = new Set(entries.map((entry) => entry.id));
   append(mail.entries.filter((entry) => entry.id === undefined || !known.has(entry.id)));
+  // From the commit on the transcript is all that has it.
+  deps.transcripts.sync(turn.ref);
   mail.commit();
   return true;
 }

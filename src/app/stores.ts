@@ -47,6 +47,9 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
       ...{ stateDir, log, now: () => clock.now(), redact },
       opening({ sessionId }) {
         const kept = runs.openingOf(sessionId);
+        // It was there when the run began to work.
+        if (kept?.state === "running")
+          log.warn({ sessionId }, "the transcript of a sub-agent at work is gone; it begins anew from its task");
         return kept === null ? null : { key: kept.childKey, parent: kept.requesterKey, entries: taskEntries(kept.requesterKey, kept.text) };
       },
     });

@@ -100,11 +100,26 @@ export function fillChannelTokens(tree: unknown, env: Env, warnings: string[]): 
   return { ...tree, channels: filled };
 }
 
+/** Local servers take any key, and people write the server's name there. Replacing that would break every `lmstudio/model`. */
+const NAMES = ["lmstudio", "llamacpp", "anthropic", "openrouter", "telegram"];
+
+function* keysOf(value: unknown): Generator<string> {
+  if (Array.isArray(value)) for (const item of value) yield* keysOf(item);
+  if (!isTree(value)) return;
+  for (const [key, inner] of Object.entries(value)) {
+    yield key;
+    yield* keysOf(inner);
+  }
+}
+
+const idsOf = (tree: unknown): string[] => [...strings(tree, [])].filter(({ path }) => path.at(-1) === "id").map(({ text }) => text);
+
 /** Secrets written in the file by their path, and those of the environment by their variable. `tree` has its variables. */
 export function collectSecrets(tree: unknown, env: Env, used: Substitution["used"]): NamedSecret[] {
   const found = new Map<string, NamedSecret>();
+  const ours = new Set([...NAMES, ...keysOf(tree), ...idsOf(tree)]);
   const add = (name: string, value: string | undefined, isLiteral: boolean) => {
-    if (value && !found.has(value)) found.set(value, { name, value, isLiteral });
+    if (value && !ours.has(value) && !found.has(value)) found.set(value, { name, value, isLiteral });
   };
   for (const [name, value] of Object.entries(env)) if (looksSecret(name)) add(name, value, false);
   for (const { path, name } of used) if (looksSecret(String(path.at(-1)))) add(name, lookUp(env, name), false);

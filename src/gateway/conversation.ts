@@ -131,6 +131,7 @@ async function waitForDisk(deps: ConversationDeps, row: InboxRow | null, signal:
   for (let isFree = false; !isFree && !signal.aborted; ) {
     await deps.clock.sleep(STORAGE_RETRY_MS, signal);
     try {
+      deps.transcripts.probe();
       if (row !== null) deps.inbox.release(row.id);
       isFree = true;
     } catch (error) {
@@ -201,7 +202,7 @@ function appendInput(deps: ConversationDeps, { row, inbound, session }: Job): vo
   const ref = transcriptOf(session);
   const id = `in:${row.id}`;
   // Again, because the first try may have come to an end right here.
-  if (lastInput(deps, session) === id) return deps.transcripts.sync(ref);
+  if (lastInput(deps, session) === id) return void deps.transcripts.sync(ref);
   const from = inbound.sender.name ?? inbound.sender.id;
   // In a group several people speak; the name is theirs to choose, so it stands as data in the text.
   const text = inbound.address.kind === "dm" ? inbound.text : `[from ${JSON.stringify(from)}]\n${inbound.text}`;

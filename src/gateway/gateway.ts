@@ -45,14 +45,17 @@ interface State extends GatewayDeps {
   seen: number;
   readonly stopped: AbortController;
   retrying: boolean;
+  /** The command the disk spoiled last, and how often. */
+  spoiled: { readonly rowId: number; readonly times: number } | null;
   readonly underWay: Set<Promise<void>>;
 }
 
 const BATCH = 100;
 const STORAGE_RETRY_MS = 5_000;
+const MAX_TRIES = 3;
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const state: State = { ...deps, seen: 0, stopped: new AbortController(), retrying: false, underWay: new Set() };
+  const state: State = { ...deps, seen: 0, stopped: new AbortController(), retrying: false, spoiled: null, underWay: new Set() };
   let unsubscribe = (): void => {};
   return {
     start() {
@@ -149,12 +152,18 @@ function command(state: State, item: Item, run: () => Answer | Promise<Answer>):
     done = run();
     if (!(done instanceof Promise)) return answer(state, item, done);
   } catch (error) {
-    // Tried again as a whole: what it has done already it finds done.
-    if (isStorageError(error)) throw error;
+    // Tried again as a whole: what it has done already it finds done. But not for ever: others wait behind it.
+    if (isStorageError(error) && mayTryAgain(state, item.row.id)) throw error;
     return answer(state, item, failed(state, item, error));
   }
   const answered = done.catch((error: unknown) => failed(state, item, error)).then((value) => answerInTime(state, item, value));
   track(state, answered);
+}
+
+function mayTryAgain(state: State, rowId: number): boolean {
+  const { spoiled } = state;
+  state.spoiled = { rowId, times: spoiled?.rowId === rowId ? spoiled.times + 1 : 1 };
+  return state.spoiled.times < MAX_TRIES;
 }
 
 /** Nobody runs the command again, so its answer waits for the disk. */

@@ -22,13 +22,22 @@ export interface RunEnd {
   readonly incomplete: boolean;
   readonly delivery: DeliveryState;
   readonly sections?: RunSections | null;
+  /** Its transcript is on disk, so the row needs to keep the task no longer. */
+  readonly hasTranscript?: boolean;
+}
+
+export interface RunOpening {
+  readonly childKey: string;
+  readonly requesterKey: string;
+  readonly text: string;
+  readonly state: string;
 }
 
 export interface Runs {
   /** Inserts as queued. The caller has checked the limits in the same transaction. */
   insert(run: NewRun, firstMessage?: string | null): void;
   /** What a child's transcript begins with, as long as its file may not be there (stores/transcripts.ts). */
-  openingOf(sessionId: string): { readonly childKey: string; readonly requesterKey: string; readonly text: string } | null;
+  openingOf(sessionId: string): RunOpening | null;
   get(id: string): Run | null;
   findBySpawnKey(key: string): Run | null;
   findByChildKey(key: string): Run | null;
@@ -98,8 +107,8 @@ export function createRuns(deps: RunDeps): Runs {
       changed(run.id);
     },
     openingOf: (sessionId) =>
-      db.get<{ childKey: string; requesterKey: string; text: string }>(
-        `SELECT child_key AS childKey, requester_key AS requesterKey, first_message AS text FROM runs
+      db.get<RunOpening>(
+        `SELECT child_key AS childKey, requester_key AS requesterKey, first_message AS text, state FROM runs
          WHERE child_key = (SELECT key FROM sessions WHERE id = ?) AND first_message IS NOT NULL`,
         sessionId,
       ) ?? null,
@@ -137,9 +146,7 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
     // Nobody waits for this one: a power cut that takes it leaves a queued run, which starts from what its transcript has.
     start: (id) => db.relaxed(() => move(id, { type: "start" }, "started_at = coalesce(started_at, ?)", clock.now())),
     end(id, end) {
-      // A run that worked has its transcript on disk by now; one that never did may have none yet.
-      const set = `ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL,
-        first_message = CASE WHEN started_at IS NULL THEN first_message END`;
+      const set = `ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL${end.hasTranscript === true ? ", first_message = NULL" : ""}`;
       const sections = end.sections == null ? null : JSON.stringify(end.sections);
       const moved = move(id, { type: "end", as: end.as }, set, clock.now(), end.reason, end.incomplete ? 1 : 0, end.delivery, sections);
       if (moved) db.afterCommit(() => bus.emit({ type: "run.ended", runId: id, state: end.as }));

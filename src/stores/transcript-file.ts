@@ -16,6 +16,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
+import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { endOfLastLine, lineNumberAt, linesBackwards } from "./lines.ts";
 import { type Entry, isHeader, parseEntry } from "./transcript-entry.ts";
@@ -84,10 +85,9 @@ function openExisting(path: string, flags: "r" | "r+"): number {
 export function openForAppend(path: string, log: Logger): OpenFile {
   const fd = openExisting(path, "r+");
   let last: Entry | null = null;
-  let end: number;
   try {
     const size = fstatSync(fd).size;
-    end = endOfLastLine(fd, size);
+    const end = endOfLastLine(fd, size);
     if (end < size) {
       ftruncateSync(fd, end);
       log.warn({ path, cutBytes: size - end }, "cut a torn last line off a transcript");
@@ -100,7 +100,8 @@ export function openForAppend(path: string, log: Logger): OpenFile {
   } finally {
     closeSync(fd);
   }
-  return { path, fd: openSync(path, "a"), lastId: last?.id ?? null, isDirty: false, isNew: false, safeSize: end, ...UNTOUCHED };
+  // Whoever wrote it may have been killed before its sync: nothing of it is taken for safe.
+  return { path, fd: openSync(path, "a"), lastId: last?.id ?? null, isDirty: true, isNew: true, safeSize: 0, ...UNTOUCHED };
 }
 
 /** One write call: the lines stand or fall together. */
@@ -154,6 +155,23 @@ function writeAgain({ path, safeSize }: OpenFile): void {
     if (writeSync(fd, bytes, 0, length, safeSize) < bytes.length) throw new AppError("storage", "the disk is full");
   } finally {
     closeSync(fd);
+  }
+}
+
+const PROBE = Buffer.alloc(64 * 1024, "\n");
+
+export function probeRoom(folder: string): void {
+  const path = join(folder, `.probe-${newId()}`);
+  try {
+    const fd = openSync(path, "wx", 0o600);
+    try {
+      if (writeSync(fd, PROBE) < PROBE.length) throw new AppError("storage", "the disk is full");
+      fdatasyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+  } finally {
+    rmSync(path, { force: true });
   }
 }
 

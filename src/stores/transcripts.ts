@@ -8,7 +8,7 @@ import { AppError, errorText } from "../core/errors.ts";
 import { isAgentId, isUuid, newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
-import { appendLines, moveFile, type OpenFile, openForAppend, readBackwards, startFile, syncFile } from "./transcript-file.ts";
+import { appendLines, moveFile, type OpenFile, openForAppend, probeRoom, readBackwards, startFile, syncFile } from "./transcript-file.ts";
 import { type PageRange, readTranscriptPage, type TranscriptPage } from "./transcript-page.ts";
 
 export interface TranscriptRef {
@@ -35,8 +35,10 @@ export interface Transcripts {
   ensure(ref: TranscriptRef): void;
   /** One write per call, so that entries given together stand or fall together at a line's border. */
   append(ref: TranscriptRef, entries: readonly NewEntry[]): Entry[];
-  /** Everything appended so far is on disk when this returns. */
-  sync(ref: TranscriptRef): void;
+  /** Everything appended so far, also by a process before this one, is on disk when this returns. False: there is no file. */
+  sync(ref: TranscriptRef): boolean;
+  /** Throws when the disk has no room for a few more entries: a row may still find some in the database's own pages. */
+  probe(): void;
   /** The last `count` entries, oldest first. */
   tail(ref: TranscriptRef, count: number): Entry[];
   /** The newest entries that fit into `maxBytes`, oldest first; goes back at most to the entry the last compaction kept. */
@@ -93,9 +95,12 @@ export function createTranscripts(deps: Deps): Transcripts {
       return full;
     },
     sync(ref) {
-      const file = state.open.get(pathOf(deps, ref));
-      if (file !== undefined) syncFile(file);
+      const path = pathOf(deps, ref);
+      if (!state.open.has(path) && !existsSync(path)) return false;
+      syncFile(forAppend(state, ref));
+      return true;
     },
+    probe: () => probeRoom(deps.stateDir),
     tail: (ref, count) => readBackwards(present(state, ref), deps.log, (taken) => taken.length >= count).reverse(),
     window: (ref, maxBytes) => readWindow(present(state, ref), deps.log, maxBytes),
     page: (ref, range) => readTranscriptPage(present(state, ref), range),

@@ -152,14 +152,14 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
   const sections = recordSections(words);
   const answer = reply === null || skip ? { result: words, notes: "" } : parseAnnounceReply(reply);
   const posted = ending.as !== "stopped" && run.announce === "post" && run.requesterRunId === null && !skip;
-  fromTranscript(deps, run, ending.as, () => deps.transcripts.sync(ref));
+  const hasTranscript = fromTranscript(deps, run, ending.as, () => deps.transcripts.sync(ref)) === true;
   deps.failpoint("run.before-end");
   const ended = deps.db.transaction(() => {
     // Read again: usage of the announce step belongs to the figures.
     const fresh = deps.runs.get(run.id) ?? run;
     if (fresh.generation !== run.generation) return false;
     const delivery = posted ? "pending" : ending.as === "stopped" ? "none" : "skipped";
-    if (!deps.runs.end(run.id, { ...ending, delivery, sections })) return false;
+    if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return false;
     if (posted)
       post(
         deps,

@@ -60,11 +60,9 @@ export function createRunner(deps: SubagentDeps): Runner {
 function claim(deps: SubagentDeps, runId: string): Run | null {
   const run = deps.runs.get(runId);
   if (run === null || !isUnfinished(run.state)) return null;
-  if (run.state === "queued") {
-    if (!deps.runs.start(runId)) return null;
-  }
-  deps.failpoint("run.started");
   deps.transcripts.ensure(transcriptOfRun(run));
+  if (run.state === "queued" && !deps.runs.start(runId)) return null;
+  deps.failpoint("run.started");
   return deps.runs.get(runId);
 }
 
@@ -219,12 +217,14 @@ async function survive(deps: SubagentDeps, runId: string, error: unknown, signal
   }
 }
 
-/** Rings again once a row can be written: before that every model call would be paid for and lost. */
+/** Rings again once there is room: before that every model call would be paid for and lost. */
 async function waitForDisk(deps: SubagentDeps, runId: string, signal: AbortSignal): Promise<void> {
   for (;;) {
-    await deps.clock.sleep(STORAGE_RETRY_MS, signal);
+    // A signal that has fired (the time limit) would make this a loop without a pause.
+    await deps.clock.sleep(STORAGE_RETRY_MS, signal.aborted ? undefined : signal);
     if (signal.aborted && signal.reason !== "timeout") return;
     try {
+      deps.transcripts.probe();
       deps.runs.setDoing(runId, "waiting for the disk");
       const run = deps.runs.get(runId);
       return run === null ? undefined : deps.lane.ring(run.id, run.requesterKey);

@@ -4,6 +4,7 @@
 import type { Address } from "../core/address.ts";
 import { errorText } from "../core/errors.ts";
 import { newId, shortId, subagentKey } from "../core/ids.ts";
+import type { Part } from "../core/message.ts";
 import type { Run } from "../core/run.ts";
 import type { Thinking } from "../models/model.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
@@ -106,10 +107,11 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   }
   deps.failpoint("spawn.admitted");
 
+  const started = startedParts(deps, run);
   deps.sessions.insert({ id: sessionId, key, agentId, address: requester.address, parentKey: requester.sessionKey });
   deps.runs.insert(run, kept);
   if (brief.params !== null) deps.briefing.apply(run, requester.sessionKey, brief.params);
-  announceStart(deps, run);
+  if (started !== null) deps.outbox.add({ delivery: `started:v1:${run.childKey}:${run.id}`, address: run.address, parts: started });
   deps.db.afterCommit(() => {
     deps.failpoint("spawn.recorded");
     deps.lane.ring(run.id, run.requesterKey);
@@ -194,16 +196,15 @@ function labelOf(request: SpawnRequest): string {
 }
 
 /** Chats without a list of runs get a quiet line with buttons; the page shows its list instead. */
-function announceStart(deps: SpawnDeps, run: Draft): void {
+function startedParts(deps: SpawnDeps, run: Draft): Part[] | null {
   const channel = deps.channel(run.address.channel, run.address.account);
-  if (run.requesterRunId !== null || run.announce === "silent" || channel === null || channel.showsRuns === true) return;
+  if (run.requesterRunId !== null || run.announce === "silent" || channel === null || channel.showsRuns === true) return null;
   const buttons = [
     { label: "Stop", command: `/subagents stop ${run.id}`, danger: true },
     { label: "Log", command: `/subagents log ${run.id}` },
     { label: "Info", command: `/subagents info ${run.id}` },
   ];
-  const parts = channel.render({ markdown: `🧭 Sub-agent started: ${run.label} (${shortId(run.id)})`, buttons, quiet: true }, run.address);
-  deps.outbox.add({ delivery: `started:v1:${run.childKey}:${run.id}`, address: run.address, parts });
+  return channel.render({ markdown: `🧭 Sub-agent started: ${run.label} (${shortId(run.id)})`, buttons, quiet: true }, run.address);
 }
 
 const accepted = (run: Pick<Run, "id" | "childKey" | "label" | "model">): Extract<SpawnAnswer, { status: "accepted" }> => ({

@@ -206,6 +206,24 @@ describe.skipIf(missing !== null)(`[RC4] failing I/O${missing === null ? "" : ` 
     }
   });
 
+  it("[RC4][SP8] a time limit that falls into a full disk: the process lives, and the run is announced once there is room", async () => {
+    await using scene = await createWorld(disk());
+    const chat = scene.chat();
+    const hanging = child(chat.id, [{ text: "half of it", hang: "after-text" }], { runTimeoutSeconds: 20, cleanup: "delete" });
+    await chat.ask(plan([spawns(hanging)]));
+    await waitFor("the run to work", () => scene.model.calls.some((call) => JSON.stringify(call.body).includes("half of it")));
+    disk().arm({ name: "ENOSPC", skip: 0, lasts: "until disarmed" });
+    await waitFor("the disk to be tried several times", () => disk().tally().failed > 6);
+    expect((await scene.herald.request("/healthz")).status).toBe(200);
+    expect(scene.herald.output().split("still refuses to write").length).toBeLessThan(100);
+    disk().disarm();
+    const [announced, ...more] = await waitFor("the announcement", async () => {
+      const all = await chat.announcements();
+      return all.length > 0 ? all : null;
+    });
+    expect([announced?.text, more]).toEqual([expect.stringMatching(/^Status: timeout$/m), []]);
+  });
+
   it("[RC4][RN4] a disk that refuses while it stops and while it starts: it ends in words, and the next start goes on", async () => {
     await using scene = await createWorld(disk());
     const { herald } = scene;

@@ -137,6 +137,15 @@ describe("secrets", () => {
     ]);
   });
 
+  it("[SC4] the name of a server as its key is a name and no secret", () => {
+    const local = (apiKey: string) => ({ api: "openai-compatible", baseUrl: "http://127.0.0.1:1", apiKey });
+    const { secrets } = load(
+      { models: { providers: { "lm-studio": local("lm-studio"), other: local("lmstudio"), third: local("a-real-key") } } },
+      {},
+    );
+    expect(secrets.map(({ value }) => value)).toEqual(["a-real-key"]);
+  });
+
   it("[SC4] a refusal never shows the value of a setting", () => {
     const message = refusal({
       web: { token: "hush-hush" },

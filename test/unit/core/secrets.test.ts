@@ -29,6 +29,18 @@ it("[SC4] short and missing values are ignored: they would shred ordinary text",
   expect(secrets.redact("the end")).toBe("the end");
 });
 
+it("[SC4] plain numbers are ignored: they are parts of ids and times", () => {
+  const secrets = createSecrets();
+  secrets.add("DB_PASSWORD", "12345678");
+  expect(secrets.redact('{"update_id":912345678}')).toBe('{"update_id":912345678}');
+});
+
+it("[SC4] whatever it is called, its name leaves a JSON text whole", () => {
+  const secrets = createSecrets();
+  secrets.add('headers["X-Api-Key"]\\\n', "abcdefgh12");
+  expect(JSON.parse(secrets.redact(JSON.stringify({ text: "it is abcdefgh12" })))).toEqual({ text: "it is [headers['X-Api-Key']'']" });
+});
+
 it("[SC4] characters that mean something in a pattern are taken as they are", () => {
   const secrets = createSecrets();
   secrets.add("ODD", "a.*(b)[c]$^|");

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { AppError } from "../../../src/core/errors.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import type { Channel, Inbound } from "../../../src/core/message.ts";
 import { createRateLimit } from "../../../src/core/rate-limit.ts";
@@ -59,6 +60,9 @@ beforeEach(async () => {
         await slow.promise;
         return { text: "slow but done" };
       }),
+      command("stuck", () => {
+        throw new AppError("storage", "EIO: i/o error, read");
+      }),
       command("broken", () => {
         throw new Error("no luck");
       }),
@@ -105,6 +109,17 @@ it("[RC1] what was recorded before the start is taken up, waiting rows too", asy
   await settle();
   expect(worked).toEqual(["agent:main:test:dm:ann"]);
   expect(answers()).toEqual(["noted 1"]);
+});
+
+it("[RC4][CM9] a command the disk always spoils is given up after three tries, and what waits behind it goes on", async () => {
+  gateway.start();
+  arrive("/stuck", "/note one");
+  await settle();
+  expect(answers()).toEqual([]);
+  for (let i = 0; i < 2; i++) await folder.clock.advance(5_000);
+  await settle();
+  expect(answers()).toEqual([expect.stringContaining("That did not work: EIO"), "noted 1"]);
+  expect(states()).toEqual(["done", "done"]);
 });
 
 it("[CM9] a slow command holds up no other", async () => {
