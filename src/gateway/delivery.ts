@@ -8,7 +8,7 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, SendResult } from "../core/message.ts";
 import type { Database } from "../stores/database.ts";
-import type { Outbox, OutboxRow } from "../stores/outbox.ts";
+import type { Outbox, OutboxRow, Standing } from "../stores/outbox.ts";
 
 export interface Delivery {
   /** Takes up everything that is open; returns at once. */
@@ -132,6 +132,9 @@ async function attempt(state: State, row: OutboxRow): Promise<void> {
   state.failpoint("delivery.settled");
 }
 
+/** An attempt that surely did nothing says nothing about the one before it, which may have arrived. */
+const standingOf = (row: OutboxRow): Standing => (row.state === "queued" ? "queued" : "unknown");
+
 function settle(state: State, row: OutboxRow, result: SendResult): void {
   switch (result.status) {
     case "sent":
@@ -141,12 +144,12 @@ function settle(state: State, row: OutboxRow, result: SendResult): void {
       return later(state, row, result);
     case "retarget":
       state.log.warn({ delivery: row.delivery, from: row.address, to: result.address, reason: result.reason }, "the chat moved");
-      state.outbox.retarget(row.address, result.address);
+      state.outbox.retarget(row.address, result.address, standingOf(row));
       // The new address may have no sender yet.
       return state.bus.emit({ type: "outbox.added", addressKey: addressKey(result.address) });
     case "rerender":
       state.log.warn({ delivery: row.delivery, reason: result.reason }, "the platform refused the formatting; sending it plain");
-      return state.outbox.setPart(row.id, result.part);
+      return state.outbox.setPart(row.id, result.part, standingOf(row));
     case "reserved":
       // Durable before the edit: from here on a repeat edits the same message and can't double it.
       return state.outbox.reserve(row.id, result.ref);
@@ -187,5 +190,5 @@ function later(state: State, row: OutboxRow, result: { status: "retry" | "unknow
   const backoff = Math.min(FIRST_RETRY_MS * 2 ** row.attempts, MAX_RETRY_MS);
   const waitMs = Math.max(result.afterMs ?? 0, backoff);
   state.log.warn({ delivery: row.delivery, part: row.n, reason: result.reason, waitMs }, "a send did not succeed; trying again");
-  state.outbox.retryAt(row.id, now + waitMs, result.reason, result.status === "unknown" ? "unknown" : "queued");
+  state.outbox.retryAt(row.id, now + waitMs, result.reason, result.status === "unknown" ? "unknown" : standingOf(row));
 }

@@ -27,6 +27,9 @@ export interface OutboxRow {
   readonly isDamaged: boolean;
 }
 
+/** Before the next attempt: `unknown` when an earlier one may have arrived, and until somebody could tell. */
+export type Standing = "queued" | "unknown";
+
 export interface Outbox {
   /** Adds all parts of one delivery. False when this delivery was added before: the first text wins. */
   add(message: { delivery: string; address: Address; parts: readonly Part[]; runId?: string }): boolean;
@@ -40,13 +43,13 @@ export interface Outbox {
   markSent(id: number, ref: string): void;
   /** Gives a whole delivery up: this part and those behind it. */
   markBlocked(delivery: string, reason: string): void;
-  /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off): `as` keeps an unknown part unknown until somebody could tell. */
-  retryAt(id: number, notBefore: number, reason: string, as?: "queued" | "unknown"): void;
-  setPart(id: number, part: Part): void;
+  /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). */
+  retryAt(id: number, notBefore: number, reason: string, as: Standing): void;
+  setPart(id: number, part: Part, as: Standing): void;
   /** A place is reserved on the platform under `ref`; the part is filled in there by the next send. */
   reserve(id: number, ref: string): void;
   /** The platform renamed a chat: everything still open for it goes to the new address. */
-  retarget(from: Address, to: Address): void;
+  retarget(from: Address, to: Address, as: Standing): void;
   /** Blocked parts of a run are queued again; returns how many. */
   requeue(runId: string): number;
   /** At boot: what was being sent when the process died may have arrived. */
@@ -113,7 +116,7 @@ function transitions(db: Database, clock: Clock): Transitions {
         delivery,
       );
     },
-    retryAt(id, notBefore, reason, as = "queued") {
+    retryAt(id, notBefore, reason, as) {
       db.run(
         "UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = coalesce(first_at, ?) WHERE id = ?",
         as,
@@ -126,14 +129,15 @@ function transitions(db: Database, clock: Clock): Transitions {
     reserve(id, ref) {
       db.run("UPDATE outbox SET state = 'queued', ref = ? WHERE id = ?", ref, id);
     },
-    setPart(id, part) {
-      db.run("UPDATE outbox SET part = ?, state = 'queued' WHERE id = ?", JSON.stringify(part), id);
+    setPart(id, part, as) {
+      db.run("UPDATE outbox SET part = ?, state = ? WHERE id = ?", JSON.stringify(part), as, id);
     },
-    retarget(from, to) {
+    retarget(from, to, as) {
       db.run(
-        `UPDATE outbox SET address = ?, address_key = ?, state = CASE state WHEN 'sending' THEN 'queued' ELSE state END WHERE address_key = ? AND ${OPEN}`,
+        `UPDATE outbox SET address = ?, address_key = ?, state = CASE state WHEN 'sending' THEN ? ELSE state END WHERE address_key = ? AND ${OPEN}`,
         JSON.stringify(to),
         addressKey(to),
+        as,
         addressKey(from),
       );
     },

@@ -189,7 +189,7 @@ function outboxContract(rig: () => StoreRig): void {
     const { id } = outbox.head(key)!;
     const firstAt = rig().clock.now();
     for (let tries = 1; tries <= 3; tries++) {
-      outbox.retryAt(id, rig().clock.now() + 1_000, "the channel is off");
+      outbox.retryAt(id, rig().clock.now() + 1_000, "the channel is off", "queued");
       await rig().clock.advance(1_000);
       expect(outbox.head(key)).toMatchObject({ attempts: tries, firstAt, state: "queued", reason: "the channel is off" });
     }
@@ -203,11 +203,11 @@ function outboxContract(rig: () => StoreRig): void {
     add("reply:2", ["three"]);
     const { outbox } = rig().stores;
     outbox.markSending(outbox.head(key)!.id);
-    outbox.retarget(ADDRESS, OTHER);
+    outbox.retarget(ADDRESS, OTHER, "queued");
     expect(outbox.head(key)).toBeNull();
     const moved = outbox.head("web/local/other/-")!;
     expect(moved).toMatchObject({ state: "queued", address: OTHER, part: { text: "one" } });
-    outbox.setPart(moved.id, { text: "plain" });
+    outbox.setPart(moved.id, { text: "plain" }, "queued");
     expect(outbox.get(moved.id)?.part).toEqual({ text: "plain" });
     expect(outbox.countAllOpen()).toBe(3);
   });

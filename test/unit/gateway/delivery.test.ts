@@ -274,6 +274,39 @@ it("[DL4] a lost answer where nobody can be asked: sent once more, marked", asyn
 });
 
 it.each([
+  ["is put off", { status: "retry", reason: "429" } as const],
+  ["is refused for its formatting", { status: "rerender", reason: "entities", part: { text: "1" } } as const],
+  ["moves elsewhere", { status: "retarget", reason: "upgraded", address: AWAY } as const],
+])("[DL4] a lost answer is not forgotten when the next attempt %s", async (_how, second) => {
+  send = inTurn(
+    () => ({ status: "unknown", reason: "connection reset" }),
+    () => second,
+    ok,
+  );
+  start();
+  add("reply:1", ["1"]);
+  await settled(1);
+  await folder.clock.advance(1_000);
+  await settled(2);
+  await folder.clock.advance(60_000);
+  await allSent();
+  expect(attempts.map((one) => one.request.repeated)).toEqual([false, true, true]);
+});
+
+it("[DL4] a lost answer is not forgotten while its channel is off", async () => {
+  send = inTurn(() => ({ status: "unknown", reason: "connection reset" }), ok);
+  start();
+  add("reply:1", ["1"]);
+  await settled(1);
+  isOn = false;
+  await folder.clock.advance(10_000);
+  isOn = true;
+  await folder.clock.advance(600_000);
+  await allSent();
+  expect(attempts.map((one) => one.request.repeated)).toEqual([false, true]);
+});
+
+it.each([
   ["found", { status: "found", ref: "9" } as const, ["1", "2"]],
   ["absent", { status: "absent" } as const, ["1", "1", "2"]],
 ])("[DL4] a lost answer where the platform can be asked: %s", async (_what, answer, expected) => {

@@ -304,9 +304,9 @@ describe("plans", () => {
     outbox.get(id);
     outbox.markSending(id);
     outbox.recover();
-    outbox.retryAt(id, 0, "x");
-    outbox.setPart(id, {});
-    outbox.retarget(ADDRESS, ADDRESS);
+    outbox.retryAt(id, 0, "x", "queued");
+    outbox.setPart(id, {}, "queued");
+    outbox.retarget(ADDRESS, ADDRESS, "queued");
     outbox.markBlocked("d", "x");
     outbox.requeue("r");
     outbox.markSent(id, "ref");
