@@ -2,7 +2,7 @@
 // A turn appends each message before the loop goes on; sync() makes lines durable before a row refers to them.
 // A crash can tear only the last line, because a line is one write call; the next open cuts it off.
 // A child's file is made when it is first needed: until then, and until it is synced, its run keeps how it begins.
-import { closeSync, existsSync, rmSync } from "node:fs";
+import { closeSync, existsSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import { isAgentId, isUuid, newId } from "../core/ids.ts";
@@ -134,22 +134,24 @@ function pathOf(deps: Deps, ref: TranscriptRef): string {
   return !existsSync(archived) && existsSync(own) ? own : archived;
 }
 
-/** Where it lies; made first when nobody needed it before. */
+/** Where it lies; made first when nobody needed it before, or when its maker was killed before it wrote a line. */
 function present(state: State, ref: TranscriptRef): string {
   const path = pathOf(state, ref);
-  if (state.open.has(path) || existsSync(path)) return path;
-  const about = state.opening?.(ref) ?? null;
-  if (about !== null) start(state, ref, about);
+  if (!state.open.has(path) && (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) begin(state, ref, path);
   return path;
 }
 
 function ensure(state: State, ref: TranscriptRef): void {
   const path = present(state, ref);
   if (state.open.has(path) || !existsSync(path)) return;
-  if (readBackwards(path, state.log, (taken) => taken.length > 0).length > 0) return;
+  if (readBackwards(path, state.log, (taken) => taken.length > 0).length === 0) begin(state, ref, path);
+}
+
+/** In place of what is there, if anybody knows how it begins. */
+function begin(state: State, ref: TranscriptRef, path: string): void {
   const about = state.opening?.(ref) ?? null;
   if (about === null) return;
-  rmSync(path);
+  rmSync(path, { force: true });
   start(state, ref, about);
 }
 

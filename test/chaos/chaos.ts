@@ -7,7 +7,7 @@ import { writeSection } from "../support/readme-section.ts";
 import { figuresOf, markdownLine, shortHistory } from "./report.ts";
 import { type ChaosOptions, runChaos } from "./run.ts";
 
-const SHOWN_VIOLATIONS = 10;
+const SHOWN_VIOLATIONS = 20;
 const SHOWN_IN_FULL = 4;
 
 function readOptions(): ChaosOptions & { out: string | null; readme: boolean } {
@@ -41,13 +41,18 @@ const figures = figuresOf(outcome, options);
 for (const [name, value] of Object.entries(figures))
   console.log(`${name.padEnd(16)} ${typeof value === "object" ? JSON.stringify(value) : value}`);
 console.log(markdownLine(figures));
-if (out !== null) writeFileSync(out, `${JSON.stringify({ ...figures, markdown: markdownLine(figures) }, null, 2)}\n`);
-
-if (readme) writeSection(new URL("../../README.md", import.meta.url).pathname, "chaos", markdownLine(figures));
-
 const { violations } = outcome.verdict;
-for (const [n, violation] of violations.slice(0, SHOWN_VIOLATIONS).entries()) {
-  console.log(`\n✗ ${violation.kind} ${violation.about}: ${violation.text}`);
+if (out !== null) writeFileSync(out, `${JSON.stringify({ ...figures, violations, markdown: markdownLine(figures) }, null, 2)}\n`);
+
+if (readme && violations.length === 0) writeSection(new URL("../../README.md", import.meta.url).pathname, "chaos", markdownLine(figures));
+
+// One of each: a long text that came twice is a violation per piece.
+const subjects = Map.groupBy(violations, ({ kind, about }) => `${kind} ${about}`)
+  .values()
+  .toArray();
+for (const [n, [violation, ...more]] of subjects.slice(0, SHOWN_VIOLATIONS).entries()) {
+  if (violation === undefined) continue;
+  console.log(`\n✗ ${violation.kind} ${violation.about}: ${violation.text}${more.length === 0 ? "" : ` (and ${more.length} more of it)`}`);
   if (n < SHOWN_IN_FULL) for (const line of shortHistory(outcome.history, violation)) console.log(`    ${line}`);
 }
 if (violations.length > 0) {

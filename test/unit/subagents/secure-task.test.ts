@@ -64,6 +64,17 @@ describe("a task whose transcript did not reach the disk", () => {
     }
   });
 
+  it("[SP2] is made anew for whoever needs it first when its maker was killed before it wrote a line", () => {
+    transcripts.ensure(ref);
+    reopen();
+    truncateSync(transcripts.path(ref), 0);
+    expect(texts()).toEqual([["task", "count"]]);
+    reopen();
+    truncateSync(transcripts.path(ref), 0);
+    expect(transcripts.sync(ref)).toBe(true);
+    expect(readFileSync(transcripts.path(ref), "utf8")).toContain("count");
+  });
+
   it("[SP2] is left as it is when it is whole", () => {
     transcripts.ensure(ref);
     const before = readFileSync(transcripts.path(ref), "utf8");
