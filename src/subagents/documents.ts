@@ -73,6 +73,8 @@ function createQueue(deps: DocumentDeps, stopping: AbortSignal): Queue {
   let working: Promise<void> | null = null;
 
   const add = (runId: string): void => {
+    // To the end of the queue: a run that has ended comes after those below it.
+    waiting.delete(runId);
     waiting.add(runId);
     // Not at once: whatever is being committed or answered now goes first.
     working ??= new Promise<void>((resolve) => setImmediate(resolve)).then(work);

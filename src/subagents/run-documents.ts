@@ -37,23 +37,27 @@ const folderOf = ({ transcripts }: RunDocumentDeps, run: Run): string => session
 
 /** Brings the files up to what the row says; writes nothing that is there already. Rejects when the disk refuses. */
 export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<void> {
+  await writeBeginning(deps, run);
+  if (isUnfinished(run.state)) return;
+  await replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.response.md`, responseOf(deps, run, run.state as EndState).content);
+  await handBack(deps, run);
+}
+
+async function writeBeginning(deps: RunDocumentDeps, run: Run): Promise<void> {
   const folder = folderOf(deps, run);
-  const name = briefIdOf(run.id);
-  // The trace goes down the tree: what stands above comes first.
+  // The trace goes down the tree: what stands above begins first. It ends in its own time, after all below it.
   const above = requesterOf(deps, run);
-  if (above !== null && !existsSync(join(folderOf(deps, above), `${briefIdOf(above.id)}.brief.md`))) await writeDocuments(deps, above);
+  if (above !== null && !hasBrief(deps, above)) await writeBeginning(deps, above);
   deps.briefing.write(run);
   if (existsSync(join(folder, TRACE_FILE))) await addToTrace(folder, entriesOf(deps, run));
   else await startTrace(folder, readTraceEnd(requesterFolder(deps, run)), entriesOf(deps, run));
   // The brief comes last: as long as it is missing, all this is done again.
-  if (!existsSync(join(folder, `${name}.brief.md`))) {
-    await addToTrace(requesterFolder(deps, run), [delegation(deps, run)]);
-    await replaceText(folder, `${name}.brief.md`, briefOf(deps, run).content);
-  }
-  if (isUnfinished(run.state)) return;
-  await replaceText(folder, `${name}.response.md`, responseOf(deps, run, run.state as EndState).content);
-  await handBack(deps, run);
+  if (hasBrief(deps, run)) return;
+  await addToTrace(requesterFolder(deps, run), [delegation(deps, run)]);
+  await replaceText(folder, `${briefIdOf(run.id)}.brief.md`, briefOf(deps, run).content);
 }
+
+const hasBrief = (deps: RunDocumentDeps, run: Run): boolean => existsSync(join(folderOf(deps, run), `${briefIdOf(run.id)}.brief.md`));
 
 function briefOf(deps: RunDocumentDeps, run: Run): Brief {
   const entries = fromTranscript(deps, run, (found) => deps.transcripts.tail(transcriptOfRun(found), 50)) ?? [];
