@@ -12,7 +12,6 @@ import { parseArgs } from "node:util";
 import { createFakeOpenAi } from "../support/fake-openai.ts";
 import { NODE } from "../support/harness.ts";
 import { createRandom, type Random } from "../support/random.ts";
-import { writeSection } from "../support/readme-section.ts";
 import { scriptedConfig } from "../support/scripted-model.ts";
 import { delay, until } from "./gateway-process.ts";
 import { createDoor, createScript } from "./script.ts";
@@ -149,7 +148,7 @@ function judge(points: readonly Point[]): { rows: string[]; grown: string[] } {
   return { rows, grown };
 }
 
-async function soak(minutes: number, readme: boolean): Promise<boolean> {
+async function soak(minutes: number): Promise<boolean> {
   const dir = mkdtempSync(join(tmpdir(), "herald-soak-"));
   const model = await createFakeOpenAi({ respond: createScript({ door: createDoor({ main: 1, subagent: 1 }, 1_000), slip: () => "" }) });
   const factor = DAY_MINUTES / minutes;
@@ -176,7 +175,6 @@ async function soak(minutes: number, readme: boolean): Promise<boolean> {
     clearInterval(ticker);
     gateway.child.send("stop");
     const isOver = await until(() => gateway.child.exitCode !== null, 40_000);
-    if (readme) writeSection(new URL("../../README.md", import.meta.url).pathname, "soak", report(points, visitors));
     return summarize(points, visitors, isOver && gateway.child.exitCode === 0);
   } finally {
     clearInterval(ticker);
@@ -208,8 +206,8 @@ function summarize(points: readonly Point[], visitors: Visitors, endedWell: bool
   return problems.length === 0;
 }
 
-const { values } = parseArgs({ options: { minutes: { type: "string", default: "8" }, readme: { type: "boolean", default: false } } });
+const { values } = parseArgs({ options: { minutes: { type: "string", default: "8" } } });
 const minutes = Number(values.minutes);
 if (!(minutes > 0 && minutes <= 60)) throw new RangeError("--minutes takes a number from 0 to 60");
 console.log(`soak: a day in ${minutes} min`);
-process.exitCode = (await soak(minutes, values.readme)) ? 0 : 1;
+process.exitCode = (await soak(minutes)) ? 0 : 1;

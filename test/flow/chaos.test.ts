@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { shortHistory } from "../chaos/report.ts";
 import { runChaos } from "../chaos/run.ts";
 
-const KILLS = Number(process.env.HERALD_TEST_CHAOS_KILLS ?? 6);
+const KILLS = Number(process.env.HERALD_TEST_CHAOS_KILLS ?? 3);
 const SEED = Number(process.env.HERALD_TEST_CHAOS_SEED ?? 7);
 const WORLDS = KILLS < 50 ? 1 : 2;
 const SHARE = Math.ceil(KILLS / WORLDS);

@@ -7,7 +7,7 @@ import { createScene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
 /** CI asks for more. */
-const RANDOM_KILLS = Number(process.env.HERALD_TEST_RANDOM_KILLS ?? 10);
+const RANDOM_KILLS = Number(process.env.HERALD_TEST_RANDOM_KILLS ?? 5);
 const SEED = Number(process.env.HERALD_TEST_SEED ?? 20_260_101);
 
 it(`[RC2] PROC-002 ${RANDOM_KILLS} random kills under load: no run is lost or announced twice`, {
