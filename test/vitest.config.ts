@@ -68,7 +68,7 @@ export default defineConfig({
           include: ["test/flow/**/*.test.ts", "test/regressions/**/*.test.ts"],
           testTimeout: 120_000,
           // They mostly wait, for processes they started and for the program's own timers.
-          maxWorkers: workers + 2,
+          maxWorkers: workers + 1,
           sequence: { groupOrder: 2 },
         },
       },
