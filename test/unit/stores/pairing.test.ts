@@ -13,3 +13,13 @@ it("[SC1] says when somebody starts and stops waiting, once it is durable", asyn
   expect(pairing.approve(code)?.senderId).toBe("42");
   expect(told()).toBe(2);
 });
+
+it("[SC1] who asked in the same moment is listed in the same order every time", async () => {
+  for (let round = 0; round < 5; round++) {
+    using state = await createStateFolder();
+    const { pairing } = state.stores;
+    const address = { channel: "telegram", account: "bot", chat: "42", kind: "dm" } as const;
+    for (const senderId of ["42", "43", "44"]) pairing.request({ channel: "telegram", account: "bot", senderId, senderName: "", address });
+    expect(pairing.listPending().map((one) => one.senderId)).toEqual(["42", "43", "44"]);
+  }
+});
