@@ -47,7 +47,9 @@ export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; 
   const changed = (): void => db.afterCommit(() => bus?.emit({ type: "pairing.changed" }));
   const forget = (): void => void db.run("DELETE FROM pairing_codes WHERE expires_at <= ?", clock.now());
   const pending = (): PairingRequest[] =>
-    db.all<Stored>("SELECT * FROM pairing_codes WHERE expires_at > ? ORDER BY created_at, channel, account, sender_id", clock.now()).map(fromRow);
+    db
+      .all<Stored>("SELECT * FROM pairing_codes WHERE expires_at > ? ORDER BY created_at, channel, account, sender_id", clock.now())
+      .map(fromRow);
   return {
     isPaired: (channel, account, senderId) =>
       db.get("SELECT 1 FROM paired WHERE channel = ? AND account = ? AND sender_id = ?", channel, account, senderId) !== undefined,
