@@ -60,7 +60,7 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
         },
       },
-      { test: { ...common, name: "deep", include: DEEP, isolate: false, maxWorkers: workers, sequence: { groupOrder: 1 } } },
+      { test: { ...common, name: "deep", include: DEEP, isolate: false, maxWorkers: workers + 1, sequence: { groupOrder: 1 } } },
       {
         test: {
           ...common,
@@ -69,7 +69,7 @@ export default defineConfig({
           testTimeout: 120_000,
           // They mostly wait, for processes they started and for the program's own timers.
           maxWorkers: workers + 1,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 1 },
         },
       },
     ],

@@ -42,8 +42,6 @@ const GRAPHEME_WINDOW = 64;
 /** Telegram ignores the formatting of a message beyond this many ranges. */
 const MAX_RANGES = 100;
 
-const graphemes = new Intl.Segmenter("und", { granularity: "grapheme" });
-
 /**
  * Parts in order, each within the limits and none blank; blank text gives no part. Joined they are the text again, but for
  * added fence lines and for white space that would have filled a part alone. Prefers paragraph, then line, then word borders.
@@ -120,6 +118,8 @@ function cutAtWord(text: string, from: number, limit: number): number {
   }
   const start = Math.max(from, limit - GRAPHEME_WINDOW);
   let border = start;
+  // Made here: the first one takes long, and most texts need no cut.
+  const graphemes = new Intl.Segmenter("und", { granularity: "grapheme" });
   for (const { index } of graphemes.segment(text.slice(start, limit + GRAPHEME_WINDOW))) {
     if (start + index > limit) break;
     border = start + index;
