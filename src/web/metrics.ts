@@ -1,7 +1,7 @@
 // GET /metrics in Prometheus format (OB1): runs by state, lane depth and wait, deliveries, model calls, tokens, cost,
 // event-loop delay. Counts what the bus tells; gauges are read when somebody looks.
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import type { AppEvent, Bus } from "../core/events.ts";
 import type { Route } from "./http.ts";
 
@@ -18,22 +18,53 @@ export interface Metrics {
   close(): void;
 }
 
+type Prom = typeof import("prom-client");
+type Delay = ReturnType<typeof monitorEventLoopDelay>;
+
 const NANO = 1e9;
 const DELAY_RESOLUTION_MS = 10;
+const COUNTED: ReadonlySet<AppEvent["type"]> = new Set(["outbox.settled", "lane.started", "turn.ended", "run.ended", "model.called"]);
+const MAX_EARLY = 1000;
 
 export function createMetrics(options: MetricsOptions): Metrics {
-  const registry = new Registry();
-  const registers = [registry];
-  const count = createCounters(registers);
-  addGauges(options, registers);
-  const delay = addEventLoopDelay(registers);
-  const off = options.bus.on(count);
+  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
+  delay.enable();
+  // The library is an eighth of the work of a start and most starts are never looked at, so it comes with the first look,
+  // and until then what is to be counted waits here.
+  const early: AppEvent[] = [];
+  let count = (event: AppEvent): void => {
+    // Where it can't be read now (no handle left), the oldest is forgotten.
+    if (early.push(event) > MAX_EARLY) load().catch(() => early.shift());
+  };
+  let loading: Promise<Registry> | null = null;
+  const forget = (error: unknown): never => {
+    loading = null;
+    throw error;
+  };
+  const load = (): Promise<Registry> => {
+    loading ??= import("prom-client").catch(forget).then((prom) => {
+      const registry = new prom.Registry();
+      const registers = [registry];
+      count = createCounters(prom, registers);
+      addGauges(prom, options, registers);
+      addEventLoopDelay(prom, delay, registers);
+      for (const event of early.splice(0)) count(event);
+      return registry;
+    });
+    return loading;
+  };
+  const off = options.bus.on((event) => {
+    if (COUNTED.has(event.type)) count(event);
+  });
   return {
     route: {
       method: "GET",
       path: "/metrics",
       access: "token",
-      handle: async () => ({ status: 200, body: await registry.metrics(), headers: { "content-type": registry.contentType } }),
+      async handle() {
+        const registry = await load();
+        return { status: 200, body: await registry.metrics(), headers: { "content-type": registry.contentType } };
+      },
     },
     close() {
       off();
@@ -42,7 +73,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   };
 }
 
-function createCounters(registers: Registry[]): (event: AppEvent) => void {
+function createCounters({ Counter, Histogram }: Prom, registers: Registry[]): (event: AppEvent) => void {
   const wait = new Histogram({
     name: "herald_lane_wait_seconds",
     help: "Time in a lane before the start.",
@@ -98,7 +129,7 @@ function createCounters(registers: Registry[]): (event: AppEvent) => void {
   };
 }
 
-function addGauges(options: MetricsOptions, registers: Registry[]): void {
+function addGauges({ Gauge }: Prom, options: MetricsOptions, registers: Registry[]): void {
   new Gauge({
     name: "herald_runs",
     help: "Unfinished runs; those that ended are counted by herald_runs_ended_total.",
@@ -140,9 +171,7 @@ function addGauges(options: MetricsOptions, registers: Registry[]): void {
   });
 }
 
-function addEventLoopDelay(registers: Registry[]): { disable(): void } {
-  const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-  delay.enable();
+function addEventLoopDelay({ Gauge }: Prom, delay: Delay, registers: Registry[]): void {
   new Gauge({
     name: "herald_event_loop_delay_seconds",
     help: "Event-loop delay since the last look.",
@@ -157,5 +186,4 @@ function addEventLoopDelay(registers: Registry[]): { disable(): void } {
       delay.reset();
     },
   });
-  return delay;
 }

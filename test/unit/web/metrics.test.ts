@@ -1,6 +1,6 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createBus } from "../../../src/core/events.ts";
+import { type AppEvent, createBus } from "../../../src/core/events.ts";
 import type { WebRequest } from "../../../src/web/http.ts";
 import { createMetrics, type Metrics } from "../../../src/web/metrics.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -28,13 +28,27 @@ function watchLoop() {
   return { histogram, ticks, [Symbol.dispose]: () => void histogram.disable() };
 }
 
-async function delayMs(quantile: string): Promise<number> {
+async function value(name: string): Promise<number> {
   const answer = await metrics.route.handle({} as WebRequest);
-  const found = new RegExp(`^herald_event_loop_delay_seconds\\{quantile="${quantile}"\\} (\\S+)$`, "m").exec(String(answer?.body));
-  return Number(found?.[1]) * 1000;
+  const line = String(answer?.body)
+    .split("\n")
+    .find((one) => one.startsWith(`${name} `));
+  return Number(line?.slice(name.length));
 }
 
+const delayMs = async (quantile: string): Promise<number> =>
+  (await value(`herald_event_loop_delay_seconds{quantile="${quantile}"}`)) * 1000;
+
 describe("GET /metrics", () => {
+  it("[OB1] what happened before the first look is counted, however much it was", async () => {
+    const address = { channel: "web", account: "local", chat: "main", kind: "dm" } as const;
+    const ended: AppEvent = { type: "turn.ended", sessionKey: "agent:main:web:dm:main", address, turnId: "1", outcome: "done" };
+    for (let i = 0; i < 1500; i++) bus.emit(ended);
+    expect(await value('herald_turns_total{outcome="done"}')).toBe(1500);
+    bus.emit(ended);
+    expect(await value('herald_turns_total{outcome="done"}')).toBe(1501);
+  });
+
   it("[OB1] an event loop with nothing to do has no delay: the interval between two looks at it does not count", async () => {
     using own = watchLoop();
     await own.ticks(30);
