@@ -13,8 +13,8 @@ import {
   rmSync,
   writeSync,
 } from "node:fs";
-import { homedir } from "node:os";
 import { dirname, join } from "node:path";
+import { findStateDir } from "./config/config.ts";
 import { AppError, errorText } from "./core/errors.ts";
 import { isAgentId, newId } from "./core/ids.ts";
 import { type AuthKeys, authPath, parseAuth } from "./models/credentials.ts";
@@ -25,7 +25,7 @@ const USAGE = `Usage:
   npm run auth -- remove <agent> <provider>
   npm run auth -- list`;
 const MAX_KEY_LENGTH = 8 * 1024;
-const stateDir = process.env.HERALD_STATE_DIR ?? join(homedir(), ".herald");
+const stateDir = (): string => findStateDir({ env: process.env, cwd: process.cwd() });
 const say = (line: string): boolean => process.stdout.write(`${line}\n`);
 
 const COMMANDS: Record<string, (agentId: string, provider: string) => Promise<void> | void> = {
@@ -46,7 +46,7 @@ const COMMANDS: Record<string, (agentId: string, provider: string) => Promise<vo
     say(`The key for ${provider} is removed from agent ${agentId}.`);
   },
   list() {
-    const folder = join(stateDir, "agents");
+    const folder = join(stateDir(), "agents");
     const agentIds = existsSync(folder) ? readdirSync(folder).filter(isAgentId).sort() : [];
     const lines = agentIds.map((id) => `${id}: ${[...readKeys(id).keys()].sort().join(", ")}`).filter((line) => !line.endsWith(": "));
     say(lines.length === 0 ? "No keys are stored." : lines.join("\n"));
@@ -60,13 +60,13 @@ function checkNames(agentId: string, provider: string): void {
 }
 
 function readKeys(agentId: string): AuthKeys {
-  const path = authPath(stateDir, agentId);
+  const path = authPath(stateDir(), agentId);
   return existsSync(path) ? parseAuth(readFileSync(path, "utf8"), path) : new Map();
 }
 
 /** Whole file or none: a gateway that reads meanwhile sees the old keys or the new ones. */
 function writeKeys(agentId: string, keys: AuthKeys): void {
-  const path = authPath(stateDir, agentId);
+  const path = authPath(stateDir(), agentId);
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   chmodSync(folder, 0o700);

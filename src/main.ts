@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { type App, createApp } from "./app/app.ts";
 import type { StartReport } from "./app/life.ts";
-import { loadConfig } from "./config/config.ts";
+import { type LoadedConfig, loadConfig } from "./config/config.ts";
 import { watchConfig } from "./config/watch.ts";
 import { systemClock } from "./core/clock.ts";
 import { AppError, errorText, isStorageError } from "./core/errors.ts";
@@ -14,6 +14,9 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
 /** Errors of one connection that a library left unhandled; the gateway's own state is in the stores, so it goes on. */
 const PASSING = new Set(["ECONNRESET", "EPIPE", "ETIMEDOUT", "ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EMFILE", "ENFILE"]);
+
+/** What a reload doesn't reach; config/herald.json5 and .env.example tell it, too. */
+const AT_START = "channels but for who may write, the page, MCP servers, exec, web_fetch, logging and a model that no setting names";
 
 async function main(): Promise<void> {
   // Whoever read our output may be gone; that is no reason to stop.
@@ -34,30 +37,31 @@ async function main(): Promise<void> {
     load,
     onChange(next) {
       app.reconfigure(next);
-      log.info({ path: next.path }, "settings reloaded; channels, page and MCP servers take theirs at the next start");
+      log.info({ path: next.path }, `settings reloaded; ${AT_START} wait for the next start`);
     },
     onError: (error) => log.error({}, `The changed settings were not taken, the old ones stay. ${error.message}`),
   });
   process.on("SIGHUP", () => watch.reload());
   handleSignals(app, log, () => watch.close());
-  for (const line of startLines(await app.start(), loaded.path, loaded.found)) say(line);
+  for (const line of startLines(await app.start(), loaded)) say(line);
   if (process.getuid?.() === 0)
     log.warn({}, "Herald runs as root; give it a user of its own, so that no mistake reaches further than its folder");
 }
 
-function startLines(report: StartReport, configPath: string, found: boolean): string[] {
+function startLines(report: StartReport, { config, path, found }: LoadedConfig): string[] {
+  const token = config.web.token === undefined ? `${report.stateDir}/web-token` : "web.token in the settings";
   // The link carries the token: only for the person at the terminal, never for a log file.
   const page =
     report.page === null
       ? "off (set web.enabled)"
       : process.stdout.isTTY
         ? report.page.signInUrl
-        : `${report.page.origin} (token: ${report.stateDir}/web-token)`;
+        : `${report.page.origin} (token: ${token})`;
   return [
     `Page:     ${page}`,
     `Model:    ${report.model} (${report.why})`,
     `State:    ${report.stateDir}`,
-    `Settings: ${found ? configPath : `defaults (create ${configPath} to change them)`}`,
+    `Settings: ${found ? path : `defaults (create ${path} to change them)`}`,
     ...report.channels.map((line) => `Channel:  ${line}`),
     `exec:     ${report.exec}`,
   ];

@@ -1,15 +1,18 @@
 // `npm run pair -- CODE`: lets in the person who was shown this code. Works beside a running gateway, which looks the
 // person up anew at every message; without a code it lists those that wait.
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { loadConfig } from "./config/config.ts";
+import { findStateDir } from "./config/config.ts";
 import { systemClock } from "./core/clock.ts";
 import { errorText } from "./core/errors.ts";
 import { openDatabase } from "./stores/database.ts";
 import { createPairing } from "./stores/pairing.ts";
 
 function pair(code: string | undefined): string {
-  const { stateDir } = loadConfig({ env: process.env, cwd: process.cwd() });
-  const db = openDatabase({ path: join(stateDir, "herald.db") });
+  const stateDir = findStateDir({ env: process.env, cwd: process.cwd() });
+  const path = join(stateDir, "herald.db");
+  if (!existsSync(path)) throw new Error(`Herald has not been started with this state folder yet: ${stateDir}`);
+  const db = openDatabase({ path });
   try {
     const pairing = createPairing({ db, clock: systemClock });
     const name = (one: { senderName: string; senderId: string; channel: string }): string =>
@@ -20,7 +23,7 @@ function pair(code: string | undefined): string {
     }
     const approved = pairing.approve(code);
     if (approved === null) throw new Error(`There is no pairing code ${JSON.stringify(code.slice(0, 20))}; codes live for one hour.`);
-    return `${name(approved)} may now talk to Herald.`;
+    return `${name(approved)} may now talk to Herald. Tell them: it answers from their next message on.`;
   } finally {
     db.close();
   }

@@ -1,9 +1,9 @@
-// An agent as the rest of the code sees it: a persona with a model, a workspace and a tool policy. app.ts makes
+// An agent as the rest of the code sees it: a persona with a model, a workspace and a tool policy. app/agents.ts makes
 // these from the config; parts ask for them by id at the moment of use, so a reloaded config applies at once.
-import type { Thinking } from "../models/model.ts";
+import type { Thinking } from "../core/thinking.ts";
 
 export interface ToolPolicy {
-  /** Once set, only these. */
+  /** Once set, only these. `*` stands for any characters, here and below. */
   readonly allow?: readonly string[];
   /** Always wins. */
   readonly deny?: readonly string[];
@@ -24,21 +24,31 @@ export interface Agent {
   readonly subagents: SubagentSettings;
 }
 
-/** What holds for the sub-agents this agent spawns. */
+/** A model and what stands in for it, in this order, when it keeps failing. */
+export interface ModelChoice {
+  readonly primary: string;
+  readonly fallbacks: readonly string[];
+}
+
+/** Two agents may be concerned: the one that spawns, and the one the child runs under (`agentId` of the spawn). */
 export interface SubagentSettings {
+  // For what this agent spawns, whatever agent it runs under.
   readonly allowAgents: readonly string[];
-  readonly model: string | null;
-  readonly defaultModel: string | null;
-  readonly thinking: Thinking | null;
   readonly announce: "post" | "silent";
+  readonly maxChildren: number;
+
+  // For what runs under this agent, whoever spawned it.
+  readonly model: ModelChoice | null;
+  readonly defaultModel: ModelChoice | null;
+  readonly thinking: Thinking | null;
   readonly planning: boolean;
   readonly runTimeoutMs: number;
   readonly maxIterations: number;
   readonly maxSpawnDepth: number;
-  readonly maxChildren: number;
   readonly announceTimeoutMs: number;
-  /** Policies for a child that runs under this agent. */
   readonly policies: readonly ToolPolicy[];
+  /** Tools it may have although its requester has not (TL2). */
+  readonly grant: readonly string[];
 }
 
 export interface Agents {

@@ -21,7 +21,7 @@ export function toMessages(entries: readonly Entry[]): ChatMessage[] {
     if (entry.type === "note") messages.push({ role: "user", text: entry.text });
     else if (entry.type === "message" && entry.role === "user") messages.push({ role: "user", text: entry.text });
     else if (entry.type === "message") {
-      const calls = callsAfter(conversation, i);
+      const calls = callsAfter(conversation, i).map(({ entryId: _, ...call }) => call);
       if (entry.text === "" && calls.length === 0) continue;
       messages.push({
         role: "assistant",
@@ -44,14 +44,20 @@ export function toMessages(entries: readonly Entry[]): ChatMessage[] {
   return messages;
 }
 
+/** A call that stands in the transcript. Providers use ids again; that of its entry names one call for good, also after a restart. */
+export interface RecordedCall extends ToolCall {
+  readonly entryId: string;
+}
+
 /** The calls an assistant entry made: the tool_call entries that follow it, up to the next message. */
-function callsAfter(entries: readonly Entry[], index: number): ToolCall[] {
-  const calls: ToolCall[] = [];
+function callsAfter(entries: readonly Entry[], index: number): RecordedCall[] {
+  const calls: RecordedCall[] = [];
   for (let i = index + 1; i < entries.length; i++) {
     const entry = entries[i] as Entry;
     if (entry.type === "message") break;
     if (entry.type !== "tool_call") continue;
     calls.push({
+      entryId: entry.id,
       id: entry.callId,
       name: entry.name,
       args: entry.args,
@@ -65,7 +71,7 @@ function callsAfter(entries: readonly Entry[], index: number): ToolCall[] {
 export type Standing =
   | { readonly kind: "answered"; readonly text: string }
   /** Calls on record without a result: the process ended while they ran. */
-  | { readonly kind: "calls"; readonly calls: readonly ToolCall[] }
+  | { readonly kind: "calls"; readonly calls: readonly RecordedCall[] }
   /** Ended in the middle of the model's own words. */
   | { readonly kind: "cut" }
   | { readonly kind: "open" };
@@ -84,6 +90,10 @@ export function standingOf(entries: readonly Entry[]): Standing {
   const open = calls.filter((call) => !done.has(call.id));
   return open.length > 0 ? { kind: "calls", calls: open } : { kind: "open" };
 }
+
+/** What came after the last message to the agent; all of it when that message was summed up. Earlier answers answered something else. */
+export const sinceLastMessage = (entries: readonly Entry[]): readonly Entry[] =>
+  entries.slice(entries.findLastIndex((entry) => entry.type === "message" && entry.role === "user" && entry.phase !== "announce") + 1);
 
 /** The last words of the agent itself, however the turn ended. */
 export function lastAssistantText(entries: readonly Entry[]): string {

@@ -3,6 +3,7 @@
 // hints; subagents/briefing.ts reads single references for a brief (BF1).
 import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { dayOf } from "../core/clock.ts";
 import { type FileText, readInside } from "./workspace-file.ts";
 
 /** One file as the model sees it. `cut`: longer than its cap; the text says so itself. */
@@ -41,8 +42,8 @@ export interface MemoryOptions {
   readonly forChild: boolean;
   /** Absolute path of the `CREW.md` all agents share. */
   readonly crewPath?: string;
-  /** The person this session talks with, for their file under `peers/`. */
-  readonly peer?: string;
+  /** The person this session talks with, as its key names them, for their file under `peers/`. */
+  readonly peer?: string | undefined;
   readonly now: number;
 }
 
@@ -96,8 +97,6 @@ const tierFile = (workspace: string, name: string, maxBytes: number): MemoryFile
 
 const crewFile = (path: string): MemoryFile => ({ root: dirname(path), path: basename(path), name: "CREW.md", maxBytes: MEMORY_BYTES });
 
-export const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
-
 /** The last notes of a tier by name; a folder that isn't there has none. Reading them checks them again. */
 async function listNotes(workspace: string, tier: "pins" | "lessons"): Promise<string[]> {
   try {
@@ -120,21 +119,21 @@ export type MemoryTier = (typeof MEMORY_TIERS)[number];
 
 export interface MemoryReference {
   readonly tier: MemoryTier;
-  readonly key?: string;
+  readonly key?: string | undefined;
 }
 
 export type ReferenceText = { readonly ok: true; readonly sections: MemorySection[] } | { readonly ok: false; readonly error: string };
 
 /** A file name without folder or trick: what platforms use as ids, dates and plain words. */
-const KEY = /^-?[A-Za-z0-9][A-Za-z0-9._@+-]{0,119}$/;
+const KEY = /^(?:-\d|[\p{L}\p{N}_])[\p{L}\p{M}\p{N}._:@+-]{0,119}$/u;
 const isKey = (text: string): boolean => KEY.test(text) && !text.includes("..");
 
-/** Null when the reference is well formed, else one sentence. Says nothing about whether the file exists. */
+/** Null when the reference is well formed, else what is wrong with it. Says nothing about whether the file exists. */
 export function checkMemoryReference({ tier, key }: MemoryReference): string | null {
-  if (tier === "AGENT" || tier === "CREW") return key === undefined ? null : `Tier ${tier} takes no key.`;
-  if (key === undefined) return tier === "daily" || tier === "peers" ? `Tier ${tier} needs a key.` : null;
-  if (tier === "daily" && !isDay(key)) return "The key of tier daily is a date such as 2026-01-31.";
-  return isKey(key) ? null : "A key is 1 to 120 of A-Z, a-z, 0-9, . _ @ + -, without folders.";
+  if (tier === "AGENT" || tier === "CREW") return key === undefined ? null : `tier ${tier} takes no key`;
+  if (key === undefined) return tier === "daily" || tier === "peers" ? `tier ${tier} needs a key` : null;
+  if (tier === "daily" && !isDay(key)) return "the key of tier daily is a date such as 2026-01-31";
+  return isKey(key) ? null : "a key is a plain name of at most 120 letters, digits or . _ : @ + -";
 }
 
 const isDay = (key: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(key) && !Number.isNaN(Date.parse(key));
@@ -142,7 +141,7 @@ const isDay = (key: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(key) && !Numb
 /** The text behind a brief's reference. Without a key, `pins` and `lessons` mean all of their notes. Never throws. */
 export async function readMemoryReference(options: MemoryReference & { workspace: string; crewPath?: string }): Promise<ReferenceText> {
   const { tier, key, workspace, crewPath } = options;
-  const malformed = checkMemoryReference({ tier, ...(key !== undefined && { key }) });
+  const malformed = checkMemoryReference(options);
   if (malformed !== null) return { ok: false, error: malformed };
   if (tier === "CREW") return crewPath === undefined ? missing("CREW.md") : readReference([crewFile(crewPath)]);
   const names = await referenceNames(tier, key, workspace);

@@ -1,16 +1,8 @@
 // Effective tools (TL2, TL3): agent policy ∩ sub-agent policy ∩ role ∩ allowedTools ∩ the requester's own tools.
 // Pure: names and capabilities in, the allowed tools out. One function decides, for every turn and every call.
 import type { Capability, Tool } from "../core/tool.ts";
+import { matchesTool, SESSION_TOOLS } from "../core/tool-names.ts";
 import type { ToolPolicy } from "./agent.ts";
-
-export const SESSION_TOOLS: ReadonlySet<string> = new Set([
-  "sessions_list",
-  "sessions_history",
-  "sessions_send",
-  "sessions_spawn",
-  "subagents",
-  "agents_list",
-]);
 
 export interface ChildLimits {
   /** Below maxSpawnDepth a child may have children of its own; only then it keeps the session tools. */
@@ -19,12 +11,12 @@ export interface ChildLimits {
   readonly capabilities: ReadonlySet<Capability> | null;
   /** `allowedTools` of the spawn. */
   readonly allowed: readonly string[] | null;
-  /** What the requester could use when it spawned. */
+  /** What the requester could use when it spawned, and what the operator grants besides. */
   readonly ceiling: readonly string[];
 }
 
-const permits = (policy: ToolPolicy, name: string): boolean =>
-  policy.deny?.includes(name) !== true && (policy.allow === undefined || policy.allow.includes(name));
+const permits = ({ allow, deny = [] }: ToolPolicy, name: string): boolean =>
+  !deny.some((entry) => matchesTool(entry, name)) && (allow === undefined || allow.some((entry) => matchesTool(entry, name)));
 
 /** `child` is null for a main session. */
 export function effectiveTools(tools: readonly Tool[], policies: readonly ToolPolicy[], child: ChildLimits | null): Tool[] {

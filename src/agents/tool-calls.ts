@@ -8,9 +8,10 @@ import type { Logger } from "../core/logger.ts";
 import { safeParse } from "../core/safe-parse.ts";
 import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
 import { createTurnstile } from "../core/turnstile.ts";
-import type { ToolCall, ToolSpec } from "../models/model.ts";
+import type { ToolSpec } from "../models/model.ts";
 import type { NewEntry, TranscriptRef } from "../stores/transcripts.ts";
 import { capText, cleanText } from "./clean-text.ts";
+import type { RecordedCall } from "./context.ts";
 
 /** What a call needs to know of the turn it belongs to. */
 export interface CallingTurn {
@@ -32,9 +33,9 @@ type Append = (fresh: readonly NewEntry[]) => void;
 
 export interface ToolCalls {
   /** Carries out all calls; returns calls and results as one text, by which a turn notices that it goes in circles. */
-  run(turn: CallingTurn, calls: readonly ToolCall[], append: Append): Promise<string>;
+  run(turn: CallingTurn, calls: readonly RecordedCall[], append: Append): Promise<string>;
   /** Calls a crash left without a result: repeatable ones are made again, of the others the outcome is unknown. */
-  settle(turn: CallingTurn, calls: readonly ToolCall[], append: Append): Promise<void>;
+  settle(turn: CallingTurn, calls: readonly RecordedCall[], append: Append): Promise<void>;
   /** What the model is told of the tools. */
   specs(tools: readonly Tool[]): ToolSpec[];
 }
@@ -54,7 +55,7 @@ export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): Too
         return spec;
       }),
     async run(turn, calls, append) {
-      const one = async (call: ToolCall): Promise<string> => {
+      const one = async (call: RecordedCall): Promise<string> => {
         failpoint("turn.before-tool");
         const result = await carryOut(turn, call);
         failpoint("turn.after-tool");
@@ -85,7 +86,7 @@ async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>)
   return results;
 }
 
-async function carryOut(turn: CallingTurn, call: ToolCall): Promise<ToolResult> {
+async function carryOut(turn: CallingTurn, call: RecordedCall): Promise<ToolResult> {
   if (turn.signal.aborted) return toolError("Not started: the turn was stopped.");
   if (call.invalid !== undefined) return toolError(call.invalid);
   const tools = turn.tools();
@@ -110,13 +111,13 @@ async function carryOut(turn: CallingTurn, call: ToolCall): Promise<ToolResult> 
 const aborted = (signal: AbortSignal): Promise<ToolResult> =>
   new Promise((resolve) => signal.addEventListener("abort", () => resolve(toolError("Stopped while it ran.")), { once: true }));
 
-function contextOf(turn: CallingTurn, call: ToolCall): ToolContext {
+function contextOf(turn: CallingTurn, call: RecordedCall): ToolContext {
   return {
     agentId: turn.ref.agentId,
     sessionKey: turn.sessionKey,
     sessionId: turn.ref.sessionId,
     turnId: turn.id,
-    callId: call.id,
+    callId: call.entryId,
     runId: turn.runId,
     address: turn.address,
     workspace: turn.workspace,
@@ -128,7 +129,7 @@ function contextOf(turn: CallingTurn, call: ToolCall): ToolContext {
   };
 }
 
-const toEntry = (call: ToolCall, result: ToolResult): NewEntry => ({
+const toEntry = (call: RecordedCall, result: ToolResult): NewEntry => ({
   type: "tool_result",
   callId: call.id,
   name: call.name,

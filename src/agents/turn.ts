@@ -2,13 +2,15 @@
 // every tool result is in the transcript before the loop goes on, so a turn that lost its process is simply run again
 // and takes up where the transcript ends. gateway (main sessions) and subagents (children) → here → models, tools.
 import type { HitFailpoint } from "../core/failpoints.ts";
+import { newId } from "../core/ids.ts";
+import type { Thinking } from "../core/thinking.ts";
 import type { Spend } from "../core/usage.ts";
-import type { ModelError, ModelReply, Models, Thinking, ToolCall } from "../models/model.ts";
+import type { ModelError, ModelReply, Models, ToolCall } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
 import { cleanText } from "./clean-text.ts";
 import { type Compaction, compact, historyBytes, isFull } from "./compact.ts";
-import { lastAssistantText, standingOf, toMessages } from "./context.ts";
+import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf, toMessages } from "./context.ts";
 import { type CallingTurn, createToolCalls, type ToolCalls } from "./tool-calls.ts";
 
 /** `tools()` is asked before every step and every call: a policy may have changed. */
@@ -30,6 +32,7 @@ export interface Turn extends CallingTurn {
 export interface TurnEnd {
   /** `capped`: the iteration cap or the loop guard ended it with what there was. */
   readonly outcome: "done" | "capped" | "aborted" | "error";
+  /** Its last words since the last message to it: what an earlier turn said is not repeated. */
   readonly text: string;
   /** In plain words, for capped and error. */
   readonly reason: string | null;
@@ -81,7 +84,10 @@ interface Work {
 function createWork(deps: TurnDeps, toolCalls: ToolCalls, turn: Turn): Work {
   const entries = deps.transcripts.window(turn.ref, historyBytes(deps.models.contextWindow(turn.model)));
   const work: Work = {
-    ...{ deps, toolCalls, turn, entries },
+    deps,
+    toolCalls,
+    turn,
+    entries,
     append(fresh) {
       if (fresh.length > 0) work.entries.push(...deps.transcripts.append(turn.ref, fresh));
     },
@@ -110,7 +116,7 @@ async function runTurn(work: Work): Promise<TurnEnd> {
 
     const reply = await nextReply(work);
     if (reply.outcome !== "ok") return brokenOff(reply, work);
-    const calls = withFreshIds(reply.toolCalls, work.entries);
+    const calls = toRecorded(reply.toolCalls, work.entries);
     append(toEntries(reply, calls));
     deps.failpoint("turn.reply-appended");
     answered = calls.length === 0;
@@ -142,14 +148,14 @@ async function makeRoom(work: Work): Promise<boolean> {
   return shorter !== null;
 }
 
-/** Some providers count their call ids from 1 in every answer; here an id names one call of the whole session. */
-function withFreshIds(calls: readonly ToolCall[], entries: readonly Entry[]): ToolCall[] {
+/** Some providers count their call ids from 1 in every answer; in what a model is shown an id names one call. */
+function toRecorded(calls: readonly ToolCall[], entries: readonly Entry[]): RecordedCall[] {
   const known = new Set(entries.flatMap((entry) => (entry.type === "tool_call" ? [entry.callId] : [])));
   return calls.map((call) => {
     let id = call.id;
     for (let n = 2; known.has(id); n++) id = `${call.id}-${n}`;
     known.add(id);
-    return { ...call, id };
+    return { ...call, id, entryId: newId() };
   });
 }
 
@@ -191,7 +197,7 @@ async function callModel({ deps, toolCalls, turn, entries }: Work, system: strin
   return reply;
 }
 
-function toEntries(reply: ModelReply, calls: readonly ToolCall[]): NewEntry[] {
+function toEntries(reply: ModelReply, calls: readonly RecordedCall[]): NewEntry[] {
   const { model, usage, extras } = reply;
   return [
     {
@@ -206,6 +212,7 @@ function toEntries(reply: ModelReply, calls: readonly ToolCall[]): NewEntry[] {
     ...calls.map(
       (call): NewEntry => ({
         type: "tool_call",
+        id: call.entryId,
         callId: call.id,
         name: call.name,
         args: call.args,
@@ -220,12 +227,12 @@ function brokenOff(reply: ModelReply, { entries, append }: Work): TurnEnd {
   if (text !== "") append([{ type: "message", role: "assistant", text, model: reply.model, usage: reply.usage, calls: 0, partial: true }]);
   if (reply.outcome === "aborted") return ended("aborted", entries);
   const error = reply.error ?? { kind: "unknown", message: "The model failed without saying why." };
-  return { outcome: "error", text: lastAssistantText(entries), reason: error.message, error };
+  return { outcome: "error", text: lastAssistantText(sinceLastMessage(entries)), reason: error.message, error };
 }
 
 const ended = (outcome: "done" | "capped" | "aborted", entries: readonly Entry[], reason: string | null = null): TurnEnd => ({
   outcome,
-  text: lastAssistantText(entries),
+  text: lastAssistantText(sinceLastMessage(entries)),
   reason,
   error: null,
 });

@@ -1,47 +1,41 @@
 // The composition root: settings in, a running gateway out. The only folder that knows all others; parts get the few
 // things they need from here and never the config. Read createApp top to bottom: stores → models → agents → tools →
 // sub-agents → gateway → channels and page.
-import { mkdirSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Agent } from "../agents/agent.ts";
 import { createTurns } from "../agents/turn.ts";
 import type { LoadedConfig } from "../config/config.ts";
-import type { Clock } from "../core/clock.ts";
 import { AppError, errorText } from "../core/errors.ts";
 import { type Bus, createBus } from "../core/events.ts";
-import type { HitFailpoint } from "../core/failpoints.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
-import type { Secrets } from "../core/secrets.ts";
 import { createDelivery } from "../gateway/delivery.ts";
 import { createLane } from "../lanes/lanes.ts";
 import { recordDelivery } from "../subagents/announce.ts";
 import { detectSandbox } from "../tools/sandbox.ts";
 import { createAgents } from "./agents.ts";
+import type { Base, Lanes } from "./base.ts";
 import { createChannels } from "./channels.ts";
 import { createFrontDoor } from "./front-door.ts";
 import { createLife, type StartReport } from "./life.ts";
-import { createModelParts } from "./models.ts";
+import { createModelParts, modelInUse } from "./models.ts";
 import { createPage } from "./page.ts";
-import { statusText } from "./status.ts";
+import { type StatusSource, statusText } from "./status.ts";
 import { openStores } from "./stores.ts";
 import { createSubagentParts } from "./subagents.ts";
-import { createTools } from "./tools.ts";
+import { createTools, privateFolders } from "./tools.ts";
 
-export interface AppOptions {
+export interface AppOptions extends Pick<Base, "clock" | "log" | "secrets" | "failpoint"> {
   readonly loaded: LoadedConfig;
   readonly version: string;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly secrets: Secrets;
-  readonly failpoint: HitFailpoint;
 }
 
 export interface App {
   readonly bus: Bus;
   /** Resolves when everything accepted before is taken up and new input is taken. */
   start(): Promise<StartReport>;
-  /** A reloaded file. Channels, page and MCP servers keep their settings until the next start. */
+  /** A reloaded file. What main.ts says waits for the next start. */
   reconfigure(loaded: LoadedConfig): void;
   /** Stops taking input, lets running turns finish for gateway.drainSeconds, puts the rest aside. Nothing is lost. */
   stop(): Promise<void>;
@@ -49,39 +43,48 @@ export interface App {
 
 /** Opens the state folder and wires everything; starts nothing yet. Throws AppError in words. */
 export async function createApp(options: AppOptions): Promise<App> {
-  const { clock, log, secrets, failpoint, version } = options;
-  let loaded = options.loaded;
+  const { clock, log, secrets, failpoint, version, loaded: atStart } = options;
+  const { stateDir } = atStart;
+  let loaded = atStart;
   const bus = createBus((error) => log.error({ err: error }, "a listener failed"));
-  const base = {
+  const base: Base = {
     clock,
     log,
     bus,
     secrets,
     failpoint,
     bootId: newId(),
-    crewPath: join(loaded.stateDir, "CREW.md"),
+    stateDir,
+    crewPath: join(stateDir, "CREW.md"),
     config: () => loaded.config,
   };
-  const stores = openStores({ ...base, stateDir: loaded.stateDir });
+  const stores = openStores(base);
   try {
-    const [{ models, resolved }, sandbox] = await Promise.all([
+    const [modelParts, sandbox] = await Promise.all([
       createModelParts({ ...base, loaded: () => loaded }),
-      detectSandbox({ log }),
+      detectSandbox({ log, hide: privateFolders(atStart) }),
     ]);
-    const agents = createAgents({ config: base.config, stateDir: loaded.stateDir, defaultModel: () => resolved.model });
-    // Build output of read-only shells; nobody looks at it after its run.
-    rmSync(join(loaded.stateDir, "scratch"), { recursive: true, force: true });
+    const { models, resolved } = modelParts;
+    const agents = createAgents({ ...base, defaultModel: () => resolved.model });
+    clearScratch(join(stateDir, "scratch"), log);
     for (const agent of agents.list()) makeWorkspace(agent);
-    const lanes = createLanes(loaded, log, bus);
-    const channels = await createChannels({ ...base, config: loaded.config, stores });
-    const tools = createTools({ ...base, ...stores, loaded, sandbox, agents });
+    const lanes = createLanes(atStart, log, bus);
+    const channels = await createChannels({ ...base, config: atStart.config, stores });
+    const tools = createTools({ ...base, ...stores, loaded: atStart, sandbox, agents });
     const turns = createTurns({ models, transcripts: stores.transcripts, failpoint });
     const parts = { ...base, stores, agents, models, turns, channels };
     const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
-    const facts = () => ({
-      ...{ version, sandbox, stateDir: loaded.stateDir, config: loaded.config, channels: channels.list() },
-      ...{ model: loaded.config.agents.defaults.model.primary ?? resolved.model, why: resolved.why },
-      ...{ lanes: [lanes.main, lanes.subagent], mcp: tools.mcp.status(), openMessages: stores.outbox.countAllOpen() },
+    const facts = (): StatusSource => ({
+      ...modelInUse(loaded.config, modelParts),
+      version,
+      stateDir,
+      // Only what keeps its value until the next start is shown of it.
+      config: atStart.config,
+      sandbox,
+      channels: channels.list(),
+      lanes: Object.values(lanes),
+      mcp: tools.mcp.status(),
+      openMessages: stores.outbox.countAllOpen(),
     });
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => statusText(facts()) });
     const delivery = createDelivery({
@@ -90,7 +93,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       channel: channels.find,
       onRun: (...moved) => recordDelivery(stores.runs, ...moved),
     });
-    const page = loaded.config.web.enabled ? createPage({ ...parts, loaded, lanes, subagents, status: facts }) : null;
+    const page = atStart.config.web.enabled ? createPage({ ...parts, loaded: atStart, lanes, subagents, status: facts }) : null;
     const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, facts });
     return {
       bus,
@@ -100,11 +103,28 @@ export async function createApp(options: AppOptions): Promise<App> {
         for (const { name, value } of next.secrets) secrets.add(name, value);
         lanes.main.setConcurrency(next.config.agents.defaults.maxConcurrent);
         lanes.subagent.setConcurrency(next.config.agents.defaults.subagents.maxConcurrent);
+        for (const agent of agents.list()) tryWorkspace(agent, log);
       },
     };
   } catch (error) {
     stores.close();
     throw error;
+  }
+}
+
+/** Build output of read-only shells: nobody looks at it after its run, and what can't be removed is in nobody's way. */
+function clearScratch(path: string, log: Logger): void {
+  // A command may have made its folders read-only, and nothing can be removed from such a one.
+  const open = (folder: string): void => {
+    chmodSync(folder, 0o700);
+    for (const entry of readdirSync(folder, { withFileTypes: true })) if (entry.isDirectory()) open(join(folder, entry.name));
+  };
+  if (!existsSync(path)) return;
+  try {
+    open(path);
+    rmSync(path, { recursive: true, force: true });
+  } catch (error) {
+    log.warn({ path, reason: errorText(error) }, "old output of commands can't be removed");
   }
 }
 
@@ -117,7 +137,16 @@ function makeWorkspace({ id, workspace }: Agent): void {
   }
 }
 
-function createLanes({ config }: LoadedConfig, log: Logger, bus: Bus) {
+/** For a reload: the gateway goes on without the folder, and the agent's file tools say what is wrong. */
+function tryWorkspace(agent: Agent, log: Logger): void {
+  try {
+    makeWorkspace(agent);
+  } catch (error) {
+    log.error({ err: error, agentId: agent.id }, errorText(error));
+  }
+}
+
+function createLanes({ config }: LoadedConfig, log: Logger, bus: Bus): Lanes {
   const { maxConcurrent, subagents } = config.agents.defaults;
   const lane = (name: string, concurrency: number) =>
     createLane({

@@ -18,7 +18,7 @@ import { readTraceEnd, TRACE_FILE } from "../subagents/trace-file.ts";
 import type { Board, RunDetail, RunDetails, RunView } from "../web/board.ts";
 import type { Stores } from "./stores.ts";
 
-export interface RunBoardWiring {
+export interface RunBoardDeps {
   readonly stores: Pick<Stores, "runs" | "transcripts">;
   readonly lane: Pick<Lane, "position">;
   readonly archiver: Pick<Archiver, "dueAt">;
@@ -28,15 +28,15 @@ export interface RunBoardWiring {
 /** A trace has no end; the page shows its newest entries. */
 const MAX_DOCUMENT_BYTES = 32 * 1024;
 
-export function createRunBoard(wiring: RunBoardWiring): { board: Board; details: RunDetails } {
-  const { runs, transcripts } = wiring.stores;
-  const view = (run: Run): RunView => toView(run, wiring.lane.position(run.id));
+export function createRunBoard(deps: RunBoardDeps): { board: Board; details: RunDetails } {
+  const { runs, transcripts } = deps.stores;
+  const view = (run: Run): RunView => toView(run, deps.lane.position(run.id));
   return {
-    board: { listRuns: ({ limit }) => listRuns(wiring, limit).map(view) },
+    board: { listRuns: ({ limit }) => listRuns(deps, limit).map(view) },
     details: {
       find(id) {
         const run = runs.get(id);
-        return run === null ? null : { run: view(run), ...recordOf(wiring, run), ...documentsOf(wiring, run) };
+        return run === null ? null : { run: view(run), ...recordOf(deps, run), ...documentsOf(deps, run) };
       },
       transcript(id, range) {
         const run = runs.get(id);
@@ -57,7 +57,7 @@ const isShown: Parameters<typeof readTranscriptPage>[1]["fits"] = (entry) =>
   entry.phase !== "announce" && (entry.type !== "message" || entry.text.trim() !== "");
 
 /** All that need a person, all unfinished ones, and the newest others. */
-function listRuns({ stores: { runs } }: RunBoardWiring, limit: number): Run[] {
+function listRuns({ stores: { runs } }: RunBoardDeps, limit: number): Run[] {
   const waiting = runs.listBlocked(limit).filter((run) => !isUnfinished(run.state));
   const rest = runs.listRecent(limit).filter((run) => !isUnfinished(run.state) && run.delivery !== "blocked");
   return [...waiting, ...runs.listUnfinished(limit), ...rest].slice(0, limit);
@@ -89,7 +89,7 @@ function toView(run: Run, position: number | null): RunView {
 
 const originOf = ({ channel, chat, thread }: Address): string => `${channel} ${chat}${thread === undefined ? "" : `, thread ${thread}`}`;
 
-function recordOf({ stores, archiver }: RunBoardWiring, run: Run): Omit<RunDetail, "run"> {
+function recordOf({ stores, archiver }: RunBoardDeps, run: Run): Omit<RunDetail, "run"> {
   const { childKey, sessionId, agentId, model, thinking, cleanup, archivedAt, deliveryReason, generation, resumes } = run;
   const transcript = stores.transcripts.path(transcriptOfRun(run));
   const about = { childKey, sessionId, agentId, role: run.params.role ?? null, transcript, model, thinking, usage: run.spend.usage };
@@ -105,7 +105,7 @@ function recordOf({ stores, archiver }: RunBoardWiring, run: Run): Omit<RunDetai
 }
 
 /** What stands in the child's session folder. A file nobody could read is left out: the record is shown all the same. */
-function documentsOf({ stores, log }: RunBoardWiring, run: Run): Pick<RunDetail, "brief" | "trace"> {
+function documentsOf({ stores, log }: RunBoardDeps, run: Run): Pick<RunDetail, "brief" | "trace"> {
   const folder = sessionFolder(stores.transcripts, run);
   const attempt = <T>(name: string, read: () => T): T | null => {
     try {

@@ -4,12 +4,9 @@
 import { splitMarkdown } from "../channels/split.ts";
 import { createWebChannel, type WebChannel } from "../channels/web/channel.ts";
 import type { Config } from "../config/schema.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
-import type { Logger } from "../core/logger.ts";
 import type { Channel } from "../core/message.ts";
-import type { Secrets } from "../core/secrets.ts";
 import type { ChannelRules } from "../gateway/access.ts";
+import type { Base } from "./base.ts";
 import type { Stores } from "./stores.ts";
 
 export interface Channels {
@@ -18,13 +15,9 @@ export interface Channels {
   list(): readonly Channel[];
 }
 
-export interface ChannelDeps {
+export interface ChannelDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"> {
   readonly config: Config;
   readonly stores: Pick<Stores, "db" | "webMessages">;
-  readonly clock: Clock;
-  readonly bus: Bus;
-  readonly log: Logger;
-  readonly secrets: Secrets;
 }
 
 /** Throws AppError("config") when a channel's settings can't work. */

@@ -1,5 +1,5 @@
-// Regular small chores: forgetting settled inbox and outbox rows that no replay can reach any more, and letting SQLite
-// tidy up. One loop for all of them.
+// Regular small chores: forgetting settled inbox and outbox rows that no replay can reach any more, and mail that was read
+// long ago, and letting SQLite tidy up. One loop for all of them.
 import type { Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
@@ -18,6 +18,7 @@ export async function keepHouse(stores: Stores, clock: Clock, log: Logger, signa
       const before = clock.now() - KEEP_MS;
       stores.inbox.purge(before);
       stores.outbox.purge(before);
+      stores.mail.purge(before);
       stores.db.optimize();
     } catch (error) {
       log.warn({ reason: errorText(error) }, "housekeeping was put off");

@@ -1,14 +1,10 @@
-// Starting and stopping, in the one order that loses nothing. Up: recover rows → lanes → delivery → channels → gateway
-// → page. Down: no new input → let turns finish for a while → put the rest aside → last deliveries → close.
+// Starting and stopping, in the one order that loses nothing. Up: port → recover rows → lanes → delivery → channels →
+// gateway → ready. Down: no new input → let turns finish for a while → put the rest aside → last deliveries → close.
 
-import type { Config } from "../config/schema.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
-import type { Logger } from "../core/logger.ts";
 import type { Delivery } from "../gateway/delivery.ts";
-import type { Lane } from "../lanes/lanes.ts";
 import type { McpTools } from "../tools/mcp.ts";
 import { signInUrl } from "../web/token.ts";
+import type { Base, Lanes } from "./base.ts";
 import type { Channels } from "./channels.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { keepHouse } from "./housekeeping.ts";
@@ -32,19 +28,15 @@ export interface Life {
   stop(): Promise<void>;
 }
 
-export interface LifeDeps {
-  config(): Config;
+export interface LifeDeps extends Pick<Base, "config" | "clock" | "bus" | "log"> {
   readonly stores: Stores;
-  readonly lanes: { readonly main: Lane; readonly subagent: Lane };
+  readonly lanes: Lanes;
   readonly channels: Channels;
   readonly subagents: SubagentParts;
   readonly frontDoor: FrontDoor;
   readonly delivery: Delivery;
   readonly page: Page | null;
   readonly mcp: McpTools;
-  readonly clock: Clock;
-  readonly bus: Bus;
-  readonly log: Logger;
   facts(): StatusSource;
 }
 
@@ -70,8 +62,10 @@ export function createLife(deps: LifeDeps): Life {
       return report(deps, origin);
     },
     async stop() {
-      await Promise.all([deps.frontDoor.gateway.stop(), ...deps.channels.list().map((channel) => channel.stop())]);
-      const idle = Promise.all([deps.lanes.main.drain(), deps.lanes.subagent.drain()]);
+      // A command may wait for a model too, so it has no more time than a turn.
+      const answered = deps.frontDoor.gateway.stop();
+      await Promise.all(deps.channels.list().map((channel) => channel.stop()));
+      const idle = Promise.all([answered, deps.lanes.main.drain(), deps.lanes.subagent.drain()]);
       await Promise.race([idle, deps.clock.sleep(deps.config().gateway.drainSeconds * 1000, over.signal)]);
       deps.frontDoor.conversations.suspend();
       deps.subagents.runner.suspend();
@@ -85,14 +79,15 @@ export function createLife(deps: LifeDeps): Life {
 }
 
 function report(deps: LifeDeps, origin: string | null): StartReport {
-  const { model, why, stateDir, sandbox, config } = deps.facts();
+  const facts = deps.facts();
+  const { model, why, stateDir, sandbox, config } = facts;
   const token = deps.page?.token ?? "";
   return {
     page: origin === null ? null : { origin, signInUrl: signInUrl(origin, token) },
     model,
     why,
     stateDir,
-    channels: channelLines(deps.channels.list()),
+    channels: channelLines(facts),
     exec: execLine(sandbox, config.tools.exec.unsandboxed),
   };
 }

@@ -1,57 +1,52 @@
 // Settings → the models: credentials, which default and why, and the router over the offline model and the AI SDK.
 import type { LoadedConfig } from "../config/config.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
-import type { Logger } from "../core/logger.ts";
-import type { Secrets } from "../core/secrets.ts";
+import type { Config } from "../config/schema.ts";
 import type { SdkModelsOptions } from "../models/ai-sdk.ts";
 import { createCredentials } from "../models/credentials.ts";
 import { createOfflineModel } from "../models/offline.ts";
 import { createPrices } from "../models/prices.ts";
-import { findBuiltIn, type ProviderDefinition, parseModelName } from "../models/provider.ts";
+import { builtInDefinition, type ProviderDefinition, parseModelName } from "../models/provider.ts";
 import { type ResolvedModel, resolveDefaultModel } from "../models/resolve.ts";
 import { createRouter, type ModelRouter } from "../models/router.ts";
+import { defaultAgent } from "./agents.ts";
+import type { Base } from "./base.ts";
 
 export interface ModelParts {
   readonly models: ModelRouter;
+  /** For agents whose settings name none: what was found at start. */
   readonly resolved: ResolvedModel;
 }
 
-export interface ModelDeps {
+export interface ModelDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"> {
   loaded(): LoadedConfig;
-  readonly clock: Clock;
-  readonly bus: Bus;
-  readonly log: Logger;
-  readonly secrets: Secrets;
 }
 
-/** Built in without a key; where it stands is the library's default, a discovered or configured one wins. */
-const OLLAMA: ProviderDefinition = { api: "ollama" };
 /** A call with all its retries and fallbacks may not take longer than this. */
 const STEP_MS = 30 * 60_000;
 
 export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
-  const { config, stateDir, env } = deps.loaded();
-  const mainAgentId = config.agents.list.find((agent) => agent.default)?.id ?? "main";
+  const { config, stateDir } = deps.loaded();
   const credentials = createCredentials({
     stateDir,
-    mainAgentId,
-    env,
-    configProviders: config.models.providers,
+    settings() {
+      const now = deps.loaded();
+      return { mainAgentId: defaultAgent(now.config).id, env: now.env, configProviders: now.config.models.providers };
+    },
     onSecret: (name, value) => deps.secrets.add(name, value),
     onWarning: (text) => deps.log.warn({}, text),
   });
   const resolved = await resolveDefaultModel({
     configured: config.agents.defaults.model.primary,
     configProviders: Object.keys(config.models.providers),
-    findKey: (provider) => credentials.find(provider, mainAgentId),
+    findKey: (provider) => credentials.find(provider, defaultAgent(config).id),
     probe: config.models.probeLocal,
   });
   const providers = (): Record<string, ProviderDefinition> => ({ ...resolved.providers, ...deps.loaded().config.models.providers });
   const prices = createPrices({ clock: deps.clock });
   const options: SdkModelsOptions = {
     provider(name, agentId) {
-      const definition = providers()[name] ?? findBuiltIn(name) ?? (name === "ollama" ? OLLAMA : undefined);
+      const own = providers();
+      const definition = Object.hasOwn(own, name) ? own[name] : builtInDefinition(name);
       if (definition === undefined) return { problem: `There is no provider "${name}".`, kind: "bad-request" };
       const key = credentials.find(name, agentId)?.apiKey;
       return { ...definition, ...(key === undefined ? {} : { apiKey: key }) };
@@ -59,7 +54,9 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
     prices,
     clock: deps.clock,
     log: deps.log,
-    limits: { idleMs: config.models.idleTimeoutSeconds * 1000, stepMs: STEP_MS },
+    get limits() {
+      return { idleMs: deps.loaded().config.models.idleTimeoutSeconds * 1000, stepMs: STEP_MS };
+    },
     onCall: ({ agentId: _, ...report }) => deps.bus.emit({ type: "model.called", ...report }),
   };
   const models = createRouter({
@@ -73,4 +70,16 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
     },
   });
   return { models, resolved };
+}
+
+/** The default agent's model under these settings, and why it is that one, for the operator (RN2). */
+export function modelInUse(config: Config, { models, resolved }: ModelParts): Pick<ResolvedModel, "model" | "why"> {
+  const own = defaultAgent(config).model?.primary;
+  const model = own ?? config.agents.defaults.model.primary;
+  if (model === undefined) return resolved;
+  const name = parseModelName(model);
+  const provider = Object.entries(config.models.providers).find(([key]) => key === name?.provider)?.[1];
+  const title = provider?.models.find(({ id }) => id === name?.id)?.name;
+  const why = models.checkName(model) ?? `set in the config (agents.${own === undefined ? "defaults" : "list[]"}.model)`;
+  return { model, why: title === undefined ? why : `${title}, ${why}` };
 }

@@ -1,14 +1,10 @@
 // Wires the page: its server, what it shows of runs, and letting people in.
 import type { LoadedConfig } from "../config/config.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
-import type { Logger } from "../core/logger.ts";
-import type { Secrets } from "../core/secrets.ts";
-import type { Lane } from "../lanes/lanes.ts";
 import type { PairingRequest } from "../stores/pairing.ts";
 import { createMetrics } from "../web/metrics.ts";
 import { createWebServer, type WebServer } from "../web/server.ts";
 import { loadToken } from "../web/token.ts";
+import type { Base, Lanes } from "./base.ts";
 import { createRunBoard } from "./board.ts";
 import type { Channels } from "./channels.ts";
 import type { Stores } from "./stores.ts";
@@ -19,27 +15,23 @@ export interface Page {
   readonly token: string;
 }
 
-export interface PageWiring {
+export interface PageDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"> {
   readonly loaded: LoadedConfig;
   readonly stores: Stores;
   readonly channels: Channels;
-  readonly lanes: { readonly main: Lane; readonly subagent: Lane };
+  readonly lanes: Lanes;
   readonly subagents: Pick<SubagentParts, "archiver">;
-  readonly clock: Clock;
-  readonly bus: Bus;
-  readonly log: Logger;
-  readonly secrets: Secrets;
   status(): { readonly version: string; readonly model: string };
 }
 
-export function createPage(wiring: PageWiring): Page {
-  const { loaded, stores, channels, clock, bus, log, secrets } = wiring;
+export function createPage(deps: PageDeps): Page {
+  const { loaded, stores, channels, clock, bus, log, secrets } = deps;
   const token = loaded.config.web.token ?? loadToken(loaded.stateDir);
   secrets.add("web token", token);
   const metrics = createMetrics({
     bus,
-    lanes: Object.values(wiring.lanes),
-    countRuns: stores.runs.countByState,
+    lanes: Object.values(deps.lanes),
+    countRuns: stores.runs.countUnfinishedByState,
     countOpenMessages: stores.outbox.countAllOpen,
   });
   const server = createWebServer({
@@ -51,10 +43,10 @@ export function createPage(wiring: PageWiring): Page {
     bus,
     channel: channels.web,
     messages: stores.webMessages,
-    ...createRunBoard({ stores, log, lane: wiring.lanes.subagent, archiver: wiring.subagents.archiver }),
-    pairing: { listPending: stores.pairing.listPending, approve: (code) => approve(wiring, code) },
+    ...createRunBoard({ stores, log, lane: deps.lanes.subagent, archiver: deps.subagents.archiver }),
+    pairing: { listPending: stores.pairing.listPending, approve: (code) => approve(deps, code) },
     redact: (text) => secrets.redact(text),
-    status: wiring.status,
+    status: deps.status,
     routes: [metrics.route],
   });
   const close = (): Promise<void> => {
@@ -65,7 +57,7 @@ export function createPage(wiring: PageWiring): Page {
 }
 
 /** The person is let in and told so in their chat, in one transaction (SC1). */
-function approve({ stores, channels, log }: PageWiring, code: string): PairingRequest | null {
+function approve({ stores, channels, log }: PageDeps, code: string): PairingRequest | null {
   return stores.db.transaction(() => {
     const person = stores.pairing.approve(code);
     if (person === null) return null;

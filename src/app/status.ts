@@ -10,6 +10,7 @@ export interface StatusSource {
   readonly model: string;
   readonly why: string;
   readonly stateDir: string;
+  /** As at start. */
   readonly config: Config;
   readonly channels: readonly Channel[];
   readonly sandbox: Sandbox;
@@ -18,16 +19,11 @@ export interface StatusSource {
   readonly openMessages: number;
 }
 
-const TURN_ON: Record<string, string> = {
-  telegram: "set channels.telegram.botToken or TELEGRAM_BOT_TOKEN",
-  slack: "set channels.slack.botToken and appToken, or SLACK_BOT_TOKEN and SLACK_APP_TOKEN",
-};
-
 /** One line per channel that is not the page: on, or the setting that would turn it on. */
-export function channelLines(channels: readonly Channel[]): string[] {
-  return Object.entries(TURN_ON).map(([name, how]) => {
+export function channelLines({ config, channels }: Pick<StatusSource, "config" | "channels">): string[] {
+  return Object.entries(config.channels).map(([name, settings]) => {
     const channel = channels.find((one) => one.name === name);
-    if (channel === undefined) return `${name}: off (${how})`;
+    if (channel === undefined) return `${name}: off${settings.enabled ? "" : ` (${settings.off})`}`;
     const { state, detail } = channel.health();
     return `${name}: ${state}${detail === undefined ? "" : ` (${detail})`}`;
   });
@@ -48,7 +44,7 @@ export function statusText(source: StatusSource): string {
   return [
     `**Herald ${source.version}**`,
     `- Model: \`${source.model}\` (${source.why})`,
-    ...channelLines(source.channels).map((line) => `- ${line}`),
+    ...channelLines(source).map((line) => `- ${line}`),
     `- web: ${source.config.web.enabled ? "on" : "off (set web.enabled)"}`,
     `- Lanes: ${lanes.join(" · ")}`,
     `- exec: ${execLine(source.sandbox, source.config.tools.exec.unsandboxed)}`,

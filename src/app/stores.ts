@@ -1,12 +1,7 @@
 // The state folder: made with tight modes, locked, and opened as the stores everything works on.
 import { accessSync, chmodSync, constants, mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "../core/clock.ts";
 import { AppError, errorText } from "../core/errors.ts";
-import type { Bus } from "../core/events.ts";
-import type { HitFailpoint } from "../core/failpoints.ts";
-import type { Logger } from "../core/logger.ts";
-import type { Secrets } from "../core/secrets.ts";
 import { createBriefs } from "../stores/briefs.ts";
 import { openDatabase } from "../stores/database.ts";
 import { createInbox } from "../stores/inbox.ts";
@@ -21,15 +16,9 @@ import { createSessions } from "../stores/sessions.ts";
 import { createTranscripts } from "../stores/transcripts.ts";
 import { createWebMessages } from "../stores/web-messages.ts";
 import { taskEntries } from "../subagents/child.ts";
+import type { Base } from "./base.ts";
 
-export interface StoreDeps {
-  readonly stateDir: string;
-  readonly clock: Clock;
-  readonly bus: Bus;
-  readonly log: Logger;
-  readonly secrets: Secrets;
-  readonly failpoint: HitFailpoint;
-}
+export type StoreDeps = Pick<Base, "stateDir" | "clock" | "bus" | "log" | "secrets" | "failpoint">;
 
 export type Stores = ReturnType<typeof openStores>;
 
@@ -44,7 +33,10 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
     const onDamaged = (error: unknown): void => log.error({ err: error }, "a run on record can't be read; it is left out");
     const runs = createRuns({ db, clock, bus, onDamaged });
     const transcripts = createTranscripts({
-      ...{ stateDir, log, now: () => clock.now(), redact },
+      stateDir,
+      log,
+      redact,
+      now: () => clock.now(),
       opening({ sessionId }) {
         const kept = runs.openingOf(sessionId);
         // It was there when the run began to work.
@@ -64,8 +56,8 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
       briefs: createBriefs({ db, clock }),
       listings: createListings({ db, clock }),
       pairing: createPairing({ db, clock, bus }),
-      scratchpad: createScratchpad(db, clock),
-      webMessages: createWebMessages(db, clock),
+      scratchpad: createScratchpad({ db, clock }),
+      webMessages: createWebMessages({ db, clock }),
       close() {
         transcripts.close();
         db.close();

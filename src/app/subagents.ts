@@ -4,13 +4,8 @@ import { promptFiles } from "../agents/context.ts";
 import { formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
 import { effectiveTools } from "../agents/policy.ts";
 import type { Turns } from "../agents/turn.ts";
-import type { Config } from "../config/schema.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
-import type { HitFailpoint } from "../core/failpoints.ts";
-import type { Logger } from "../core/logger.ts";
+import { agentIdOf } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
-import type { Secrets } from "../core/secrets.ts";
 import type { Tool, ToolContext } from "../core/tool.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { ModelRouter } from "../models/router.ts";
@@ -27,6 +22,7 @@ import { createRunner, type Runner } from "../subagents/runner.ts";
 import { createSpawn, type Spawn } from "../subagents/spawn.ts";
 import { createSpawnTool } from "../subagents/spawn-tool.ts";
 import { createSteering, type Steering } from "../subagents/steering.ts";
+import type { Base } from "./base.ts";
 import type { Channels } from "./channels.ts";
 import type { Stores } from "./stores.ts";
 
@@ -43,26 +39,18 @@ export interface SubagentParts {
   mainTools(agent: Agent): readonly Tool[];
 }
 
-export interface SubagentWiring {
-  config(): Config;
+export interface SubagentPartsDeps extends Omit<Base, "stateDir"> {
   readonly stores: Stores;
   readonly agents: Agents;
   readonly models: ModelRouter;
   readonly turns: Turns;
   readonly lane: Lane;
   readonly channels: Channels;
-  readonly clock: Clock;
-  readonly bus: Bus;
-  readonly log: Logger;
-  readonly secrets: Secrets;
-  readonly failpoint: HitFailpoint;
-  readonly bootId: string;
-  readonly crewPath: string;
   /** All tools but those of this folder. */
   tools(): readonly Tool[];
 }
 
-export function createSubagentParts(wiring: SubagentWiring): SubagentParts {
+export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
   const { stores, agents, models, channels } = wiring;
   const own: Tool[] = [];
   const allTools = (): readonly Tool[] => [...wiring.tools(), ...own];
@@ -97,7 +85,8 @@ export function createSubagentParts(wiring: SubagentWiring): SubagentParts {
     if (agent === null) return [];
     return (run === null ? mainTools(agent) : childTools(allTools(), agent, run)).map((tool) => tool.name);
   };
-  own.push(createSpawnTool({ spawn, toolNames }), ...createControlTools({ ...deps, steering, briefing }), createPlanTool(stores));
+  const granted = (agentId: string): readonly string[] => agents.find(agentId)?.subagents.grant ?? [];
+  own.push(createSpawnTool({ spawn, toolNames, granted }), ...createControlTools({ ...deps, steering, briefing }), createPlanTool(stores));
   const recover = (): ReturnType<typeof recoverRuns> => {
     documents.start();
     return recoverRuns(deps);
@@ -106,11 +95,11 @@ export function createSubagentParts(wiring: SubagentWiring): SubagentParts {
 }
 
 /** Workspace files and the memory a child inherits: its requester's, whatever agent it runs under (AG5, ME1). */
-async function childMaterial(wiring: SubagentWiring, briefing: Briefing, agent: Agent, run: Run): Promise<string> {
+async function childMaterial(wiring: SubagentPartsDeps, briefing: Briefing, agent: Agent, run: Run): Promise<string> {
   const files = promptFiles(await readBootstrap({ workspace: agent.workspace, forChild: true }));
   const brief = await briefing.read(run);
   if (!wiring.config().memory.enabled) return [...files, renderMemoryBlock(brief.section, "")].join("\n\n");
-  const requester = wiring.agents.find(run.requesterKey.split(":")[1] ?? "") ?? agent;
+  const requester = wiring.agents.find(agentIdOf(run.requesterKey)) ?? agent;
   const memory = await readMemory({ workspace: requester.workspace, forChild: true, crewPath: wiring.crewPath, now: wiring.clock.now() });
   const other = [brief.memory, formatMemory(memory)].filter((part) => part !== "").join("\n\n");
   return [...files, renderMemoryBlock(brief.section, other)].join("\n\n");

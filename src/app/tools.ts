@@ -1,10 +1,9 @@
 // Settings → the tools every agent may be given; policies narrow them per turn. MCP servers come and go, so the list
 // is asked for anew each time.
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type { Agents } from "../agents/agent.ts";
 import type { LoadedConfig } from "../config/config.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Logger } from "../core/logger.ts";
+import { agentIdOf } from "../core/ids.ts";
 import type { Tool, ToolContext } from "../core/tool.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Scratchpad } from "../stores/scratchpad.ts";
@@ -16,21 +15,29 @@ import type { Sandbox } from "../tools/sandbox.ts";
 import { createScratchpadTool } from "../tools/scratchpad.ts";
 import { createSearchTool } from "../tools/search.ts";
 import { createWebFetch } from "../tools/web-fetch.ts";
+import type { Base } from "./base.ts";
 
 export interface ToolParts {
   list(): readonly Tool[];
   readonly mcp: McpTools;
 }
 
-export interface ToolDeps {
+export interface ToolDeps extends Pick<Base, "config" | "clock" | "log"> {
+  /** As at start: the tools themselves keep these settings. */
   readonly loaded: LoadedConfig;
   readonly sandbox: Sandbox;
   readonly agents: Agents;
   readonly runs: Runs;
   readonly scratchpad: Scratchpad;
-  readonly clock: Clock;
-  readonly log: Logger;
 }
+
+/** Where settings, keys, state and the program itself lie: nothing for commands to see. */
+export const privateFolders = ({ path, stateDir }: LoadedConfig): string[] => [
+  process.cwd(),
+  dirname(path),
+  stateDir,
+  join(import.meta.dirname, "../.."),
+];
 
 export function createTools(deps: ToolDeps): ToolParts {
   const { config, stateDir, env } = deps.loaded;
@@ -45,15 +52,14 @@ export function createTools(deps: ToolDeps): ToolParts {
     createSearchTool({ sandbox }),
     ...(exec === null ? [] : [exec]),
     webFetch,
-    ...(config.memory.enabled ? [remember] : []),
     createScratchpadTool(deps.scratchpad),
   ];
-  return { list: () => [...fixed, ...mcp.tools()], mcp };
+  return { list: () => [...fixed, ...(deps.config().memory.enabled ? [remember] : []), ...mcp.tools()], mcp };
 }
 
 /** A child adds to its requester's memory, whatever agent it runs under (ME1). */
 function memoryWorkspace(deps: ToolDeps, context: ToolContext): string {
   const requesterKey = context.runId === null ? null : (deps.runs.get(context.runId)?.requesterKey ?? null);
-  const requester = requesterKey === null ? null : deps.agents.find(requesterKey.split(":")[1] ?? "");
+  const requester = requesterKey === null ? null : deps.agents.find(agentIdOf(requesterKey));
   return requester?.workspace ?? context.workspace;
 }

@@ -245,16 +245,30 @@ export function toSlackMarkdown(markdown: string): string {
   return pieces.map((piece, n) => (n === pieces.length - 1 || piece.endsWith("\n") ? piece : `${piece}\n`)).join("");
 }
 
+/**
+ * A part of it as it will be posted. What is code may have changed with the cut: a back-tick's partner now stands in another
+ * part, or in the same one again. So each part is looked at once more, on its own.
+ */
+export function disarmMentions(part: string): string {
+  if (!MENTION.test(part)) return part;
+  const tree = parse(part);
+  return tree === null ? escapeMentions(part) : convert(part, tree, ["code", "inlineCode"]);
+}
+
 function convertPiece(source: string): string {
   const tree = parse(source);
-  if (tree === null) return escapeSlackText(source);
+  return tree === null ? escapeSlackText(source) : convert(source, tree, ["code", "inlineCode", "table"]);
+}
+
+/** Nodes of these types are taken as a whole: code as it is, a table as a fence. */
+function convert(source: string, tree: Root, types: readonly Node["type"][]): string {
   let result = "";
   let at = 0;
   const visit = (nodes: readonly Node[]): void => {
     for (const node of nodes) {
       const start = node.position?.start.offset ?? at;
       const end = node.position?.end.offset ?? at;
-      if (node.type === "table" || node.type === "code" || node.type === "inlineCode") {
+      if (types.includes(node.type)) {
         result += escapeMentions(source.slice(at, start));
         result += node.type === "table" ? fenceTable(node, source, start) : source.slice(start, end);
         at = end;
@@ -274,7 +288,8 @@ function fenceTable(table: Table, source: string, start: number): string {
   return [fence, ...drawn.split("\n"), fence].join(`\n${line.replace(/[^> \t]/g, " ")}`);
 }
 
-const escapeMentions = (text: string): string => text.replace(/<(?=[!@#])/g, "&lt;");
+const MENTION = /<(?=[!@#])/;
+const escapeMentions = (text: string): string => text.replace(new RegExp(MENTION, "g"), "&lt;");
 
 /** For Slack's plain `text` fields, which read `&`, `<` and `>` as markup. */
 export const escapeSlackText = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");

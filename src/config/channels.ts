@@ -1,6 +1,6 @@
 // The channels' settings: who may write, how updates arrive, and what a channel that is on can't do without. A channel
-// comes out as `enabled: true` with its token, or as `enabled: false`, so that no half-configured one can start.
-// config-channels.ts → config-schema.ts.
+// comes out as `enabled: true` with its token, or as `enabled: false` with what would turn it on, so that no
+// half-configured one can start. channels.ts → schema.ts.
 import { z } from "zod";
 import { block, httpUrl, port, secretText, slackChannel, slackUsers, telegramChat, telegramUsers } from "./values.ts";
 
@@ -41,7 +41,11 @@ export const telegram = block({
 }).transform((settings, context) => {
   const { enabled = settings.botToken !== undefined, botToken, ...rest } = settings;
   const refuse = (path: string[], message: string) => context.addIssue({ code: "custom", path, message });
-  if (!enabled) return { ...rest, enabled: false as const };
+  if (!enabled) {
+    const off =
+      enabled === settings.enabled ? "set channels.telegram.enabled to true" : "set channels.telegram.botToken or TELEGRAM_BOT_TOKEN";
+    return { ...rest, enabled: false as const, off };
+  }
   if (botToken === undefined) refuse(["botToken"], "is missing: set it, or the variable TELEGRAM_BOT_TOKEN, or enabled: false");
   if (rest.mode === "webhook") {
     if (rest.webhook.url === undefined) refuse(["webhook", "url"], 'is missing: mode "webhook" needs the public address');
@@ -75,7 +79,11 @@ export const slack = block({
 }).transform((settings, context) => {
   const { enabled = settings.botToken !== undefined, botToken, ...rest } = settings;
   const refuse = (key: string, message: string) => context.addIssue({ code: "custom", path: [key], message });
-  if (!enabled) return { ...rest, enabled: false as const };
+  if (!enabled) {
+    const [key, name] = rest.mode === "http" ? ["signingSecret", "SLACK_SIGNING_SECRET"] : ["appToken", "SLACK_APP_TOKEN"];
+    const tokens = `set channels.slack.botToken and ${key}, or SLACK_BOT_TOKEN and ${name}`;
+    return { ...rest, enabled: false as const, off: enabled === settings.enabled ? "set channels.slack.enabled to true" : tokens };
+  }
   if (botToken === undefined) refuse("botToken", "is missing: set it, or the variable SLACK_BOT_TOKEN, or enabled: false");
   if (botToken?.startsWith("xapp-")) refuse("botToken", "is an app-level token (xapp-…); the bot token starts with xoxb-");
   if (rest.appToken?.startsWith("xoxb-")) refuse("appToken", "is a bot token (xoxb-…); the app-level token starts with xapp-");

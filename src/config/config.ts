@@ -1,6 +1,6 @@
 // A settings file and the environment → one frozen Config, or one error that lists everything wrong with it.
-// .env + environment → find the file → parse (config-text) → ${NAME} (config-variables) → check (config-schema) → freeze.
-// main.ts calls it at start, config-watch.ts again on every change; it reads and does nothing else.
+// .env + environment → find the file → parse (text.ts) → ${NAME} (variables.ts) → check (schema.ts) → freeze.
+// main.ts calls it at start, watch.ts again on every change; it reads and does nothing else.
 import { lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
@@ -54,9 +54,8 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   const wrong = parsed.success ? [] : toProblems(parsed.error.issues, filled).filter(({ path }) => !unset.has(showPath(path)));
   const problems = [...textProblems, ...missing, ...wrong];
   if (!parsed.success || problems.length > 0) throw configError(source.path, problems);
-  const home = env.HOME || homedir();
-  const stateDir = resolve(options.cwd, inHome(env.HERALD_STATE_DIR || "~/.herald", home));
-  const config = withWorkspaces(parsed.data, { home, stateDir, files: [source.path, join(options.cwd, ".env")] });
+  const stateDir = stateDirOf(env, options.cwd);
+  const config = withWorkspaces(parsed.data, { home: homeOf(env), stateDir, files: [source.path, join(options.cwd, ".env")] });
   const secrets = collectSecrets(value, env, used);
   if (source.isOpen && secrets.some(({ isLiteral }) => isLiteral)) {
     warnings.push(`${source.path} holds secrets and others on this machine can read it: chmod 600 it, or move them to .env`);
@@ -65,11 +64,18 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   return { config: freeze(config), path: source.path, found: source.bytes !== null, stateDir, env: freeze(env), secrets, warnings };
 }
 
+/** The `stateDir` that loadConfig would give, whatever stands in the settings file. For the scripts beside the gateway. */
+export const findStateDir = (options: LoadConfigOptions): string => stateDirOf(readEnvironment(options, []), options.cwd);
+
+type Env = Record<string, string>;
+const homeOf = (env: Env): string => env.HOME || homedir();
+const stateDirOf = (env: Env, cwd: string): string => resolve(cwd, inHome(env.HERALD_STATE_DIR || "~/.herald", homeOf(env)));
+
 /** `.env` never overrides a variable that is really set, not even an empty one. */
-function readEnvironment({ env, cwd }: LoadConfigOptions, warnings: string[]): Record<string, string> {
+function readEnvironment({ env, cwd }: LoadConfigOptions, warnings: string[]): Env {
   const path = join(cwd, ".env");
   const file = readRegularFile(path);
-  const fromFile = file === null ? {} : (parseEnv(new TextDecoder().decode(file.bytes)) as Record<string, string>);
+  const fromFile = file === null ? {} : (parseEnv(new TextDecoder().decode(file.bytes)) as Env);
   if (file?.isOpen && Object.entries(fromFile).some(([name, value]) => value !== "" && looksSecret(name))) {
     warnings.push(`${path} holds secrets and others on this machine can read it: chmod 600 it`);
   }
@@ -78,7 +84,7 @@ function readEnvironment({ env, cwd }: LoadConfigOptions, warnings: string[]): R
   return merged;
 }
 
-function readSource(env: Record<string, string>, cwd: string, warnings: string[]): Source {
+function readSource(env: Env, cwd: string, warnings: string[]): Source {
   const asked = resolve(cwd, env.HERALD_CONFIG || join("config", "herald.json5"));
   const path = resolveLink(asked);
   if (path !== asked) warnings.push(`${asked} is a link; settings are read from ${path}`);
@@ -153,7 +159,7 @@ function workspaceProblem(folder: string, { stateDir, files }: Places): string |
 }
 
 /** No shell expands `~` here. */
-const inHome = (path: string, home: string): string => path.replace(/^~(?=\/)/, () => home);
+const inHome = (path: string, home: string): string => path.replace(/^~(?=\/|$)/, () => home);
 const isInside = (path: string): boolean => path !== ".." && !path.startsWith("../") && !isAbsolute(path);
 const contains = (folder: string, path: string): boolean => isInside(relative(folder, path));
 

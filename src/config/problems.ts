@@ -2,6 +2,7 @@
 // would be accepted there. Values are never shown: the wrong one may be a secret in the wrong place.
 import type { z } from "zod";
 import { AppError } from "../core/errors.ts";
+import { didYouMean } from "./nearest.ts";
 import { configJsonSchema } from "./schema.ts";
 import type { Path, Problem } from "./text.ts";
 
@@ -63,24 +64,8 @@ function describeIssue(issue: Issue, schema: Node, tree: unknown): Problem[] {
   ];
 }
 
-function unknownKey(key: string, known: readonly string[]): string {
-  const [nearest] = known.map((name) => ({ name, distance: editDistance(key.slice(0, 64), name) })).sort((a, b) => a.distance - b.distance);
-  const hint = nearest !== undefined && nearest.distance <= Math.max(2, nearest.name.length / 3) ? ` Did you mean ${nearest.name}?` : "";
-  return `unknown key.${hint} Accepted here: ${known.join(", ")}`;
-}
-
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const swap = (row[j - 1] ?? 0) + (a[i - 1]?.toLowerCase() === b[j - 1]?.toLowerCase() ? 0 : 1);
-      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
-}
+const unknownKey = (key: string, known: readonly string[]): string =>
+  `unknown key.${didYouMean(key, known)} Accepted here: ${known.join(", ")}`;
 
 const branches = (node: Node | undefined): Node[] => (node === undefined ? [] : (node.anyOf ?? [node]));
 const keysOf = (node: Node | undefined): string[] => branches(node).flatMap(({ properties = {} }) => Object.keys(properties));

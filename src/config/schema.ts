@@ -1,32 +1,33 @@
 // Every setting, with its default and what it is for: the one source of config/herald.schema.json, of the messages a
 // wrong file gets and of the Config type.
-// config-values.ts, config-channels.ts → config-schema.ts → config.ts (a file) · write-schema.ts (herald.schema.json).
+// values.ts, channels.ts, tools.ts → schema.ts → config.ts (a file) · write-schema.ts (herald.schema.json).
 import { z } from "zod";
 import { isAgentId } from "../core/ids.ts";
-import { THINKING_LEVELS } from "../models/model.ts";
+import { THINKING_LEVELS } from "../core/thinking.ts";
+import { isProviderName, PROVIDER_APIS } from "../models/provider.ts";
 import { slack, telegram } from "./channels.ts";
+import { subagentToolPolicy, toolPolicy, tools, unknownTools } from "./tools.ts";
 import {
   block,
   hostText,
   httpUrl,
   MAX_TIMER_SECONDS,
   modelChoice,
+  namedModel,
   pageToken,
   pathText,
   port,
   secretText,
-  toolPolicyShape,
   whole,
 } from "./values.ts";
 
 const agentId = z.string().refine(isAgentId, "must be lower case letters, digits, _ or -, at most 64, starting with a letter or digit");
 const thinking = z.enum(THINKING_LEVELS);
-const toolPolicy = block(toolPolicyShape);
 
 const subagentDefaults = block({
   maxConcurrent: whole(1, 256).default(8).describe("Sub-agents that run at the same time; the rest wait."),
   archiveAfterMinutes: whole(0, 525_600).default(60).describe("Archive a child session this long after its run ended; 0 = never."),
-  model: modelChoice().optional().describe("Model of sub-agents; unset: the caller's."),
+  model: namedModel().optional().describe('Model of sub-agents, "provider/model-id" or {primary, fallbacks}; unset: the caller\'s.'),
   thinking: thinking.optional().describe("Thinking level of sub-agents; unset: the caller's."),
   runTimeoutSeconds: whole(0, MAX_TIMER_SECONDS).default(0).describe("Abort a run after this time; 0 = no limit."),
   maxIterations: whole(1, 1000).default(20).describe("Model steps a run may take."),
@@ -53,11 +54,14 @@ const agentSubagents = block({
     .array(z.union([z.literal("*"), agentId]))
     .default([])
     .describe('Other agents this one may spawn under; ["*"] = any.'),
-  model: modelChoice().optional().describe("Model of this agent's sub-agents."),
-  thinking: thinking.optional().describe("Thinking level of this agent's sub-agents."),
-  announce: z.enum(["post", "silent"]).default("post").describe("Post the announcement in the chat, or keep it in the session only."),
-  planning: z.boolean().default(true).describe("Give sub-agents the plan tool."),
-  tools: toolPolicy.prefault({}).describe("Tool policy of this agent's sub-agents."),
+  announce: z
+    .enum(["post", "silent"])
+    .default("post")
+    .describe("Post the results of what this agent spawns in the chat, or keep them in the session only."),
+  model: namedModel().optional().describe("Model of sub-agents under this agent; unset: agents.defaults.subagents.model."),
+  thinking: thinking.optional().describe("Thinking level of sub-agents under this agent."),
+  planning: z.boolean().default(true).describe("Give sub-agents under this agent the plan tool."),
+  tools: subagentToolPolicy.prefault({}).describe("Tool policy of sub-agents under this agent, whoever spawned them."),
 });
 
 const agent = block({
@@ -67,7 +71,7 @@ const agent = block({
   model: modelChoice().optional().describe("Model of this agent; unset: agents.defaults.model."),
   workspace: pathText().optional().describe("Folder of this agent's files; unset: agents.defaults.workspace."),
   tools: toolPolicy.prefault({}).describe("Tool policy of this agent."),
-  subagents: agentSubagents.prefault({}).describe("What this agent's sub-agents may do."),
+  subagents: agentSubagents.prefault({}).describe("The sub-agents this agent spawns, and those that run under it."),
 });
 
 const agents = block({
@@ -91,29 +95,6 @@ const agents = block({
   return { defaults, list: all.map((one, i) => ({ ...one, default: i === Math.max(chosen, 0) })) };
 });
 
-const tools = block({
-  ...toolPolicyShape,
-  subagents: block({ tools: toolPolicy.prefault({}).describe("Tool policy of every sub-agent.") })
-    .prefault({})
-    .describe("Tools of sub-agents."),
-  exec: block({
-    unsandboxed: z.boolean().default(false).describe("Run commands without a sandbox when the host has none. Only on a host you can lose."),
-    timeoutSeconds: whole(1, 86_400).default(120).describe("Kill a command after this time."),
-    envAllow: z
-      .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be the name of an environment variable"))
-      .default([])
-      .describe("Environment variables a command may see; the rest are withheld."),
-  })
-    .prefault({})
-    .describe("The exec tool."),
-  webFetch: block({
-    maxBytes: whole(1024, 104_857_600).default(5_242_880).describe("Read at most this much of a page."),
-    timeoutSeconds: whole(1, 600).default(20).describe("Give up on a page after this time."),
-  })
-    .prefault({})
-    .describe("The web_fetch tool."),
-});
-
 const mcpServer = block({
   enabled: z.boolean().default(true).describe("Off: the server isn't started and its variables needn't exist."),
   command: z.string().min(1).optional().describe("Program to start (stdio server)."),
@@ -132,7 +113,7 @@ const mcpServer = block({
 const perMillion = z.number().min(0).max(100_000);
 
 const provider = block({
-  api: z.enum(["openai-compatible", "openai", "anthropic", "google", "ollama"]).describe("The protocol it speaks."),
+  api: z.enum(PROVIDER_APIS).describe("The protocol it speaks."),
   baseUrl: httpUrl().optional().describe("Its address; unset: the maker's own."),
   apiKey: secretText().optional().describe("Its key, best taken from a variable; unset: the usual variable of the provider."),
   models: z
@@ -142,7 +123,7 @@ const provider = block({
           .string()
           .regex(/^\S{1,200}$/, "must be the model's id, without blanks")
           .describe("The id the provider knows."),
-        name: z.string().min(1).max(200).optional().describe("Name people see."),
+        name: z.string().min(1).max(200).optional().describe("Name people see beside the id in /status."),
         contextWindow: whole(1, 100_000_000).optional().describe("Tokens it can read."),
         maxTokens: whole(1, 100_000_000).optional().describe("Tokens it can write in one answer."),
         cost: block({
@@ -167,6 +148,8 @@ const serverName = z
   .string()
   .regex(/^[a-z0-9](?:[a-z0-9-]|_(?!_)){0,31}$/, "must be lower case letters, digits, - or single _, at most 32");
 
+const providerName = z.string().refine(isProviderName, "must be lower case letters, digits, _ or -, starting with a letter or digit");
+
 /** The whole file. Parsing fills in every default; unknown keys are refused. */
 export const configSchema = block({
   $schema: z.string().optional().describe("For editors: herald.schema.json."),
@@ -176,7 +159,7 @@ export const configSchema = block({
     .prefault({})
     .describe("Tools from MCP servers."),
   models: block({
-    providers: z.record(agentId, provider).default({}).describe("Endpoints by name, used as <name>/<model id>."),
+    providers: z.record(providerName, provider).default({}).describe("Endpoints by name, used as <name>/<model id>."),
     idleTimeoutSeconds: whole(1, 3600).default(120).describe("Abort a model that sends nothing for this long."),
     probeLocal: z.boolean().default(true).describe("Without a key, look for Ollama, LM Studio and llama.cpp on this machine."),
   })
@@ -224,6 +207,17 @@ export const configSchema = block({
   })
     .prefault({})
     .describe("Logs."),
+}).superRefine(({ agents, tools, mcp }, context) => {
+  const servers = Object.keys(mcp.servers);
+  const problems = [
+    ...unknownTools(["tools"], tools, servers),
+    ...unknownTools(["tools", "subagents", "tools"], tools.subagents.tools, servers),
+    ...agents.list.flatMap((agent, i) => [
+      ...unknownTools(["agents", "list", i, "tools"], agent.tools, servers),
+      ...unknownTools(["agents", "list", i, "subagents", "tools"], agent.subagents.tools, servers),
+    ]),
+  ];
+  for (const { path, text } of problems) context.addIssue({ code: "custom", path: [...path], message: text });
 });
 
 /** All settings, complete and checked. */

@@ -1,7 +1,8 @@
-// The kinds of values settings are made of: bounded numbers, addresses, ids, model names, tool lists. Each says in
+// The kinds of values settings are made of: bounded numbers, addresses, ids, model names. Each says in
 // plain words what it accepts, because its message is what an operator reads when the gateway refuses to start.
-// config-values.ts → config-schema.ts → config.ts.
+// values.ts → channels.ts, tools.ts, schema.ts → config.ts.
 import { z } from "zod";
+import { parseModelName } from "../models/provider.ts";
 
 /** A block of settings: unknown keys are refused. */
 export const block = <S extends z.ZodRawShape>(shape: S) => z.strictObject(shape);
@@ -35,29 +36,23 @@ export const httpUrl = () =>
 /** Exactly what a person may type for a network interface; "" would mean all of them. */
 export const hostText = () => z.string().regex(/^[A-Za-z0-9.:-]{1,253}$/, "must be a host name or an IP address");
 
-const MODEL = /^[a-z0-9][a-z0-9_-]{0,63}\/\S{1,200}$/;
-const modelName = () => z.string().regex(MODEL, 'must be "provider/model-id"');
+const modelName = () => z.string().refine((text) => parseModelName(text) !== null, 'must be "provider/model-id"');
+const primary = () => modelName().describe("The model tried first.");
+const fallbacks = () => z.array(modelName()).max(10).default([]).describe("Tried in this order when the one before keeps failing.");
 
 /** `"provider/id"` or `{primary, fallbacks}`; one shape afterwards. No primary: the gateway finds one by itself. */
 export const modelChoice = () =>
   z
-    .union([
-      modelName(),
-      block({
-        primary: modelName().optional().describe("The model tried first."),
-        fallbacks: z.array(modelName()).max(10).default([]).describe("Tried in this order when the one before keeps failing."),
-      }),
-    ])
+    .union([modelName(), block({ primary: primary().optional(), fallbacks: fallbacks() })])
     .transform((model): { primary?: string; fallbacks: string[] } =>
       typeof model === "string" ? { primary: model, fallbacks: [] } : model,
     );
 
-const toolName = () => z.string().regex(/^[A-Za-z0-9_.*-]{1,128}$/, "must be the name of a tool");
-
-export const toolPolicyShape = {
-  allow: z.array(toolName()).optional().describe("Once set, only these tools; unset means all."),
-  deny: z.array(toolName()).default([]).describe("Never these tools; deny wins over allow."),
-};
+/** The same where none is found: fallbacks alone would stand in for nothing. */
+export const namedModel = () =>
+  z
+    .union([modelName(), block({ primary: primary(), fallbacks: fallbacks() })])
+    .transform((model) => (typeof model === "string" ? { primary: model, fallbacks: [] } : model));
 
 /** A numeric id as text. Telegram's ids pass 2^53 one day, and a number beyond that is already another id. */
 const telegramUser = () =>

@@ -1,6 +1,8 @@
 // The environment inside the settings: `${NAME}` in a string takes the variable, a channel without tokens takes the usual
 // ones, and whatever is secret is collected with a name, so that it can be kept out of logs and chats (SC4).
 // parsed tree → substitute → fillChannelTokens → config.ts checks it.
+import { LOCAL_PORTS } from "../models/local-servers.ts";
+import { BUILT_IN_PROVIDERS, KEYLESS_PROVIDERS } from "../models/provider.ts";
 import { showPath } from "./problems.ts";
 import { isReservedKey, type Path, type Problem } from "./text.ts";
 
@@ -76,17 +78,14 @@ const CHANNEL_TOKENS = {
   }),
 };
 
-/**
- * A channel that isn't turned off takes the tokens it doesn't state from the usual variables, all or none. A file that
- * names channels at all turns on only those it names.
- */
+/** A channel that isn't turned off takes the tokens it doesn't state from the usual variables, all or none. */
 export function fillChannelTokens(tree: unknown, env: Env, warnings: string[]): unknown {
   if (!isTree(tree)) return tree;
   const channels = tree.channels === undefined ? {} : tree.channels;
   if (!isTree(channels)) return tree;
   const filled: Tree = { ...channels };
   for (const [channel, tokensOf] of Object.entries(CHANNEL_TOKENS)) {
-    const settings = channels[channel] ?? (tree.channels === undefined ? {} : undefined);
+    const settings = channels[channel] ?? {};
     if (!isTree(settings) || settings.enabled === false) continue;
     const wanted = Object.entries(tokensOf(settings)).filter(([key]) => settings[key] === undefined);
     const [absent, present] = [wanted.filter(([, name]) => !lookUp(env, name)), wanted.filter(([, name]) => lookUp(env, name))];
@@ -101,7 +100,7 @@ export function fillChannelTokens(tree: unknown, env: Env, warnings: string[]): 
 }
 
 /** Local servers take any key, and people write the server's name there. Replacing that would break every `lmstudio/model`. */
-const NAMES = ["lmstudio", "llamacpp", "anthropic", "openrouter", "telegram"];
+const NAMES = [BUILT_IN_PROVIDERS, LOCAL_PORTS, CHANNEL_TOKENS].flatMap(Object.keys).concat(KEYLESS_PROVIDERS);
 
 function* keysOf(value: unknown): Generator<string> {
   if (Array.isArray(value)) for (const item of value) yield* keysOf(item);

@@ -21,5 +21,17 @@ export const systemClock: Clock = {
     }),
 };
 
+/** Aborts `abort` with `reason` after `ms`. Call what it returns when the work is over: then nothing happens any more. */
+export function abortAfter(clock: Clock, ms: number, abort: AbortController, reason = "timeout"): () => void {
+  const over = new AbortController();
+  void clock.sleep(ms, over.signal).then(() => {
+    if (!over.signal.aborted) abort.abort(reason);
+  });
+  return () => over.abort();
+}
+
+/** The UTC day as `2026-01-31`. */
+export const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
+
 /** ISO time that is legal in a file name on every system. */
 export const fileStamp = (at: number): string => new Date(at).toISOString().replaceAll(":", "-");

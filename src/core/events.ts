@@ -1,6 +1,7 @@
 // What happened, for whoever watches: the page, metrics, tests, and the doorbells between parts (a new outbox
 // row wakes delivery). Events carry ids, not state: the stores are the truth, an event only says "look".
 import type { Address } from "./address.ts";
+import type { EndState, RunState } from "./run.ts";
 import type { Usage } from "./usage.ts";
 
 export type AppEvent =
@@ -11,8 +12,8 @@ export type AppEvent =
   | { type: "turn.text"; sessionKey: string; address: Address; turnId: string; text: string }
   | { type: "turn.doing"; sessionKey: string; address: Address | null; runId: string | null; doing: string }
   | { type: "turn.ended"; sessionKey: string; address: Address; turnId: string; outcome: string }
-  | { type: "run.changed"; runId: string; state: string }
-  | { type: "run.ended"; runId: string; state: string }
+  | { type: "run.changed"; runId: string; state: RunState }
+  | { type: "run.ended"; runId: string; state: EndState }
   | { type: "run.settled"; runId: string; cleanup: "keep" | "delete" }
   | { type: "run.mail"; runId: string }
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }

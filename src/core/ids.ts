@@ -28,6 +28,9 @@ const THREAD_WORD: Record<Address["kind"], string> = { dm: "topic", group: "topi
 /** A-Z only: U+212A, the Kelvin sign, has an ordinary "k" as its lower case and would make two chats one. */
 const lowerCase = (text: string): string => text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 
+/** Whose session a key names; empty, which is no agent's id, for what is no key. */
+export const agentIdOf = (key: SessionKey): string => parseKey(key)?.agentId ?? "";
+
 /** The session an address belongs to. Throws RangeError on an id no platform of ours produces. */
 export function chatKey(agentId: string, address: Address): SessionKey {
   const chat = lowerCase(address.chat);

@@ -54,7 +54,7 @@ export interface SendRequest {
   readonly part: Part;
   /** Stable over retries and restarts: `<delivery>#<n>`. */
   readonly key: string;
-  /** True when an earlier attempt may have arrived and nothing can tell: the text must say so. */
+  /** True when an earlier attempt may have arrived and nothing can tell: the text must say so, but in a reserved place it shows once. */
   readonly repeated: boolean;
   /** What `reserved` gave for this part earlier. */
   readonly ref?: string;
@@ -69,7 +69,7 @@ export type Reconciled =
 export interface InboxSink {
   /**
    * Records raw updates in one transaction; returns when they are durable, so that the caller may confirm
-   * to the platform. Replays of a known `externalId` are dropped. `cursor` (a poll offset) is stored with them.
+   * to the platform. Replays of a known `externalId` are dropped. `cursor` (a poll offset, what is put aside) is stored with them.
    * Throws when the disk refuses: then nothing may be confirmed.
    */
   put(updates: readonly { readonly externalId: string; readonly raw: unknown }[], cursor?: string): void;

@@ -1,6 +1,7 @@
 // The run record: one sub-agent's execution from spawn to archive, and the pure state machine that moves it.
 // Every change in the stores is a compare-and-set on a transition this file allows, so races have one winner.
 import type { Address } from "./address.ts";
+import type { Thinking } from "./thinking.ts";
 import type { Spend } from "./usage.ts";
 
 export const RUN_STATES = ["queued", "running", "done", "error", "timeout", "stopped", "interrupted"] as const;
@@ -48,7 +49,7 @@ export interface Run {
   /** First part of the task; the whole stands in the child's transcript. */
   readonly task: string;
   readonly model: string;
-  readonly thinking: string;
+  readonly thinking: Thinking;
   readonly timeoutMs: number;
   readonly maxIterations: number;
   readonly cleanup: "keep" | "delete";
@@ -98,7 +99,7 @@ export function stepOf(plan: readonly PlanStep[] | null): string | null {
   return at < 0 ? `${plan.length}/${plan.length} all steps done` : `${at + 1}/${plan.length} ${plan[at]?.title}`;
 }
 
-export const isUnfinished = (state: RunState): boolean => state === "queued" || state === "running";
+export const isUnfinished = (state: RunState): state is "queued" | "running" => state === "queued" || state === "running";
 
 export type RunEvent =
   | { type: "start" }
@@ -123,8 +124,8 @@ export function advance(state: RunState, event: RunEvent): RunState | null {
 /** Which states an event may come from: the WHERE clause of the compare-and-set. */
 export const sourcesOf = (event: RunEvent): RunState[] => RUN_STATES.filter((state) => advance(state, event) !== null);
 
-/** In `doing` of a run that a graceful stop put aside: taking it up again is no recovery from a crash. */
-export const SUSPENDED = "put aside until the gateway starts again";
+/** In `doing` of a run that a graceful stop put aside or nobody has taken up since: another restart is no crash of it. */
+export const SUSPENDED = "put aside until it is taken up again";
 
 /** The word people read (AN2). Stopped runs don't announce. */
 export const STATUS_WORD: Record<EndState, "success" | "error" | "timeout" | "unknown"> = {

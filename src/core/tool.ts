@@ -13,6 +13,7 @@ export interface ToolContext {
   readonly sessionId: string;
   /** The turn this call belongs to; with `callId` the key that makes a repeated call recognisable after a crash. */
   readonly turnId: string;
+  /** Names the call for good; a provider's own id for it may come again in the same turn. */
   readonly callId: string;
   /** The run whose child session this is, or null in a main session. */
   readonly runId: string | null;

@@ -13,8 +13,11 @@ export interface CommandContext {
 }
 
 export interface Answer {
-  /** As a function: runs in the transaction that also records the answer, so effect and answer stand or fall together. */
-  readonly text: string | (() => string);
+  /**
+   * As a function: runs in the transaction that also records the answer, so effect and answer stand or fall together. Null:
+   * it is done, and nothing is said.
+   */
+  readonly text: string | (() => string | null);
 }
 
 export interface Command {
@@ -30,6 +33,9 @@ export interface Commands {
   /** No promise where the command needs none: it is then answered before the next row is looked at. */
   run(line: CommandLine, context: Omit<CommandContext, "args">): Answer | Promise<Answer>;
 }
+
+/** `1 sub-agent`, `2 sub-agents`. */
+export const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 export function createCommands(commands: readonly Command[]): Commands {
   const byName = new Map(commands.map((command) => [command.name, command]));

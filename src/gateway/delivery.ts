@@ -33,18 +33,19 @@ interface State extends DeliveryDeps {
   readonly busy: Map<string, Promise<void>>;
   /** Rung while busy: a row added just as the sender found nothing more must not be left lying. */
   readonly rung: Set<string>;
-  /** Addresses whose next part is not due yet. One timer for all of them. */
-  readonly deferred: Map<string, number>;
-  timer: AbortController | null;
+  /** Addresses whose next part is not due yet, and who sleeps until it is. */
+  readonly deferred: Map<string, { readonly at: number; readonly sleep: AbortController }>;
   readonly stopped: AbortController;
 }
 
 const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 5 * 60_000;
 const GIVE_UP_MS = 24 * 3_600_000;
+/** The longest a timer can be set for. */
+const MAX_SLEEP_MS = 2 ** 31 - 1;
 
 export function createDelivery(deps: DeliveryDeps): Delivery {
-  const state: State = { ...deps, busy: new Map(), rung: new Set(), deferred: new Map(), timer: null, stopped: new AbortController() };
+  const state: State = { ...deps, busy: new Map(), rung: new Set(), deferred: new Map(), stopped: new AbortController() };
   let unsubscribe = (): void => {};
   return {
     start() {
@@ -62,11 +63,11 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
   };
 }
 
-function pump(state: State, key: string): void {
+/** `reached`: the time somebody slept for. The clock may be behind it, because it was set back meanwhile. */
+function pump(state: State, key: string, reached = 0): void {
   if (state.stopped.signal.aborted) return;
   if (state.busy.has(key)) return void state.rung.add(key);
-  state.deferred.delete(key);
-  const work = drainAddress(state, key)
+  const work = drainAddress(state, key, reached)
     .catch((error: unknown) => {
       // The disk refused: the rows are as they were, so look again later.
       state.log.error({ err: error, address: key }, "delivery is paused");
@@ -79,42 +80,42 @@ function pump(state: State, key: string): void {
   state.busy.set(key, work);
 }
 
-async function drainAddress(state: State, key: string): Promise<void> {
-  while (!state.stopped.signal.aborted) {
+async function drainAddress(state: State, key: string, reached: number): Promise<void> {
+  for (let since = reached; !state.stopped.signal.aborted; since = 0) {
     const row = state.outbox.head(key);
     if (row === null) return;
-    if (row.notBefore > state.clock.now()) return defer(state, key, row.notBefore);
+    const now = state.clock.now();
+    // It has not failed yet, by a clock that was set back: then its time says nothing either.
+    const isSetBack = now < (row.firstAt ?? 0);
+    if (row.notBefore > Math.max(now, since) && !isSetBack) return defer(state, key, row.notBefore);
     await attempt(state, row);
   }
 }
 
+/** One sleep for each address: what is slept off passes whatever becomes of the time of day. */
 function defer(state: State, key: string, at: number): void {
-  state.deferred.set(key, at);
-  state.timer?.abort();
-  const timer = new AbortController();
-  state.timer = timer;
-  const next = Math.min(...state.deferred.values());
-  const signal = AbortSignal.any([timer.signal, state.stopped.signal]);
-  void state.clock.sleep(Math.max(next - state.clock.now(), 0), signal).then(() => {
+  const known = state.deferred.get(key);
+  if (known?.at === at) return;
+  known?.sleep.abort();
+  const sleep = new AbortController();
+  state.deferred.set(key, { at, sleep });
+  const signal = AbortSignal.any([sleep.signal, state.stopped.signal]);
+  void state.clock.sleep(Math.min(at - state.clock.now(), MAX_SLEEP_MS), signal).then(() => {
     if (signal.aborted) return;
-    const now = state.clock.now();
-    const due = [...state.deferred].filter(([, dueAt]) => dueAt <= now);
-    for (const [dueKey] of due) pump(state, dueKey);
-    const rest = state.deferred.entries().next();
-    if (rest.done !== true) defer(state, ...rest.value);
+    state.deferred.delete(key);
+    pump(state, key, at);
   });
 }
 
 async function attempt(state: State, row: OutboxRow): Promise<void> {
-  if (row.isDamaged) return block(state, row, "its row in the database is damaged");
+  if (row.isDamaged) return block(state, row, "its row in the database is damaged", standingOf(row));
   const channel = state.channel(row.address.channel, row.address.account);
   if (channel === null) return later(state, row, { status: "retry", reason: `the channel ${row.address.channel} is off` });
   const key = `${row.delivery}#${row.n}`;
   let repeated = false;
   // `sending` here means that an attempt ended without a word: its outcome could not be recorded.
   if (row.state !== "queued") {
-    // A reserved place is edited, and editing twice shows it once.
-    if (channel.reconcile === undefined) repeated = row.ref === null;
+    if (channel.reconcile === undefined) repeated = true;
     else {
       const found = await channel.reconcile({ address: row.address, key, since: row.sendingAt ?? 0 });
       if (found.status === "found") return settle(state, row, { status: "sent", ref: found.ref });
@@ -154,7 +155,7 @@ function settle(state: State, row: OutboxRow, result: SendResult): void {
       // Durable before the edit: from here on a repeat edits the same message and can't double it.
       return state.outbox.reserve(row.id, result.ref);
     case "failed":
-      return block(state, row, result.reason);
+      return block(state, row, result.reason, standingOf(row));
   }
 }
 
@@ -174,21 +175,28 @@ function sent(state: State, row: OutboxRow, ref: string): void {
   }
 }
 
-function block(state: State, row: OutboxRow, reason: string): void {
+function block(state: State, row: OutboxRow, reason: string, as: Standing): void {
   state.log.error({ delivery: row.delivery, address: row.address, reason }, "gave a message up");
   state.db.transaction(() => {
-    state.outbox.markBlocked(row.delivery, reason);
+    state.outbox.markBlocked(row.delivery, reason, as);
     state.onRun(row, "blocked", reason);
   });
   state.bus.emit({ type: "outbox.settled", delivery: row.delivery, channel: row.address.channel, outcome: "blocked" });
 }
 
-/** Backs off from 1 s to 5 min, for up to 24 h since the first try (DL3). */
+/** Backs off from 1 s to 5 min, for up to 24 h since it began to fail (DL3). */
 function later(state: State, row: OutboxRow, result: { status: "retry" | "unknown"; afterMs?: number; reason: string }): void {
   const now = state.clock.now();
-  if (now - (row.firstAt ?? now) > GIVE_UP_MS) return block(state, row, `not delivered within 24 h: ${result.reason}`);
+  const as = result.status === "unknown" ? "unknown" : standingOf(row);
+  const firstAt = failsSince(row, now);
+  if (now - firstAt > GIVE_UP_MS) return block(state, row, `not delivered within 24 h: ${result.reason}`, as);
   const backoff = Math.min(FIRST_RETRY_MS * 2 ** row.attempts, MAX_RETRY_MS);
   const waitMs = Math.max(result.afterMs ?? 0, backoff);
   state.log.warn({ delivery: row.delivery, part: row.n, reason: result.reason, waitMs }, "a send did not succeed; trying again");
-  state.outbox.retryAt(row.id, now + waitMs, result.reason, result.status === "unknown" ? "unknown" : standingOf(row));
+  state.outbox.retryAt(row.id, { notBefore: now + waitMs, firstAt, reason: result.reason, as });
+}
+
+/** A try that comes much too late (the machine slept, the gateway was off) or too early for the clock begins the 24 h anew. */
+function failsSince({ firstAt, notBefore }: OutboxRow, now: number): number {
+  return firstAt === null || firstAt > now || now - notBefore > MAX_RETRY_MS ? now : firstAt;
 }

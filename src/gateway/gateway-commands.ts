@@ -1,8 +1,9 @@
-// The commands that concern the gateway as a whole: /stop, /new, /status, /model, /usage. Here because they touch
+// The commands that concern the gateway as a whole: /stop, /new, /status, /model, /compact, /usage. Here because they touch
 // several parts at once; the table itself and /help are in gateway/commands.ts.
 import type { Agents } from "../agents/agent.ts";
 import { ensureSession, prepareSession } from "../agents/open-session.ts";
 import type { Clock } from "../core/clock.ts";
+import { createRateLimit } from "../core/rate-limit.ts";
 import type { Spend } from "../core/usage.ts";
 import type { Models } from "../models/model.ts";
 import type { Database } from "../stores/database.ts";
@@ -12,8 +13,9 @@ import type { Session, Sessions } from "../stores/sessions.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { cost, tokens } from "../subagents/report.ts";
 import type { Steering } from "../subagents/steering.ts";
-import type { Command, CommandContext } from "./commands.ts";
+import { type Command, type CommandContext, plural } from "./commands.ts";
 import type { Conversations } from "./conversation.ts";
+import { threadHint } from "./threads.ts";
 
 export interface CommandDeps {
   readonly db: Database;
@@ -31,13 +33,17 @@ export interface CommandDeps {
   statusText(): string;
 }
 
+/** A /stop that finds nothing to stop is answered, but not a thousand of them. */
+const IDLE_STOPS = { burst: 3, refillMs: 15_000 };
+
 export function createGatewayCommands(deps: CommandDeps): Command[] {
+  const idleStops = createRateLimit({ ...IDLE_STOPS, clock: deps.clock });
   return [
     {
       name: "stop",
       usage: "/stop",
       summary: "end the running turn and all sub-agents of this chat (also: stop, abort, esc)",
-      run: (context) => ({ text: () => stop(deps, context) }),
+      run: (context) => ({ text: () => stop(deps, context) ?? (idleStops.take(context.sessionKey) ? nothingToStop(deps, context) : null) }),
     },
     {
       name: "new",
@@ -71,20 +77,32 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
 const COMPACTED = {
   busy: "The agent is at work; it makes room by itself when its window fills. Try again when it is done.",
   nothing: "There is nothing to sum up yet.",
+  stopped: "Summing up was stopped; nothing was changed.",
   done: "🗜️ The older part of this conversation is summed up; the transcript keeps every line.",
 };
 
-const plural = (n: number): string => `${n} sub-agent${n === 1 ? "" : "s"}`;
-
-/** Rows first, then the signals: by the time the answer goes out nothing of the chat can start any more (ST2). */
-function halt(deps: CommandDeps, context: CommandContext): void {
-  deps.inbox.drop(context.sessionKey);
-  deps.db.afterCommit(() => deps.conversations.abort(context.sessionKey));
+/**
+ * Rows first, then the signals: by the time the answer goes out nothing of the chat can start any more (ST2). False: there
+ * was nothing to end.
+ */
+function halt(deps: CommandDeps, { sessionKey }: CommandContext): boolean {
+  const dropped = deps.inbox.drop(sessionKey);
+  deps.db.afterCommit(() => deps.conversations.abort(sessionKey));
+  return dropped > 0 || deps.conversations.isActive(sessionKey);
 }
 
-function stop(deps: CommandDeps, context: CommandContext): string {
-  halt(deps, context);
-  return `⚙️ Agent was aborted. Stopped ${plural(deps.steering.stopBelow(context.sessionKey, "by /stop").length)}.`;
+const stopText = (stopped: number): string => `⚙️ Agent was aborted. Stopped ${plural(stopped, "sub-agent")}.`;
+
+/** Null: there was nothing to stop. */
+function stop(deps: CommandDeps, context: CommandContext): string | null {
+  const halted = halt(deps, context);
+  const stopped = deps.steering.stopBelow(context.sessionKey, "by /stop").length;
+  return halted || stopped > 0 ? stopText(stopped) : null;
+}
+
+function nothingToStop(deps: CommandDeps, context: CommandContext): string {
+  const hint = threadHint(deps, context, "stop");
+  return hint === null ? stopText(0) : `Nothing was stopped: nothing is at work in this chat itself. ${hint}`;
 }
 
 const owner = (context: CommandContext) => ({
@@ -101,7 +119,7 @@ function reset(deps: CommandDeps, context: CommandContext): string {
   const stopped = deps.keepsSubagents() ? [] : deps.steering.stopBelow(context.sessionKey, "by /new");
   if (old !== null) deps.sessions.end(old.id);
   fresh.insert();
-  const told = stopped.length === 0 ? "" : ` Stopped ${plural(stopped.length)}.`;
+  const told = stopped.length === 0 ? "" : ` Stopped ${plural(stopped.length, "sub-agent")}.`;
   return `✨ New conversation.${told}${old === null ? "" : ` The old one is kept: ${deps.transcripts.path({ agentId: old.agentId, sessionId: old.id })}`}`;
 }
 

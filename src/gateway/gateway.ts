@@ -7,7 +7,7 @@ import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, Inbound } from "../core/message.ts";
-import type { RateLimit } from "../core/rate-limit.ts";
+import { createRateLimit, type RateLimit } from "../core/rate-limit.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { Database } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
@@ -45,6 +45,8 @@ interface State extends GatewayDeps {
   seen: number;
   readonly stopped: AbortController;
   retrying: boolean;
+  /** Who was told lately that their commands are too many. */
+  readonly warned: RateLimit;
   /** The command the disk spoiled last, and how often. */
   spoiled: { readonly rowId: number; readonly times: number } | null;
   readonly underWay: Set<Promise<void>>;
@@ -53,9 +55,11 @@ interface State extends GatewayDeps {
 const BATCH = 100;
 const STORAGE_RETRY_MS = 5_000;
 const MAX_TRIES = 3;
+const TOO_MANY = "Too many commands at once: this one was not carried out. Wait a moment, then send it again.";
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const state: State = { ...deps, seen: 0, stopped: new AbortController(), retrying: false, spoiled: null, underWay: new Set() };
+  const warned = createRateLimit({ burst: 1, refillMs: 60_000, clock: deps.clock });
+  const state: State = { ...deps, seen: 0, stopped: new AbortController(), retrying: false, warned, spoiled: null, underWay: new Set() };
   let unsubscribe = (): void => {};
   return {
     start() {
@@ -117,23 +121,38 @@ function accept(state: State, row: InboxRow): void {
   const route = inbound === null ? null : routeOf(inbound.address, state.agents.defaultId());
   if (inbound === null || route === null) return void state.inbox.finish(row.id);
 
-  const verdict = state.access.authorize(inbound);
-  if (!verdict.allow) {
-    state.log.info(
-      { audit: "denied", channel: row.channel, sender: inbound.sender.id, chat: inbound.address.chat, reason: verdict.reason },
-      "denied",
-    );
-    if (verdict.code === undefined) return void state.inbox.finish(row.id);
-    return answer(state, { row, channel, inbound }, { text: pairingText(verdict.code) });
-  }
-
+  const item = { row, channel, inbound };
+  if (!admit(state, item)) return;
   const line = parseCommandLine(inbound.text, state.commands.isKnown);
-  if (line !== null) {
-    if (!state.commandLimit.take(`${route.sessionKey} ${inbound.sender.id}`)) return void state.inbox.finish(row.id);
-    return command(state, { row, channel, inbound }, () => state.commands.run(line, { ...route, inboxId: row.id, inbound }));
+  if (line === null) {
+    if (inbound.text.trim() === "") return void state.inbox.finish(row.id);
+    return queue(state, item, route);
   }
-  if (inbound.text.trim() === "") return void state.inbox.finish(row.id);
-  queue(state, { row, channel, inbound }, route);
+  // Somebody must be able to stop at any time.
+  if (line.name !== "stop" && !state.commandLimit.take(`${route.sessionKey} ${inbound.sender.id}`)) return refuse(state, item);
+  command(state, item, () => state.commands.run(line, { ...route, inboxId: row.id, inbound }));
+}
+
+/** The gate. One transaction with its answer: a pairing code that was made is a code that was told. */
+function admit(state: State, item: Item): boolean {
+  const { row, inbound } = item;
+  return state.db.transaction(() => {
+    const verdict = state.access.authorize(inbound);
+    if (verdict.allow) return true;
+    const { reason, code } = verdict;
+    state.log.info({ audit: "denied", channel: row.channel, sender: inbound.sender.id, chat: inbound.address.chat, reason }, "denied");
+    state.failpoint("command.before-commit");
+    record(state, item, { text: code === undefined ? () => null : pairingText(code) });
+    return false;
+  });
+}
+
+/** Over the limit: one word a minute, or the flood would go on the other way. */
+function refuse(state: State, item: Item): void {
+  const { row, inbound } = item;
+  if (!state.warned.take(`${inbound.address.channel} ${inbound.sender.id}`)) return void state.inbox.finish(row.id);
+  state.log.warn({ channel: row.channel, sender: inbound.sender.id }, "too many commands; the rest is not carried out");
+  answer(state, item, { text: TOO_MANY });
 }
 
 interface Item {
@@ -197,16 +216,20 @@ function decode(state: State, channel: Channel, row: InboxRow): Inbound | null {
   }
 }
 
-/** Effect, answer and the done row in one transaction. A replayed command finds its row done and does nothing. */
-function answer(state: State, { row, channel, inbound }: Item, done: Answer): void {
+/** Effect, answer and the done row in one transaction. */
+function answer(state: State, item: Item, done: Answer): void {
   state.failpoint("command.before-commit");
-  state.db.transaction(() => {
-    if (!state.inbox.finish(row.id)) return;
-    const markdown = typeof done.text === "string" ? done.text : done.text();
-    const parts = channel.render({ markdown, ...(inbound.ref === undefined ? {} : { replyTo: inbound.ref }) }, inbound.address);
-    state.outbox.add({ delivery: `answer:${row.id}`, address: inbound.address, parts });
-  });
+  state.db.transaction(() => record(state, item, done));
   state.failpoint("command.committed");
+}
+
+/** A replayed command finds its row done and does nothing. */
+function record(state: State, { row, channel, inbound }: Item, { text }: Answer): void {
+  if (!state.inbox.finish(row.id)) return;
+  const markdown = typeof text === "string" ? text : text();
+  if (markdown === null) return;
+  const parts = channel.render({ markdown, ...(inbound.ref === undefined ? {} : { replyTo: inbound.ref }) }, inbound.address);
+  state.outbox.add({ delivery: `answer:${row.id}`, address: inbound.address, parts });
 }
 
 function failed(state: State, item: Item, error: unknown): Answer {

@@ -12,10 +12,12 @@ import type { Requester, Spawn } from "../subagents/spawn.ts";
 import type { Steering } from "../subagents/steering.ts";
 import { currentRuns, findTarget, runsOf } from "../subagents/targets.ts";
 import { DEFAULT_LOG, logText } from "../subagents/transcript-view.ts";
-import type { Answer, Command, CommandContext } from "./commands.ts";
+import { type Answer, type Command, type CommandContext, plural } from "./commands.ts";
+import { type ThreadDeps, threadHint } from "./threads.ts";
 
 export interface SubagentCommandDeps
-  extends Pick<SubagentDeps, "runs" | "listings" | "transcripts" | "outbox" | "lane" | "clock" | "bootId"> {
+  extends Pick<SubagentDeps, "runs" | "listings" | "transcripts" | "lane" | "clock" | "bootId">,
+    Pick<ThreadDeps, "inbox"> {
   readonly steering: Steering;
   readonly spawn: Spawn;
   readonly archiver: Archiver;
@@ -72,7 +74,10 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
       );
       const title = all ? "Subagents (current session, all)" : "Subagents (current session)";
       const leftOut = every.length - runs.length;
-      return listText({ runs, now: deps.clock.now(), bootId: deps.bootId, title, leftOut, position: (run) => deps.lane.position(run.id) });
+      const listed = { runs, now: deps.clock.now(), bootId: deps.bootId, title, leftOut };
+      const text = listText({ ...listed, position: (run) => deps.lane.position(run.id) });
+      const hint = threadHint(deps, context, "subagents");
+      return hint === null ? text : `${text}\n\n${hint}`;
     },
   };
 }
@@ -90,17 +95,16 @@ const splitFirst = (text: string): [string, string] => {
 };
 
 const name = (run: Run): string => `"${run.label}" (${shortId(run.id)})`;
-const plural = (n: number): string => `${n} sub-agent${n === 1 ? "" : "s"}`;
 
 function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
   if (rest.toLowerCase() === "all") {
-    return { text: () => `⚙️ Stopped ${plural(deps.steering.stopBelow(context.sessionKey, "by /subagents stop").length)}.` };
+    return { text: () => `⚙️ Stopped ${plural(deps.steering.stopBelow(context.sessionKey, "by /subagents stop").length, "sub-agent")}.` };
   }
   return withTarget(deps, context, rest, (run) => ({
     text: () => {
       if (!isUnfinished(run.state)) return `${name(run)} has already ended (${run.state}).`;
       const stopped = deps.steering.stop([run], "by /subagents stop");
-      return `⚙️ Stopped ${plural(stopped.length)}: ${stopped.map(name).join(", ")}.`;
+      return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}: ${stopped.map(name).join(", ")}.`;
     },
   }));
 }
@@ -192,9 +196,9 @@ function brief(deps: SubagentCommandDeps, context: CommandContext, rest: string)
 function retry(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
   return withTarget(deps, context, rest, (run) => ({
     text: () => {
-      if (run.delivery !== "blocked" || deps.outbox.requeue(run.id) === 0)
-        return `The announcement of ${name(run)} is not blocked (${run.delivery}).`;
-      deps.runs.setDelivery(run.id, "pending");
+      if (run.delivery !== "blocked") return `The announcement of ${name(run)} is not blocked (${run.delivery}).`;
+      if (!deps.steering.retry(run))
+        return `The announcement of ${name(run)} can't be sent yet: ${run.deliveryReason ?? "its channel is off"}.`;
       return `📨 The announcement of ${name(run)} is on its way again.`;
     },
   }));

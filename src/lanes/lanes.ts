@@ -45,7 +45,7 @@ interface LaneState {
   readonly outside: Set<string>;
   /** Rung while being worked on: look again, for this group. */
   readonly again: Map<string, string>;
-  /** Groups that have something waiting: how much, and the last virtual start time given out. */
+  /** How much of a group waits, and its last virtual start time. Kept until virtual time has passed that, or nobody waits. */
   readonly groups: Map<string, { waiting: number; lastTag: number }>;
   /** Virtual time: the tag of what was started last. A group that comes anew starts here, before everybody's backlog. */
   now: number;
@@ -132,13 +132,21 @@ function takeOut(state: LaneState, id: string): Waiting | null {
   return entry;
 }
 
+/** A group that just had its turn doesn't start at the present time with its next one: what waits of others goes first. */
+function moveOn(state: LaneState, { group, tag }: Waiting): void {
+  if (!state.groups.has(group)) state.groups.set(group, { waiting: 0, lastTag: tag });
+  if (tag > state.now) for (const [name, known] of state.groups) if (known.lastTag < tag) state.groups.delete(name);
+  if (state.waiting.size === 0) state.groups.clear();
+  state.now = tag;
+}
+
 /** One p-queue job = one slot. The handler may leave the slot for a while, so the job ends when the slot is free, not when the work is. */
 function work(state: LaneState, id: string): Promise<void> {
   const handler = state.handler;
   const entry = handler === null ? null : takeOut(state, id);
   if (entry === null || handler === null) return Promise.resolve();
   state.running.add(id);
-  state.now = entry.tag;
+  moveOn(state, entry);
   state.onStart?.(performance.now() - entry.rungAt);
   return new Promise((freeSlot) => {
     const slot = createSlot(state, id, freeSlot);

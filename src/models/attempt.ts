@@ -4,7 +4,7 @@ import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../core/clock.ts";
 import { createLanguageModel, type ModelTarget } from "./language-model.ts";
 import { type Failure, silence, toFailure } from "./model-error.ts";
-import type { ReplyDraft } from "./reply-draft.ts";
+import { NAMELESS_CALL, type ReplyDraft } from "./reply-draft.ts";
 
 export interface AttemptOptions {
   readonly clock: Clock;
@@ -38,12 +38,20 @@ export async function attempt(options: AttemptOptions): Promise<AttemptEnd> {
     return broken === null ? { outcome: "ok" } : { outcome: "error", failure: toFailure(broken.error ?? CUT, clock.now()) };
   } catch (error) {
     if (signal.aborted) return { outcome: "aborted" };
+    if (isNameless(error)) {
+      draft.take(NAMELESS_CALL);
+      return { outcome: "ok" };
+    }
     return { outcome: "error", failure: watch.isIdle() ? silence(options.idleMs) : toFailure(error, clock.now()) };
   } finally {
     signal.removeEventListener("abort", close);
     close();
   }
 }
+
+/** The model wrote a call without a name. It would do so again; told about it, it calls by name. */
+const isNameless = (error: unknown): boolean =>
+  error instanceof Error && error.name === "AI_InvalidResponseDataError" && error.message.includes("function.name");
 
 const CUT = new Error("the answer broke off in the middle");
 

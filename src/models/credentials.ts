@@ -21,15 +21,16 @@ export interface Credential {
 export interface Credentials {
   /** The key this agent uses for the provider, or null. Throws AppError("config") on a damaged auth.json, naming the file only. */
   find(provider: string, agentId: string): Credential | null;
-  /** Every key seen so far, for redaction. */
-  values(): string[];
 }
 
 export interface CredentialsOptions {
-  stateDir: string;
-  mainAgentId: string;
-  env: Readonly<Record<string, string | undefined>>;
-  configProviders: Readonly<Record<string, Pick<ProviderDefinition, "apiKey">>>;
+  readonly stateDir: string;
+  /** The settings of this moment. */
+  settings(): {
+    readonly mainAgentId: string;
+    readonly env: Readonly<Record<string, string | undefined>>;
+    readonly configProviders: Readonly<Record<string, Pick<ProviderDefinition, "apiKey">>>;
+  };
   /** Hears of every key as it is first read, so that it is redacted before anybody can print it. */
   onSecret?(name: string, value: string): void;
   /** An auth.json others could read was found and tightened, or could not be. */
@@ -92,23 +93,23 @@ export function createCredentials(options: CredentialsOptions): Credentials {
 
   const fromEnv = (provider: string): Credential | null => {
     for (const name of findBuiltIn(provider)?.envKeys ?? []) {
-      const value = options.env[name]?.trim();
+      const value = options.settings().env[name]?.trim();
       if (value) return keep(provider, value, { kind: "env", name });
     }
     return null;
   };
 
   const fromConfig = (provider: string): Credential | null => {
-    const value = Object.hasOwn(options.configProviders, provider) ? options.configProviders[provider]?.apiKey?.trim() : undefined;
+    const { configProviders } = options.settings();
+    const value = Object.hasOwn(configProviders, provider) ? configProviders[provider]?.apiKey?.trim() : undefined;
     return value ? keep(provider, value, { kind: "config", name: `models.providers.${provider}.apiKey` }) : null;
   };
 
   return {
     find(provider, agentId) {
       if (!isProviderName(provider)) throw new AppError("invalid", `${JSON.stringify(provider.slice(0, 80))} is no provider name.`);
-      return fromFile(provider, agentId) ?? fromFile(provider, options.mainAgentId) ?? fromEnv(provider) ?? fromConfig(provider);
+      return fromFile(provider, agentId) ?? fromFile(provider, options.settings().mainAgentId) ?? fromEnv(provider) ?? fromConfig(provider);
     },
-    values: () => [...seen],
   };
 }
 

@@ -1,12 +1,14 @@
 // Model servers on this machine: asks the usual loopback ports once, in parallel, and gives up quickly.
 // resolve.ts → findLocalServers → what answers, with the models that can be used. Never leaves 127.0.0.1.
 import { z } from "zod";
+import { OLLAMA_WINDOW } from "./prices.ts";
 import type { ProviderDefinition } from "./provider.ts";
 
+/** By provider name. */
 export interface LocalPorts {
   readonly ollama: number;
-  readonly lmStudio: number;
-  readonly llamaCpp: number;
+  readonly lmstudio: number;
+  readonly llamacpp: number;
 }
 
 export interface LocalServer {
@@ -30,7 +32,7 @@ export interface LocalServersOptions {
   readonly timeoutMs?: number;
 }
 
-export const LOCAL_PORTS: LocalPorts = { ollama: 11434, lmStudio: 1234, llamaCpp: 8080 };
+export const LOCAL_PORTS: LocalPorts = { ollama: 11434, lmstudio: 1234, llamacpp: 8080 };
 const TIMEOUT_MS = 300;
 const MAX_BYTES = 1024 * 1024;
 const MAX_MODELS = 20;
@@ -50,8 +52,8 @@ export async function findLocalServers(options: LocalServersOptions = {}): Promi
   const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
   const found = await Promise.all([
     probeOllama(ports.ollama, timeoutMs),
-    probeOpenAiLike("lmstudio", "LM Studio", ports.lmStudio, timeoutMs),
-    probeOpenAiLike("llamacpp", "llama.cpp", ports.llamaCpp, timeoutMs),
+    probeOpenAiLike("lmstudio", "LM Studio", ports.lmstudio, timeoutMs),
+    probeOpenAiLike("llamacpp", "llama.cpp", ports.llamacpp, timeoutMs),
   ]);
   return found.filter((server) => server !== null);
 }
@@ -75,7 +77,8 @@ async function showOllamaModel(base: string, name: string, timeoutMs: number): P
   const shown = OllamaShow.safeParse(await getJson(`${base}/show`, timeoutMs, { model: name }));
   if (!shown.success || !shown.data.capabilities.includes("tools")) return null;
   const window = Object.entries(shown.data.model_info).find(([key]) => key.endsWith(".context_length"))?.[1];
-  return typeof window === "number" && window > 0 ? { id: name, contextWindow: window } : { id: name };
+  // What is asked for is allocated at once, and the longest window of a model takes more memory than most machines have.
+  return typeof window === "number" && window > 0 ? { id: name, contextWindow: Math.min(window, OLLAMA_WINDOW) } : { id: name };
 }
 
 async function probeOpenAiLike(provider: string, title: string, port: number, timeoutMs: number): Promise<LocalServer | null> {

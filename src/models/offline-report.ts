@@ -57,9 +57,9 @@ function readSection(text: string, name: string): string | null {
 /** Who said and did what, one line each, the newest kept. */
 export function toCompaction(messages: readonly ChatMessage[]): string {
   const lines = messages.flatMap((message) => {
-    if (message.role === "user") return [`- Said to me: ${oneLine(message.text)}`];
-    if (message.role === "tool") return [`- \`${message.name}\` ${message.isError ? "failed" : "gave"}: ${oneLine(message.text)}`];
-    return message.text.trim() === "" ? [] : [`- I answered: ${oneLine(message.text)}`];
+    if (message.role === "user") return [`- Said to me: ${shortLine(message.text)}`];
+    if (message.role === "tool") return [`- \`${message.name}\` ${message.isError ? "failed" : "gave"}: ${shortLine(message.text)}`];
+    return message.text.trim() === "" ? [] : [`- I answered: ${shortLine(message.text)}`];
   });
   const left = lines.length - MAX_BULLETS;
   return (
@@ -67,4 +67,4 @@ export function toCompaction(messages: readonly ChatMessage[]): string {
   );
 }
 
-const oneLine = (text: string): string => cut(text.replace(/\s+/g, " ").trim(), 160);
+const shortLine = (text: string): string => cut(text.replace(/\s+/g, " ").trim(), 160);

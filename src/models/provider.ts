@@ -1,7 +1,8 @@
 // What a provider is: the built-in ones as data, and the shape of a definition from config or from discovery.
 // config | local-servers.ts → ProviderDefinition → resolve.ts, credentials.ts, router.ts, ai-sdk.ts
 
-export type ProviderApi = "openai-compatible" | "openai" | "anthropic" | "google" | "ollama";
+export const PROVIDER_APIS = ["openai-compatible", "openai", "anthropic", "google", "ollama"] as const;
+export type ProviderApi = (typeof PROVIDER_APIS)[number];
 
 /** A named endpoint: `models.providers.<name>` of the config, or a server found on loopback. */
 export interface ProviderDefinition {
@@ -65,3 +66,7 @@ export function needsKey(provider: string, configured?: ProviderDefinition): boo
 
 export const findBuiltIn = (provider: string): BuiltInProvider | undefined =>
   Object.hasOwn(BUILT_IN_PROVIDERS, provider) ? BUILT_IN_PROVIDERS[provider] : undefined;
+
+/** What is known of a provider without any settings. Where Ollama stands is the library's default. */
+export const builtInDefinition = (provider: string): ProviderDefinition | undefined =>
+  findBuiltIn(provider) ?? (provider === "ollama" ? { api: "ollama" } : undefined);

@@ -4,12 +4,15 @@ import type { LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4ProviderM
 import type { Usage } from "../core/usage.ts";
 import type { ModelReply, ToolCall } from "./model.ts";
 import { toToolCall, unfinishedCall } from "./tool-call.ts";
-import { cleanText, type ExtraPart, type Extras } from "./wire.ts";
+import { type ExtraPart, type Extras, wellFormed } from "./wire.ts";
 
 const MAX_CHARS = 1024 * 1024;
 const MAX_CALLS = 100;
 
 type Part<T extends LanguageModelV4StreamPart["type"]> = Extract<LanguageModelV4StreamPart, { type: T }>;
+
+/** What is left of a call that the library could not read for want of a name. */
+export const NAMELESS_CALL: Part<"tool-call"> = { type: "tool-call", toolCallId: "", toolName: "", input: "" };
 
 interface Block {
   readonly type: ExtraPart["type"];
@@ -106,6 +109,8 @@ function takePart(state: State, part: LanguageModelV4StreamPart): void {
     case "finish":
       state.finish = part;
       state.usage = toUsage(part.usage) ?? state.usage;
+      // The library drops a call whose name is empty; taken for an empty answer it would end the turn.
+      if (part.finishReason.unified === "tool-calls" && state.calls.length === 0 && state.text.trim() === "") addCall(state, NAMELESS_CALL);
       return;
     case "error":
       state.error = part.error;
@@ -119,7 +124,7 @@ function addText(state: State, delta: string): void {
   const piece = state.carry + delta;
   const isSplit = /[\uD800-\uDBFF]$/.test(piece);
   state.carry = isSplit ? piece.slice(-1) : "";
-  state.text += cleanText(isSplit ? piece.slice(0, -1) : piece);
+  state.text += wellFormed(isSplit ? piece.slice(0, -1) : piece);
   if (state.text.length <= MAX_CHARS) return;
   state.cut = "text";
   state.text = `${state.text.slice(0, MAX_CHARS).toWellFormed()}\n\n[Cut here: the answer went past 1 MB.]`;
@@ -172,7 +177,7 @@ function extrasOf(state: State, model: string): Extras | null {
 
 function toExtraPart(block: Block): ExtraPart {
   const meta = block.meta === undefined ? {} : { meta: block.meta };
-  if (block.type === "reasoning") return { type: "reasoning", text: cleanText(block.text), ...meta };
+  if (block.type === "reasoning") return { type: "reasoning", text: wellFormed(block.text), ...meta };
   return block.type === "text" ? { type: "text", ...meta } : { type: "tool-call", id: block.id, ...meta };
 }
 

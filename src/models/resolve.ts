@@ -1,5 +1,5 @@
 // Which model, and why: config → a key → a model server on this machine → the built-in offline model (RN2),
-// and the order for a sub-agent (MO2). app.ts → resolveDefaultModel at start; subagents/spawn.ts → pickSubagentModel.
+// and the order for a sub-agent (MO2). app/models.ts → resolveDefaultModel at start; subagents/spawn.ts → pickSubagentModel.
 import type { Credential } from "./credentials.ts";
 import { findLocalServers, type LocalPorts, type LocalServer } from "./local-servers.ts";
 import { BUILT_IN_PROVIDERS, findBuiltIn, KEYLESS_PROVIDERS, malformedModel, type ProviderDefinition, parseModelName } from "./provider.ts";

@@ -3,7 +3,7 @@
 // reply-draft.ts → toToolCall → agents/turn.ts
 import { randomUUID } from "node:crypto";
 import type { ToolCall } from "./model.ts";
-import { cleanText } from "./wire.ts";
+import { wellFormed } from "./wire.ts";
 
 const MAX_ARGS = 256 * 1024;
 /** Far above any real call. A few thousand levels are too deep to be written down again. */
@@ -24,7 +24,7 @@ export function toToolCall(written: WrittenCall, tools: ReadonlySet<string>, ear
   const isKnown = tools.has(written.toolName);
   const name = isKnown ? written.toolName : shortName(written.toolName);
   const { args, problem } = parseArgs(written.input);
-  const invalid = isKnown ? problem : unknownTool(name, tools);
+  const invalid = isKnown ? problem : unknownTool(written.toolName === "" ? null : name, tools);
   const call = { id: freeId(written.toolCallId, earlier), name, args };
   return invalid === null ? call : { ...call, invalid };
 }
@@ -38,7 +38,7 @@ export const unfinishedCall = (id: string, name: string, earlier: readonly ToolC
 });
 
 function parseArgs(input: string): { args: unknown; problem: string | null } {
-  const text = cleanText(input);
+  const text = wellFormed(input);
   const excerpt = text.length > EXCERPT ? `${text.slice(0, EXCERPT).toWellFormed()}…` : text;
   if (text.length > MAX_ARGS)
     return { args: excerpt, problem: `The arguments are longer than ${MAX_ARGS / 1024} KB. Use several smaller calls.` };
@@ -58,14 +58,15 @@ function parseArgs(input: string): { args: unknown; problem: string | null } {
 const isDeeper = (value: unknown, levels: number): boolean =>
   typeof value === "object" && value !== null && (levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1)));
 
-function unknownTool(name: string, tools: ReadonlySet<string>): string {
+function unknownTool(name: string | null, tools: ReadonlySet<string>): string {
   const accepted = tools.size === 0 ? "You have no tools now: answer in text." : `Tools you can call: ${[...tools].join(", ")}.`;
-  return `There is no tool "${name}". ${accepted}`;
+  return `${name === null ? "The call named no tool." : `There is no tool "${name}".`} ${accepted}`;
 }
 
 const shortName = (name: string): string => name.slice(0, MAX_NAME).replace(/[^\w-]/g, "_") || "unknown";
 
 function freeId(id: string, earlier: readonly ToolCall[]): string {
   const isTaken = id === "" || id.length > 200 || earlier.some((call) => call.id === id);
-  return isTaken ? `call_${randomUUID()}` : id;
+  // OpenAI's chat completions take 40 characters back.
+  return isTaken ? `call_${randomUUID().replaceAll("-", "")}` : id;
 }

@@ -3,8 +3,9 @@
 // attempt.ts → toPrompt, toTools; reply-draft.ts → Extras, the opaque part that only the same model gets back.
 import { createHash } from "node:crypto";
 import type { LanguageModelV4CallOptions, LanguageModelV4Message, LanguageModelV4Prompt, SharedV4ProviderOptions } from "@ai-sdk/provider";
+import type { Thinking } from "../core/thinking.ts";
 import type { ModelTarget } from "./language-model.ts";
-import type { ChatMessage, ModelRequest, Thinking, ToolCall, ToolSpec } from "./model.ts";
+import type { ChatMessage, ModelRequest, ToolCall, ToolSpec } from "./model.ts";
 
 type AssistantMessage = Extract<ChatMessage, { role: "assistant" }>;
 type ToolMessage = Extract<ChatMessage, { role: "tool" }>;
@@ -27,7 +28,7 @@ const CACHE_HERE = { anthropic: { cacheControl: { type: "ephemeral" } } };
 const NO_RESULT = "No result was recorded for this call.";
 
 /** NUL and lone surrogates are refused by providers, and by JSON readers downstream. */
-export const cleanText = (text: string): string => text.replaceAll("\0", "").toWellFormed();
+export const wellFormed = (text: string): string => text.replaceAll("\0", "").toWellFormed();
 
 /** One assistant message on its way out: its calls by their ids in the prompt. */
 interface Outgoing {
@@ -39,9 +40,9 @@ interface Outgoing {
 export function toPrompt(request: ModelRequest, target: ModelTarget): LanguageModelV4Prompt {
   const prompt: LanguageModelV4Prompt = [];
   const usedIds = new Set<string>();
-  if (request.system !== "") prompt.push({ role: "system", content: cleanText(request.system) });
+  if (request.system !== "") prompt.push({ role: "system", content: wellFormed(request.system) });
   for (const [index, message] of request.messages.entries()) {
-    if (message.role === "user") prompt.push({ role: "user", content: [{ type: "text", text: cleanText(message.text) || "(empty)" }] });
+    if (message.role === "user") prompt.push({ role: "user", content: [{ type: "text", text: wellFormed(message.text) || "(empty)" }] });
     if (message.role !== "assistant") continue;
     const outgoing = { message, target, ids: new Map(message.toolCalls.map(({ id }) => [id, wireId(id, target, usedIds)])) };
     const content = assistantParts(outgoing);
@@ -67,14 +68,14 @@ function resultsAfter(messages: readonly ChatMessage[], index: number): Readonly
 function resultParts({ message, ids }: Outgoing, results: ReadonlyMap<string, ToolMessage>): ToolPart[] {
   return message.toolCalls.map((call) => {
     const result = results.get(call.id);
-    const value = result === undefined ? NO_RESULT : cleanText(result.text) || "(empty)";
+    const value = result === undefined ? NO_RESULT : wellFormed(result.text) || "(empty)";
     const type = result === undefined || result.isError ? "error-text" : "text";
     return { type: "tool-result", toolCallId: ids.get(call.id) ?? call.id, toolName: call.name, output: { type, value } };
   });
 }
 
 function assistantParts({ message, target, ids }: Outgoing): AssistantPart[] {
-  const text = cleanText(message.text);
+  const text = wellFormed(message.text);
   const parts: AssistantPart[] = [];
   const calls = new Map(message.toolCalls.map((call) => [call.id, call]));
   let textLeft = text.trim() !== "";

@@ -28,6 +28,8 @@ export interface Inbox {
   claim(sessionKey: string): InboxRow | null;
   /** A claim that came to nothing through no fault of the message (disk full, shutdown) doesn't count. */
   release(id: number): void;
+  /** waiting → new, not counted: its channel is off. It is looked at, and routed, at the next start. */
+  putBack(id: number): void;
   /** → done. False when it was done already: somebody else (a /stop) settled it, and the caller must not answer. */
   finish(id: number): boolean;
   /** All waiting rows of a session → done; returns how many. */
@@ -75,6 +77,9 @@ export function createInbox(deps: Deps): Inbox {
     },
     release(id) {
       db.run("UPDATE inbox SET attempts = max(attempts - 1, 0) WHERE id = ?", id);
+    },
+    putBack(id) {
+      db.run("UPDATE inbox SET state = 'new', session_key = NULL, attempts = max(attempts - 1, 0) WHERE id = ? AND state = 'waiting'", id);
     },
     finish,
     drop: (sessionKey) =>

@@ -22,6 +22,8 @@ export interface MailStore {
   /** Has been appended to the reader's transcript. */
   takeForRun(ids: readonly number[]): void;
   takeNotes(ids: readonly number[]): void;
+  /** Forgets what was taken before this time, and notes for sessions that had ended by then: nobody reads those any more. */
+  purge(before: number): void;
 }
 
 interface Stored {
@@ -58,5 +60,14 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
         .map(mail("note")),
     takeForRun: (ids) => take("run_messages", ids),
     takeNotes: (ids) => take("notes", ids),
+    purge: (before) =>
+      db.transaction(() => {
+        for (const table of ["run_messages", "notes"]) db.run(`DELETE FROM ${table} WHERE taken_at < ?`, before);
+        db.run(
+          `DELETE FROM notes INDEXED BY notes_open
+           WHERE taken_at IS NULL AND EXISTS (SELECT 1 FROM sessions WHERE id = notes.session_id AND ended_at < ?)`,
+          before,
+        );
+      }),
   };
 }

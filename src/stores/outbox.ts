@@ -18,7 +18,9 @@ export interface OutboxRow {
   readonly notBefore: number;
   /** Tries that failed: the backoff grows by them. */
   readonly attempts: number;
+  /** Since when it has failed without a break. */
   readonly firstAt: number | null;
+  /** When the last attempt began that may have arrived; null: none has, surely. */
   readonly sendingAt: number | null;
   readonly ref: string | null;
   readonly reason: string | null;
@@ -29,6 +31,13 @@ export interface OutboxRow {
 
 /** Before the next attempt: `unknown` when an earlier one may have arrived, and until somebody could tell. */
 export type Standing = "queued" | "unknown";
+
+export interface NextTry {
+  readonly notBefore: number;
+  readonly firstAt: number;
+  readonly reason: string;
+  readonly as: Standing;
+}
 
 export interface Outbox {
   /** Adds all parts of one delivery. False when this delivery was added before: the first text wins. */
@@ -41,16 +50,16 @@ export interface Outbox {
   /** Written before the call goes out. */
   markSending(id: number): void;
   markSent(id: number, ref: string): void;
-  /** Gives a whole delivery up: this part and those behind it. */
-  markBlocked(delivery: string, reason: string): void;
+  /** Gives a whole delivery up: this part and those behind it. `as` is what it stands at when somebody wants it sent after all. */
+  markBlocked(delivery: string, reason: string, as: Standing): void;
   /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). */
-  retryAt(id: number, notBefore: number, reason: string, as: Standing): void;
+  retryAt(id: number, next: NextTry): void;
   setPart(id: number, part: Part, as: Standing): void;
   /** A place is reserved on the platform under `ref`; the part is filled in there by the next send. */
   reserve(id: number, ref: string): void;
   /** The platform renamed a chat: everything still open for it goes to the new address. */
   retarget(from: Address, to: Address, as: Standing): void;
-  /** Blocked parts of a run are queued again; returns how many. */
+  /** Blocked parts of a run are to be sent again, as they stood; returns how many. */
   requeue(runId: string): number;
   /** At boot: what was being sent when the process died may have arrived. */
   recover(): number;
@@ -82,7 +91,8 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
     requeue(runId) {
       const rows = db.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
       db.run(
-        "UPDATE outbox SET state = 'queued', not_before = 0, attempts = 0, first_at = NULL, settled_at = NULL, reason = NULL WHERE run_id = ? AND state = 'blocked'",
+        `UPDATE outbox SET state = iif(sending_at IS NULL, 'queued', 'unknown'), not_before = 0, attempts = 0, first_at = NULL, settled_at = NULL,
+           reason = NULL WHERE run_id = ? AND state = 'blocked'`,
         runId,
       );
       for (const row of rows) wake(row.address_key);
@@ -99,44 +109,53 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
 
 type Transitions = Pick<Outbox, "markSending" | "markSent" | "markBlocked" | "retryAt" | "setPart" | "reserve" | "retarget">;
 
+/** An attempt that surely did not arrive is forgotten. */
+const KEEP_DOUBT = "sending_at = iif(? = 'unknown', sending_at, NULL)";
+
 function transitions(db: Database, clock: Clock): Transitions {
   return {
     markSending(id) {
-      const now = clock.now();
-      db.run("UPDATE outbox SET state = 'sending', first_at = coalesce(first_at, ?), sending_at = ? WHERE id = ?", now, now, id);
+      db.run("UPDATE outbox SET state = 'sending', sending_at = ? WHERE id = ?", clock.now(), id);
     },
     markSent(id, ref) {
       db.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);
     },
-    markBlocked(delivery, reason) {
+    markBlocked(delivery, reason, as) {
       db.run(
-        `UPDATE outbox SET state = 'blocked', reason = ?, settled_at = ? WHERE delivery = ? AND ${OPEN}`,
+        `UPDATE outbox SET state = 'blocked', reason = ?, settled_at = ?, ${KEEP_DOUBT} WHERE delivery = ? AND ${OPEN}`,
         reason,
         clock.now(),
+        as,
         delivery,
       );
     },
-    retryAt(id, notBefore, reason, as) {
+    retryAt(id, { notBefore, firstAt, reason, as }) {
       db.run(
-        "UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = coalesce(first_at, ?) WHERE id = ?",
+        // A time still to come was written by a clock that has been set back since: who asks the platform would wait for it.
+        `UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = ?,
+           sending_at = iif(? = 'unknown', min(sending_at, ?), NULL) WHERE id = ?`,
         as,
         notBefore,
         reason,
+        firstAt,
+        as,
         clock.now(),
         id,
       );
     },
     reserve(id, ref) {
-      db.run("UPDATE outbox SET state = 'queued', ref = ? WHERE id = ?", ref, id);
+      db.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ?", ref, id);
     },
     setPart(id, part, as) {
-      db.run("UPDATE outbox SET part = ?, state = ? WHERE id = ?", JSON.stringify(part), as, id);
+      db.run(`UPDATE outbox SET part = ?, state = ?, ${KEEP_DOUBT} WHERE id = ?`, JSON.stringify(part), as, as, id);
     },
     retarget(from, to, as) {
       db.run(
-        `UPDATE outbox SET address = ?, address_key = ?, state = CASE state WHEN 'sending' THEN ? ELSE state END WHERE address_key = ? AND ${OPEN}`,
+        `UPDATE outbox SET address = ?, address_key = ?, state = iif(state = 'sending', ?, state),
+           sending_at = iif(state = 'sending' AND ? = 'queued', NULL, sending_at) WHERE address_key = ? AND ${OPEN}`,
         JSON.stringify(to),
         addressKey(to),
+        as,
         as,
         addressKey(from),
       );

@@ -70,7 +70,7 @@ export function fromRunRow(row: RunRow): Run {
     label: text("label"),
     task: text("task"),
     model: text("model"),
-    thinking: text("thinking"),
+    thinking: text("thinking") as Run["thinking"],
     timeoutMs: number("timeout_ms"),
     maxIterations: number("max_iterations"),
     cleanup: text("cleanup") as Run["cleanup"],

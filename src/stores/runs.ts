@@ -10,6 +10,8 @@ import {
   type Run,
   type RunEvent,
   type RunSections,
+  type RunState,
+  SUSPENDED,
   sourcesOf,
 } from "../core/run.ts";
 import type { Spend } from "../core/usage.ts";
@@ -47,7 +49,7 @@ export interface Runs {
   end(id: string, end: RunEnd): boolean;
   /** A finished run goes on in its session as the next generation. False when it is unfinished. */
   again(id: string): boolean;
-  /** Taken up again at boot; the row stays running. */
+  /** To be taken up again after a restart; the row stays running. */
   countResume(id: string, afterCrash: boolean): void;
   setDoing(id: string, doing: string | null): void;
   /** The plan of a running child; replaces the one before. */
@@ -70,7 +72,7 @@ export interface Runs {
   listRecent(limit: number): Run[];
   /** Whose announcement could not be delivered, newest first. */
   listBlocked(limit: number): Run[];
-  /** All unfinished runs below a session, at any depth. */
+  /** All unfinished runs below a session, at any depth, in order of arrival. */
   unfinishedBelow(requesterKey: string): Run[];
   /** Is this child session below that session, at any depth? */
   isBelow(childKey: string, ancestorKey: string): boolean;
@@ -79,8 +81,8 @@ export interface Runs {
   listArchiveDue(settledBefore: number | null, limit: number): Run[];
   /** Those whose transcript may bear its archive name although the row doesn't say so yet. */
   listHalfArchived(): Run[];
-  /** Unfinished ones: a look that costs the same however many have ended. */
-  countByState(): Record<string, number>;
+  /** A look that costs the same however many have ended. */
+  countUnfinishedByState(): Record<string, number>;
 }
 
 export interface RunDeps {
@@ -96,7 +98,7 @@ export function createRuns(deps: RunDeps): Runs {
   const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : readRun(deps, row));
   const get = (id: string): Run | null => one(db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
   const changed = (id: string): void => {
-    const row = db.get<{ state: string }>("SELECT state FROM runs WHERE id = ?", id);
+    const row = db.get<{ state: RunState }>("SELECT state FROM runs WHERE id = ?", id);
     if (row !== undefined) db.afterCommit(() => deps.bus.emit({ type: "run.changed", runId: id, state: row.state }));
   };
   return {
@@ -161,7 +163,8 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
         clock.now(),
       ),
     countResume(id, afterCrash) {
-      db.run("UPDATE runs SET resumes = resumes + 1, crashes = crashes + ?, doing = NULL WHERE id = ?", afterCrash ? 1 : 0, id);
+      // Still put aside: until somebody takes it up, another restart is nothing it could have caused.
+      db.run("UPDATE runs SET resumes = resumes + 1, crashes = crashes + ?, doing = ? WHERE id = ?", afterCrash ? 1 : 0, SUSPENDED, id);
     },
   };
 }
@@ -202,7 +205,9 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
       );
     },
     setDelivery(id, state, reason) {
-      db.run("UPDATE runs SET delivery = ?, delivery_reason = ? WHERE id = ?", state, reason ?? null, id);
+      // Sent again after all: it is not settled any more. What is archived already stays so.
+      const settled = "settled_at = iif(? = 'pending' AND archive_name IS NULL, NULL, settled_at)";
+      db.run(`UPDATE runs SET delivery = ?, delivery_reason = ?, ${settled} WHERE id = ?`, state, reason ?? null, state, id);
       changed(id);
     },
     settle(id) {
@@ -222,8 +227,9 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
 }
 
 const UNFINISHED = "state IN ('queued', 'running')";
-/** Children of a session are runs whose requester is that session; their child sessions are requesters in turn. */
-const BELOW = `WITH RECURSIVE below (key) AS (SELECT ? UNION SELECT child_key FROM runs JOIN below ON runs.requester_key = below.key)`;
+/** Each unfinished run with every session it is below. From the bottom up: the other way leads past all that ever ended. */
+const ABOVE_UNFINISHED = `WITH RECURSIVE above (seq, key) AS (SELECT seq, requester_key FROM runs WHERE ${UNFINISHED}
+  UNION SELECT above.seq, runs.requester_key FROM above JOIN runs ON runs.child_key = above.key)`;
 
 type Listings = Omit<
   Runs,
@@ -254,7 +260,7 @@ function listings({ db, ...deps }: RunDeps): Listings {
     listRecent: (limit) => many("SELECT * FROM runs ORDER BY seq DESC LIMIT ?", limit),
     listBlocked: (limit) => many("SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY seq DESC LIMIT ?", limit),
     unfinishedBelow: (key) =>
-      many(`${BELOW} SELECT runs.* FROM runs JOIN below ON runs.requester_key = below.key WHERE ${UNFINISHED}`, key),
+      many(`${ABOVE_UNFINISHED} SELECT * FROM runs WHERE seq IN (SELECT seq FROM above WHERE key = ?) ORDER BY seq`, key),
     isBelow: (childKey, ancestorKey) =>
       db.get(
         `WITH RECURSIVE above (key) AS (SELECT requester_key FROM runs WHERE child_key = ? UNION SELECT requester_key FROM runs JOIN above ON runs.child_key = above.key)
@@ -271,7 +277,7 @@ function listings({ db, ...deps }: RunDeps): Listings {
         limit,
       ),
     listHalfArchived: () => many("SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND archive_name IS NOT NULL"),
-    countByState: () =>
+    countUnfinishedByState: () =>
       Object.fromEntries(
         db
           .all<{ state: string; n: number }>(`SELECT state, count(*) AS n FROM runs WHERE ${UNFINISHED} GROUP BY state`)

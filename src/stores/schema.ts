@@ -244,8 +244,7 @@ export const MIGRATIONS: readonly string[] = [
     -- The child's first message until its transcript is surely on disk.
     first_message TEXT
   ) STRICT;
-  INSERT INTO runs_by_seq (id, spawn_key, child_key, session_id, agent_id, requester_key, requester_session_id, requester_run_id, depth, address, label, task, model, thinking, timeout_ms, max_iterations, cleanup, announce, params, tool_ceiling, state, delivery, delivery_reason, generation, resumes, crashes, boot_id, created_at, queued_at, started_at, ended_at, input, output, cache_read, cache_write, cost_usd, reason, incomplete, doing, settled_at, archived_at, archive_name, plan, sections, documented, first_message)
-    SELECT id, spawn_key, child_key, session_id, agent_id, requester_key, requester_session_id, requester_run_id, depth, address, label, task, model, thinking, timeout_ms, max_iterations, cleanup, announce, params, tool_ceiling, state, delivery, delivery_reason, generation, resumes, crashes, boot_id, created_at, queued_at, started_at, ended_at, input, output, cache_read, cache_write, cost_usd, reason, incomplete, doing, settled_at, archived_at, archive_name, plan, sections, documented, first_message FROM runs ORDER BY created_at, id;
+  INSERT INTO runs_by_seq SELECT NULL, * FROM runs ORDER BY created_at, id;
   DROP TABLE runs;
   ALTER TABLE runs_by_seq RENAME TO runs;
   CREATE INDEX runs_unfinished ON runs (queued_at) WHERE state IN ('queued', 'running');
@@ -257,5 +256,10 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX runs_blocked ON runs (seq) WHERE delivery = 'blocked';
   CREATE INDEX runs_archive ON runs (cleanup, settled_at) WHERE settled_at IS NOT NULL AND archived_at IS NULL;
   DROP INDEX sessions_key;
+  `,
+  `
+  -- What was read long ago is forgotten.
+  CREATE INDEX run_messages_taken ON run_messages (taken_at) WHERE taken_at IS NOT NULL;
+  CREATE INDEX notes_taken ON notes (taken_at) WHERE taken_at IS NOT NULL;
   `,
 ];

@@ -21,7 +21,7 @@ export interface Scratchpad {
   sections(sessionKey: string): { readonly section: string; readonly bytes: number; readonly updatedAt: number }[];
 }
 
-export function createScratchpad(db: Database, clock: Clock): Scratchpad {
+export function createScratchpad({ db, clock }: { db: Database; clock: Clock }): Scratchpad {
   const read = (key: string, section: string): string | null =>
     db.get<{ text: string }>("SELECT text FROM scratchpad WHERE session_key = ? AND section = ?", key, section)?.text ?? null;
 

@@ -1,7 +1,7 @@
 // Sessions: which transcript a key uses now, and what it has spent. One row per transcript; /new ends one row and
 // opens the next, so the old conversation stays readable.
 import type { Address } from "../core/address.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, dayOf } from "../core/clock.ts";
 import { newId } from "../core/ids.ts";
 import type { Spend, Usage } from "../core/usage.ts";
 import { type Database, parseColumn } from "./database.ts";
@@ -73,8 +73,6 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
     newSessionId: newId,
   };
 }
-
-const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);
 
 function addSpend(db: Database, where: { id: string; model: string; day: string }, spend: Spend): void {
   const usage = spend.usage;

@@ -5,9 +5,8 @@ export interface TranscriptHeader {
   readonly type: "session";
   readonly version: 1;
   readonly id: string;
-  readonly at: string;
+  readonly timestamp: string;
   readonly key: string;
-  readonly agentId: string;
   /** Key of the requester, for a child. */
   readonly parent: string | null;
 }
@@ -42,7 +41,12 @@ export type EntryBody =
     };
 
 /** `phase: "announce"` marks the announce step, which is no part of the child's own conversation. */
-export type Entry = EntryBody & { readonly id: string; readonly parentId: string | null; readonly at: string; readonly phase?: "announce" };
+export type Entry = EntryBody & {
+  readonly id: string;
+  readonly parentId: string | null;
+  readonly timestamp: string;
+  readonly phase?: "announce";
+};
 
 export const isHeader = (line: string): boolean => line.startsWith('{"type":"session"');
 
@@ -71,7 +75,9 @@ export function parseEntry(line: string): Entry | null {
   if (typeof value !== "object" || value === null) return null;
   const entry = value as Record<string, unknown>;
   const fields = entry.type === "message" ? MESSAGE_FIELDS.get(entry.role) : OTHER_FIELDS.get(entry.type);
-  if (fields === undefined || typeof entry.id !== "string" || typeof entry.at !== "string") return null;
+  // Lines written by versions before the field had its present name.
+  entry.timestamp ??= entry.at;
+  if (fields === undefined || typeof entry.id !== "string" || typeof entry.timestamp !== "string") return null;
   for (const name in fields) if (typeof entry[name] !== fields[name]) return null;
   return value as Entry;
 }

@@ -179,13 +179,20 @@ export function probeRoom(folder: string): void {
 export function readBackwards(path: string, log: Logger, enough: (taken: Entry[], line: string) => boolean): Entry[] {
   const fd = openExisting(path, "r");
   const taken: Entry[] = [];
+  // Counted once, from the newest damage: counting anew for each would read the file as often as it has damaged lines.
+  let number: number | null = null;
   try {
     for (const line of linesBackwards(fd, fstatSync(fd).size)) {
+      if (number !== null) number--;
       if (line.offset === 0 && isHeader(line.text)) break;
       if (enough(taken, line.text)) break;
       const entry = line.text.length > MAX_LINE ? null : parseEntry(line.text);
-      if (entry !== null) taken.push(entry);
-      else log.warn({ path, line: lineNumberAt(fd, line.offset) }, "skipped a damaged line of a transcript");
+      if (entry !== null) {
+        taken.push(entry);
+        continue;
+      }
+      number ??= lineNumberAt(fd, line.offset);
+      log.warn({ path, line: number }, "skipped a damaged line of a transcript");
     }
   } finally {
     closeSync(fd);

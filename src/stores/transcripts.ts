@@ -156,8 +156,8 @@ function begin(state: State, ref: TranscriptRef, path: string): void {
 }
 
 function start(state: State, ref: TranscriptRef, { key, parent, entries = [] }: Opening): OpenFile {
-  const at = new Date(state.now()).toISOString();
-  const header: TranscriptHeader = { type: "session", version: 1, id: ref.sessionId, at, key, agentId: ref.agentId, parent };
+  const timestamp = new Date(state.now()).toISOString();
+  const header: TranscriptHeader = { type: "session", version: 1, id: ref.sessionId, timestamp, key, parent };
   const { full, lines } = toLines(state, entries, null);
   return hold(state, startFile(pathOf(state, ref), `${JSON.stringify(header)}\n${lines}`, full.at(-1)?.id ?? null));
 }
@@ -197,11 +197,11 @@ function tryLetGo(state: State, path: string): boolean {
 }
 
 function toLines(deps: Deps, entries: readonly NewEntry[], lastId: string | null): { full: Entry[]; lines: string } {
-  const at = new Date(deps.now()).toISOString();
+  const timestamp = new Date(deps.now()).toISOString();
   let parentId = lastId;
   let lines = "";
   const full = entries.map((entry): Entry => {
-    const made = { ...entry, id: entry.id ?? newId(), parentId, at };
+    const made = { ...entry, id: entry.id ?? newId(), parentId, timestamp };
     parentId = made.id;
     const text = JSON.stringify(made);
     const redacted = deps.redact(text);

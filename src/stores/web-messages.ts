@@ -68,7 +68,7 @@ const CHATS = `
   FROM chat JOIN web_messages AS last ON last.seq = (SELECT MAX(seq) FROM web_messages WHERE chat = chat.id)
   ORDER BY last.seq DESC LIMIT ?`;
 
-export function createWebMessages(db: Database, clock: Clock): WebMessages {
+export function createWebMessages({ db, clock }: { db: Database; clock: Clock }): WebMessages {
   const findByKey = (key: string): WebMessage | null => {
     const row = db.get<MessageRow>(`SELECT ${COLUMNS} FROM web_messages WHERE key = ?`, key);
     return row === undefined ? null : fromRow(row);

@@ -3,17 +3,19 @@
 // from the transcript. Only the first caller that ends a run gets through; everybody else changes nothing.
 import { cleanText } from "../agents/clean-text.ts";
 import { lastAssistantText, toMessages } from "../agents/context.ts";
-import { isStorageError } from "../core/errors.ts";
+import { abortAfter } from "../core/clock.ts";
+import { errorText, isStorageError } from "../core/errors.ts";
+import { shortId } from "../core/ids.ts";
+import type { Channel, Part } from "../core/message.ts";
 import { type EndState, isUnfinished, type Run } from "../core/run.ts";
-import type { Thinking } from "../models/model.ts";
 import type { OutboxRow } from "../stores/outbox.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
+import type { Transcripts } from "../stores/transcripts.ts";
+import { childFallbacks } from "./child.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
-import { announcementText, noteText, outcomeSentence, type RunResult } from "./report.ts";
-import { recordSections } from "./roles.ts";
-
-export const ANNOUNCE_SKIP = "ANNOUNCE_SKIP";
+import { ANNOUNCE_SKIP, announcementText, noteText, oneLine, outcomeSentence, type RunResult } from "./report.ts";
+import { recordSections } from "./sections.ts";
 
 const ASK = `Your work is over. Write what the person who asked should read, in exactly this form and nothing else:
 
@@ -24,6 +26,9 @@ Notes:
 <what they should know about it: assumptions, doubts, what is missing; or "- (none)">
 
 Status and figures are added for you. If there is truly nothing worth posting, answer with exactly ${ANNOUNCE_SKIP} instead.`;
+
+/** The last words may stand before many tool calls. */
+const LOOK_BACK = 200;
 
 type Deps = Pick<
   SubagentDeps,
@@ -36,20 +41,22 @@ export interface Ending {
   readonly incomplete: boolean;
   /** What it said last, for when its transcript can't be read any more. */
   readonly words?: string;
+  /** Its transcript was waited for long enough. */
+  readonly isLost?: boolean;
 }
 
 /** Runs the announce step when the run earned one, and ends the run. `mail`: it did not end, there is something to read first. */
 export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: AbortSignal): Promise<"over" | "mail"> {
-  const entries = historyOf(deps, run, ending.as);
+  const entries = historyOf(deps, run, ending);
   // Without its history it could only make something up.
   const asks = ending.as === "done" && run.announce === "post" && entries !== null;
   const reply = asks ? await announceStep(deps, run, entries, signal) : null;
   // A /stop in the meantime has ended the run; a shutdown leaves it as it is.
-  if (signal.aborted && signal.reason !== "timeout") return "over";
+  if (signal.aborted) return "over";
   // Sent while it announced: the sender was told that it is read. From here to the end nothing else can come in between.
   if (ending.as === "done" && deps.mail.listForRun(run.id).length > 0) return "mail";
   deps.failpoint("run.announced");
-  endRun(deps, run, ending, { words: entries === null ? (ending.words ?? "") : lastAssistantText(entries), reply });
+  endRun(deps, run, ending, { words: entries === null ? (ending.words ?? "") : lastWords(entries, run), reply });
   return "over";
 }
 
@@ -63,24 +70,22 @@ async function announceStep(deps: Deps, run: Run, entries: readonly Entry[], sig
     deps.transcripts.append(ref, [{ type: "message", role: "user", text: ASK, from: "runtime", id: ids.ask, phase: "announce" }]);
   }
   const agent = deps.agents.find(run.agentId);
-  const over = new AbortController();
-  const stop = AbortSignal.any([signal, over.signal]);
-  const limit = deps.clock.sleep(agent?.subagents.announceTimeoutMs ?? 60_000, stop).then(() => over.abort("announce-timeout"));
-  const reply = await deps.models.call(
+  const limit = new AbortController();
+  const clear = abortAfter(deps.clock, agent?.subagents.announceTimeoutMs ?? 60_000, limit);
+  const call = deps.models.call(
     {
       model: run.model,
-      fallbacks: agent?.fallbacks ?? [],
-      thinking: run.thinking as Thinking,
+      fallbacks: agent === null ? [] : childFallbacks(agent, run.model),
+      thinking: run.thinking,
       system: "You have finished a task as a sub-agent. Now you report it.",
       messages: [...toMessages(entries), { role: "user", text: ASK }],
       tools: [],
       agentId: run.agentId,
-      signal: stop,
+      signal: AbortSignal.any([signal, limit.signal]),
     },
     () => {},
   );
-  over.abort();
-  await limit;
+  const reply = await call.finally(clear);
   deps.db.relaxed(() => {
     const spend = { usage: reply.usage, costUsd: reply.costUsd };
     deps.runs.addSpend(run.id, spend);
@@ -108,7 +113,7 @@ function announceIds(entries: readonly Entry[], generation: number): { ask: stri
   return { ask: `${prefix}${suffix}`, reply: `announce:${generation}:reply${suffix}` };
 }
 
-export const isAnnounceReply = ({ id }: Entry, generation: number): boolean =>
+const isAnnounceReply = ({ id }: Entry, generation: number): boolean =>
   id === `announce:${generation}:reply` || id.startsWith(`announce:${generation}:reply:`);
 
 /** "Result: … Notes: …" → parts; without those headings the whole text is the result. A Status line is ours to write. */
@@ -135,6 +140,18 @@ function remarksOf(run: Run, ending: Ending): string[] {
   return remarks;
 }
 
+/** What an ended run handed back: its announce reply, else its last words. */
+export function resultOf(transcripts: Transcripts, run: Run): RunResult {
+  const entries = transcripts.tail(transcriptOfRun(run), LOOK_BACK);
+  const reply = entries.findLast((entry) => isAnnounceReply(entry, run.generation));
+  if (reply?.type === "message" && reply.text.trim() !== ANNOUNCE_SKIP) return parseAnnounceReply(reply.text);
+  return { result: lastWords(entries, run), notes: "" };
+}
+
+/** What it said before this generation was announced then. */
+const lastWords = (entries: readonly Entry[], { generation, queuedAt }: Run): string =>
+  lastAssistantText(generation === 1 ? entries : entries.filter((entry) => Date.parse(entry.timestamp) >= queuedAt));
+
 /** What a run leaves behind: its last words, and the announce step's text if there was one. */
 interface Leaving {
   readonly words: string;
@@ -143,7 +160,7 @@ interface Leaving {
 
 /** Ends a run from outside, without an announce step. */
 export const breakOff = (deps: Deps, run: Run, ending: Ending): boolean =>
-  endRun(deps, run, ending, { words: run.state === "queued" ? "" : lastAssistantText(historyOf(deps, run, ending.as) ?? []), reply: null });
+  endRun(deps, run, ending, { words: run.state === "queued" ? "" : lastWords(historyOf(deps, run, ending) ?? [], run), reply: null });
 
 /** The one transaction. */
 function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving): boolean {
@@ -151,37 +168,54 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
   const skip = reply?.trim() === ANNOUNCE_SKIP;
   const sections = recordSections(words);
   const answer = reply === null || skip ? { result: words, notes: "" } : parseAnnounceReply(reply);
-  const posted = ending.as !== "stopped" && run.announce === "post" && run.requesterRunId === null && !skip;
-  const hasTranscript = fromTranscript(deps, run, ending.as, () => deps.transcripts.sync(ref)) === true;
+  const hasTranscript = fromTranscript(deps, run, ending, () => deps.transcripts.sync(ref)) === true;
   deps.failpoint("run.before-end");
   const ended = deps.db.transaction(() => {
     // Read again: usage of the announce step belongs to the figures.
     const fresh = deps.runs.get(run.id) ?? run;
     if (fresh.generation !== run.generation) return false;
-    const delivery = posted ? "pending" : ending.as === "stopped" ? "none" : "skipped";
+    // Nobody above is told that something further down was stopped.
+    const heard = ending.as === "stopped" ? run : heardThrough(deps, run);
+    const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && !skip;
+    const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
     if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return false;
-    if (posted)
-      post(
-        deps,
-        fresh,
-        announcementText({
-          run: fresh,
-          as: ending.as,
-          answer,
-          remarks: remarksOf(run, ending),
-          now: deps.clock.now(),
-          transcript: deps.transcripts.path(ref),
-        }),
-      );
-    else deps.runs.settle(run.id);
+    const posted = posts && post(deps, fresh, textOf(deps, fresh, ending, answer));
+    if (!posts) deps.runs.settle(run.id);
     stopOrphans(deps, run);
     const sentence = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
     const note = noteText({ run, as: ending.as, answer, sentence, posted, sections });
-    deps.mail.addNote(run.requesterSessionId, `${run.id}:${run.generation}`, note);
+    deps.mail.addNote(heard.requesterSessionId, `${run.id}:${run.generation}`, note);
     return true;
   });
   if (ended) deps.failpoint("run.ended");
   return ended;
+}
+
+/** The run itself, or the one above it whose requester still listens: a requester that has ended its own run reads nothing any more. */
+function heardThrough(deps: Deps, run: Run): Run {
+  const requester = run.requesterRunId === null ? null : deps.runs.get(run.requesterRunId);
+  return requester === null || isUnfinished(requester.state) ? run : heardThrough(deps, requester);
+}
+
+const textOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult): string =>
+  announcementText({
+    run,
+    as: ending.as,
+    answer,
+    remarks: remarksOf(run, ending),
+    now: deps.clock.now(),
+    transcript: deps.transcripts.path(transcriptOfRun(run)),
+  });
+
+/**
+ * Posts what could not be posted when the run ended, because its channel was off. From the record, without a model. False: it was
+ * posted then, or its channel is still off. Call inside a transaction.
+ */
+export function postLate(deps: Deps, run: Run): boolean {
+  if (deps.channel(run.address.channel, run.address.account) === null) return false;
+  const ending = { as: run.state as EndState, reason: run.reason, incomplete: run.incomplete, isLost: true };
+  const answer = fromTranscript(deps, run, ending, () => resultOf(deps.transcripts, run)) ?? { result: "", notes: "" };
+  return post(deps, run, textOf(deps, run, ending, answer));
 }
 
 /** Children report to this run and to nobody else: what is still at work below it has no one left to report to. */
@@ -204,29 +238,44 @@ export function recordDelivery(runs: Runs, row: OutboxRow, state: "sending" | "d
   if (state !== "sending") runs.settle(run.id);
 }
 
-function post(deps: Deps, run: Run, markdown: string): void {
+/** False: it was posted before, or there is no channel to post it to. */
+function post(deps: Deps, run: Run, markdown: string): boolean {
   const channel = deps.channel(run.address.channel, run.address.account);
   if (channel === null) {
-    deps.runs.setDelivery(run.id, "blocked", `the channel ${run.address.channel} is not configured`);
-    return deps.runs.settle(run.id);
+    const reason = `the channel ${run.address.channel} is off; once it is on again, \`/subagents retry ${shortId(run.id)}\` posts it`;
+    deps.runs.setDelivery(run.id, "blocked", reason);
+    deps.runs.settle(run.id);
+    return false;
   }
-  const parts = channel.render({ markdown, kind: "announcement" }, run.address);
-  deps.outbox.add({ delivery: announceDelivery(run), address: run.address, parts, runId: run.id });
+  const parts = render(deps, channel, run, markdown);
+  return deps.outbox.add({ delivery: announceDelivery(run), address: run.address, parts, runId: run.id });
 }
 
-const historyOf = (deps: Deps, run: Run, as: EndState): Entry[] | null =>
-  fromTranscript(deps, run, as, () => deps.transcripts.window(transcriptOfRun(run), deps.models.contextWindow(run.model) * 2));
+function render({ log }: Deps, channel: Channel, run: Run, markdown: string): Part[] {
+  const kind = "announcement";
+  try {
+    return channel.render({ markdown, kind }, run.address);
+  } catch (error) {
+    log.error({ err: error, runId: run.id }, "an announcement could not be rendered");
+    const where = `\`/subagents log ${shortId(run.id)}\` shows what it wrote`;
+    const instead = `⚠️ The announcement of "${oneLine(run.label)}" could not be shown: ${errorText(error)}. ${where}.`;
+    return channel.render({ markdown: instead, kind }, run.address);
+  }
+}
+
+const historyOf = (deps: Deps, run: Run, ending: Ending): Entry[] | null =>
+  fromTranscript(deps, run, ending, () => deps.transcripts.window(transcriptOfRun(run), deps.models.contextWindow(run.model) * 2));
 
 /**
  * Null for a damaged or deleted transcript: it must not keep a run from ending, the record still knows what to say. A disk
  * that refuses for a while is another thing: it would cost the result, so it is waited for; but a stop waits for nothing.
  */
-function fromTranscript<T>(deps: Deps, run: Run, as: EndState, read: () => T): T | null {
+function fromTranscript<T>({ log }: Deps, run: Run, { as, isLost }: Ending, read: () => T): T | null {
   try {
     return read();
   } catch (error) {
-    if (isStorageError(error) && as !== "stopped" && as !== "interrupted") throw error;
-    deps.log.error({ err: error, runId: run.id }, "a run ends without its transcript");
+    if (isStorageError(error) && as !== "stopped" && as !== "interrupted" && isLost !== true) throw error;
+    log.error({ err: error, runId: run.id }, "a run ends without its transcript");
     return null;
   }
 }

@@ -1,19 +1,15 @@
 // The `brief` of sessions_spawn: what a requester lets a child know. Checked here, kept per requester, merged when read.
 // tool arguments → parseBriefParams → briefing.ts keeps it → renderBrief → BRIEF.md and the child's [AGENT MEMORY] block
 import { z } from "zod";
+import { checkMemoryReference, MEMORY_TIERS, type MemoryReference } from "../agents/memory.ts";
 import { safeParse } from "../core/safe-parse.ts";
-
-export const MEMORY_TIERS = ["AGENT", "CREW", "daily", "pins", "peers", "lessons"] as const;
-export type MemoryTier = (typeof MEMORY_TIERS)[number];
+import { oneLine } from "./report.ts";
 
 const MAX_MISSION_BYTES = 500;
 const MAX_REFERENCES = 10;
 const MAX_CONSTRAINTS = 20;
 const MAX_CONSTRAINT_CHARACTERS = 200;
 const MAX_REASON_CHARACTERS = 200;
-const TIERS_WITH_KEY: readonly MemoryTier[] = ["daily", "peers"];
-// Keys become file names under the tier's folder, so they can't name a path.
-const KEY = /^[\p{L}\p{N}_][\p{L}\p{N}\p{M}_.:@+-]{0,99}$/u;
 
 /** Code points: what a person would count, an emoji as one. */
 const charactersOf = (text: string): number => [...text].length;
@@ -37,16 +33,12 @@ function cappedList<T extends z.ZodType>(item: T, what: string, cap: number) {
 const referenceSchema = z
   .strictObject({
     tier: z.enum(MEMORY_TIERS).describe("Which memory: AGENT, CREW, daily, pins, peers or lessons."),
-    key: z
-      .string()
-      .regex(KEY, "a key is a plain name of at most 100 letters, digits or _ . : @ + -")
-      .optional()
-      .describe("Which entry of the tier; required for daily (a date) and peers (a peer's name)."),
+    key: z.string().optional().describe("Which entry of the tier; required for daily (such as 2026-01-31) and peers (a peer's name)."),
     reason: cappedText("reason", MAX_REASON_CHARACTERS).describe("Why the sub-agent needs it."),
   })
-  .refine(({ tier, key }) => key !== undefined || !TIERS_WITH_KEY.includes(tier), {
-    path: ["key"],
-    error: ({ input }) => `tier ${(input as { tier: string }).tier} needs a key`,
+  .superRefine((reference, context) => {
+    const message = checkMemoryReference(reference);
+    if (message !== null) context.addIssue({ code: "custom", path: ["key"], message });
   });
 
 /** The tool parameter; its caps are those of `parseBriefParams`. */
@@ -67,7 +59,6 @@ export const briefParamsSchema = z
   .describe("Who may know what: hints for the sub-agent. It grants no tools, credentials or approval.");
 
 export type BriefParams = z.output<typeof briefParamsSchema>;
-export type MemoryReference = BriefParams["sharedMemory"][number];
 
 export type BriefParamsResult = { readonly ok: true; readonly brief: BriefParams } | { readonly ok: false; readonly error: string };
 
@@ -104,10 +95,10 @@ export function renderBrief(briefs: readonly RequesterBrief[]): RenderedBrief {
 }
 
 /** Exactly the memory the briefs let the child read, each reference once. */
-export function listReferences(briefs: readonly RequesterBrief[]): readonly Pick<MemoryReference, "tier" | "key">[] {
-  const unique = new Map<string, Pick<MemoryReference, "tier" | "key">>();
+export function listReferences(briefs: readonly RequesterBrief[]): readonly MemoryReference[] {
+  const unique = new Map<string, MemoryReference>();
   for (const { tier, key } of inOrder(briefs).flatMap(({ brief }) => brief.sharedMemory)) {
-    unique.set(JSON.stringify([tier, key]), key === undefined ? { tier } : { tier, key });
+    unique.set(JSON.stringify([tier, key]), { tier, key });
   }
   return [...unique.values()];
 }
@@ -139,13 +130,6 @@ function renderOne({ requesterKey, appliedAt, brief }: RequesterBrief): string {
     ...(constraints.length > 0 ? [`### Constraints\n\n${constraints.join("\n")}`] : []),
   ];
   return `${sections.join("\n\n")}\n`;
-}
-
-function oneLine(text: string): string {
-  return text
-    .toWellFormed()
-    .replace(/[\s\p{Cc}]+/gu, " ")
-    .trim();
 }
 
 function quote(text: string): string {

@@ -4,7 +4,8 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Agents } from "../agents/agent.ts";
-import { formatMemory, type MemorySection, readMemoryReference } from "../agents/memory.ts";
+import { formatMemory, type MemoryReference, type MemorySection, readMemoryReference } from "../agents/memory.ts";
+import { agentIdOf } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Run } from "../core/run.ts";
 import type { Briefs } from "../stores/briefs.ts";
@@ -80,7 +81,7 @@ function listBriefs({ briefs, log }: BriefingDeps, child: BriefedChild): Request
   });
 }
 
-const nameOf = ({ tier, key }: { tier: string; key?: string | undefined }): string => (key === undefined ? tier : `${tier}/${key}`);
+const nameOf = ({ tier, key }: MemoryReference): string => (key === undefined ? tier : `${tier}/${key}`);
 
 /**
  * A sub-agent can share what it can read itself: AGENT, which it inherits, and what its own briefs name. Otherwise it
@@ -97,8 +98,7 @@ function checkReach(deps: BriefingDeps, requesterKey: string, brief: BriefParams
   return `Brief refused: brief.sharedMemory: ${beyond.map(nameOf).join(", ")} was not shared with you, so you can't pass it on.`;
 }
 
-const workspaceOf = ({ agents }: BriefingDeps, sessionKey: string): string | null =>
-  agents.find(sessionKey.split(":")[1] ?? "")?.workspace ?? null;
+const workspaceOf = ({ agents }: BriefingDeps, sessionKey: string): string | null => agents.find(agentIdOf(sessionKey))?.workspace ?? null;
 
 /** The text behind each reference, once, from the memory of whoever gave it. */
 async function readReferences(deps: BriefingDeps, child: BriefedChild, briefs: readonly RequesterBrief[]): Promise<MemorySection[]> {
@@ -110,7 +110,7 @@ async function readReferences(deps: BriefingDeps, child: BriefedChild, briefs: r
     for (const { tier, key } of listReferences([brief])) {
       // It stands in the block anyway, as the memory every child inherits.
       if (tier === "AGENT" && workspace === inherited) continue;
-      const found = await readMemoryReference({ tier, ...(key === undefined ? {} : { key }), workspace, crewPath: deps.crewPath });
+      const found = await readMemoryReference({ tier, key, workspace, crewPath: deps.crewPath });
       const name = nameOf({ tier, key });
       for (const section of found.ok ? found.sections : [{ name, text: `(${found.error})`, cut: false }])
         sections.set(tier === "CREW" ? "CREW" : JSON.stringify([workspace, section.name]), section);

@@ -6,7 +6,8 @@ import type { Run, SpawnParams } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
 import type { NewEntry } from "../stores/transcripts.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
-import { OUTPUT_CONTRACT, parseRole, type Role } from "./roles.ts";
+import { parseRole, type Role } from "./roles.ts";
+import { OUTPUT_CONTRACT } from "./sections.ts";
 
 /** The stored role; it was checked at spawn, so a name this version doesn't know falls back to the weakest reading. */
 export function roleOf(params: SpawnParams): Role | null {
@@ -23,10 +24,16 @@ export function childTools(tools: readonly Tool[], agent: Agent, run: Run): Tool
     capabilities: new Set(role?.capabilities ?? ["read"]),
     allowed: run.params.allowedTools ?? null,
     // No requester of its own has the plan tool, and it gives a child nothing its requester lacks.
-    ceiling: [...run.toolCeiling, PLAN_TOOL],
+    ceiling: [...run.toolCeiling, ...agent.subagents.grant, PLAN_TOOL],
   });
   const denied = [...(role?.deniedTools ?? []), ...(agent.subagents.planning ? [] : [PLAN_TOOL])];
   return allowed.filter((tool) => !denied.includes(tool.name));
+}
+
+/** What a run falls back on: the list beside its model in the settings of sub-agents, else its agent's own (MO4). */
+export function childFallbacks(agent: Agent, model: string): readonly string[] {
+  const { model: own, defaultModel } = agent.subagents;
+  return [own, defaultModel].find((choice) => choice?.primary === model)?.fallbacks ?? agent.fallbacks;
 }
 
 export function childPrompt(options: { agent: Agent; run: Run; material: string; canSpawn: boolean; canPlan?: boolean }): string {

@@ -1,9 +1,10 @@
 // The model's own control of its children: subagents, sessions_list, sessions_history, sessions_send, agents_list.
 // All of them see the caller's own tree only; "not allowed" and "not there" get the same answer (TL4, TL8).
 import { z } from "zod";
-import type { Run } from "../core/run.ts";
-import { isUnfinished, stepOf } from "../core/run.ts";
+import { abortAfter } from "../core/clock.ts";
+import { isUnfinished, type Run, stepOf } from "../core/run.ts";
 import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolJson } from "../core/tool.ts";
+import { resultOf } from "./announce.ts";
 import { briefParamsSchema } from "./brief-params.ts";
 import type { Briefing } from "./briefing.ts";
 import type { SubagentDeps } from "./deps.ts";
@@ -12,7 +13,7 @@ import { outcomeSentence } from "./report.ts";
 import { until } from "./runner.ts";
 import type { Steering } from "./steering.ts";
 import { findTarget, runsOf } from "./targets.ts";
-import { DEFAULT_LOG, logText, MAX_LOG, resultOf } from "./transcript-view.ts";
+import { DEFAULT_LOG, logText, MAX_LOG } from "./transcript-view.ts";
 
 export type ControlDeps = SubagentDeps & { readonly steering: Steering; readonly briefing: Briefing };
 
@@ -58,27 +59,32 @@ function subagentsTool(deps: ControlDeps): Tool {
     schema: subagentsSchema,
     capability: "session",
     async run(args, context) {
-      if (args.action === "list") return toolJson(runsOf(deps.runs, context.sessionKey).map((run) => view(deps, run)));
+      const { action } = args;
+      if (action === "list") return toolJson(runsOf(deps.runs, context.sessionKey).map((run) => view(deps, run)));
       const found = targets(deps, context, args.ids ?? []);
       if ("problem" in found) return toolError(found.problem);
-      return act(deps, args, context, found.runs);
+      return act(deps, { ...args, action }, context, found.runs);
     },
   });
 }
 
-function targets(deps: ControlDeps, context: ToolContext, ids: readonly string[]): { runs: Run[] } | { problem: string } {
-  if (ids.length === 0) return { problem: "ids is required for this action." };
+type Targets = readonly [Run, ...Run[]];
+
+function targets(deps: ControlDeps, context: ToolContext, ids: readonly string[]): { runs: Targets } | { problem: string } {
   const runs: Run[] = [];
   for (const id of ids) {
     const found = findTarget(deps, context.sessionKey, id);
     if ("problem" in found) return found;
     runs.push(found.run);
   }
-  return { runs };
+  const [first, ...others] = runs;
+  return first === undefined ? { problem: "ids is required for this action." } : { runs: [first, ...others] };
 }
 
-async function act(deps: ControlDeps, args: Args, context: ToolContext, runs: readonly Run[]): Promise<ToolResult> {
-  const [run] = runs as [Run];
+type ActArgs = Args & { readonly action: Exclude<Args["action"], "list"> };
+
+async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs: Targets): Promise<ToolResult> {
+  const [run] = runs;
   switch (args.action) {
     case "wait":
       return wait(deps, args, context, runs);
@@ -108,8 +114,6 @@ async function act(deps: ControlDeps, args: Args, context: ToolContext, runs: re
       const revoked = deps.db.transaction(() => runs.filter((one) => deps.briefing.revoke(one, context.sessionKey) > 0));
       return toolJson({ revoked: revoked.map((one) => one.id), note: "From its next step on it sees nothing of your brief." });
     }
-    case "list":
-      return toolJson([]);
   }
 }
 
@@ -145,10 +149,8 @@ async function wait(deps: ControlDeps, args: Args, context: ToolContext, runs: r
   const deadline = new AbortController();
   const signal = AbortSignal.any([context.signal, deadline.signal]);
   context.progress(`waiting for ${runs.length} sub-agents`);
-  const timer = deps.clock.sleep((args.timeoutSeconds ?? 60) * 1000, signal).then(() => deadline.abort());
-  await context.waitOutsideLane(() => until(deps.bus, isOver, signal));
-  deadline.abort();
-  await timer;
+  const clear = abortAfter(deps.clock, (args.timeoutSeconds ?? 60) * 1000, deadline);
+  await context.waitOutsideLane(() => until(deps.bus, isOver, signal)).finally(clear);
   return toolJson({ complete: isOver(), runs: now().map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run))) });
 }
 
@@ -165,9 +167,7 @@ const view = (deps: ControlDeps, run: Run) => ({
 /** NV3: the plain sentence first, the rest is data from the child. */
 const withResult = (deps: ControlDeps, run: Run) => ({
   ...view(deps, run),
-  outcome: isUnfinished(run.state)
-    ? null
-    : outcomeSentence(run, run.state as Exclude<Run["state"], "queued" | "running">, run.reason, run.incomplete),
+  outcome: isUnfinished(run.state) ? null : outcomeSentence(run, run.state, run.reason, run.incomplete),
   untrustedResult: resultOf(deps.transcripts, run),
   untrustedSections: run.sections,
 });
@@ -203,7 +203,7 @@ function sessionTools(deps: ControlDeps): Tool[] {
       return { text: logText(deps.transcripts, run, { limit: args.limit ?? DEFAULT_LOG, tools: args.tools ?? false }) };
     },
   });
-  const send_ = defineTool({
+  const sendTo = defineTool({
     name: "sessions_send",
     description: "Sends a message to the session of a sub-agent of yours: read at its next step when it works, else it goes on with it.",
     schema: z.strictObject({
@@ -237,7 +237,7 @@ function sessionTools(deps: ControlDeps): Tool[] {
       );
     },
   });
-  return [list, history, send_, agents];
+  return [list, history, sendTo, agents];
 }
 
 function inTree(deps: ControlDeps, context: ToolContext, key: string): Run | null {

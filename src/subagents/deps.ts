@@ -1,4 +1,4 @@
-// What the files of this folder work with: the stores, the lane, and what app.ts answers from the config. One type, so
+// What the files of this folder work with: the stores, the lane, and what app/ answers from the config. One type, so
 // that each file names the few things it takes with Pick and the composition stays one object.
 import type { Agent, Agents } from "../agents/agent.ts";
 import type { Turns } from "../agents/turn.ts";

@@ -26,26 +26,23 @@ export function admit(attempt: SpawnAttempt): Admission {
   const { requester, requesterDepth } = attempt;
   const { maxSpawnDepth, maxChildren } = requester.subagents;
   if (requesterDepth >= maxSpawnDepth) {
-    return refuse(
-      "forbidden",
+    return forbid(
       `A sub-agent at depth ${requesterDepth} can't spawn: maximum delegation depth is ${maxSpawnDepth} (agents.defaults.subagents.maxSpawnDepth).`,
     );
   }
   const agentId = attempt.agentId ?? requester.id;
   const allowed = allowedAgents(requester, attempt.knownAgents);
   if (!allowed.includes(agentId)) {
-    return refuse(
-      "forbidden",
+    return forbid(
       `Agent "${agentId.slice(0, 80)}" can't be used here. Allowed: ${allowed.join(", ")} (agents.list[].subagents.allowAgents).`,
     );
   }
   if (attempt.unfinishedChildren >= maxChildren) {
-    return refuse(
-      "forbidden",
+    return forbid(
       `This session has ${attempt.unfinishedChildren} unfinished sub-agents, the most it may have (maxChildrenPerSession ${maxChildren}). Wait for one to end, or stop one with /subagents stop.`,
     );
   }
   return { ok: true, agentId };
 }
 
-const refuse = (status: "forbidden" | "error", error: string): Admission => ({ ok: false, status, error });
+const forbid = (error: string): Admission => ({ ok: false, status: "forbidden", error });

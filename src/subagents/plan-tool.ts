@@ -4,6 +4,7 @@ import { z } from "zod";
 import { STEP_STATUSES, stepOf } from "../core/run.ts";
 import { defineTool, type Tool, toolError } from "../core/tool.ts";
 import type { Runs } from "../stores/runs.ts";
+import { oneLine } from "./report.ts";
 
 export const PLAN_TOOL = "plan";
 const MAX_STEPS = 30;
@@ -16,7 +17,7 @@ const schema = z.strictObject({
         title: z
           .string()
           .max(1_000)
-          .transform((text) => oneLine(text))
+          .transform(titleOf)
           .refine((text) => text !== "", "title must not be empty")
           .describe("What this step does, in a few words."),
         status: z.enum(STEP_STATUSES),
@@ -28,13 +29,8 @@ const schema = z.strictObject({
 });
 
 /** One line of at most MAX_TITLE characters: it stands in lists. */
-function oneLine(text: string): string {
-  const line = [
-    ...text
-      .toWellFormed()
-      .replace(/[\s\p{Cc}]+/gu, " ")
-      .trim(),
-  ];
+function titleOf(text: string): string {
+  const line = [...oneLine(text)];
   return line.length <= MAX_TITLE ? line.join("") : `${line.slice(0, MAX_TITLE - 1).join("")}…`;
 }
 

@@ -8,16 +8,17 @@ import { Brief } from "../brief/brief.ts";
 import { BriefResponse, type ResponseStatus } from "../brief/response.ts";
 import { Trace, type TraceEntry } from "../brief/trace.ts";
 import { errorText, isStorageError } from "../core/errors.ts";
+import { agentIdOf } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { type EndState, isUnfinished, type Run, STATUS_WORD } from "../core/run.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
+import { resultOf } from "./announce.ts";
 import type { Briefing } from "./briefing.ts";
 import { transcriptOfRun } from "./deps.ts";
 import { oneLine, outcomeSentence, sectionsText } from "./report.ts";
 import { replaceText, sessionFolder } from "./session-folder.ts";
 import { addToTrace, readTrace, readTraceEnd, startTrace, TRACE_FILE } from "./trace-file.ts";
-import { resultOf } from "./transcript-view.ts";
 
 export interface RunDocumentDeps {
   readonly runs: Runs;
@@ -39,7 +40,7 @@ const folderOf = ({ transcripts }: RunDocumentDeps, run: Run): string => session
 export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<void> {
   await writeBeginning(deps, run);
   if (isUnfinished(run.state)) return;
-  await replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.response.md`, responseOf(deps, run, run.state as EndState).content);
+  await replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.response.md`, responseOf(deps, run, run.state).content);
   await handBack(deps, run);
 }
 
@@ -125,9 +126,9 @@ function entriesOf(deps: RunDocumentDeps, run: Run): TraceEntry[] {
     const action = run.generation === 1 ? "Started" : `Took it up again (generation ${run.generation})`;
     entries.push({ agent: run.childKey, action, briefId, timestamp: timeOf(run.startedAt) });
   }
-  if (run.endedAt !== null) {
+  if (run.endedAt !== null && !isUnfinished(run.state)) {
     const why = run.reason === null ? "" : ` – ${deps.redact(run.reason)}`;
-    const action = `Ended: ${run.state}, status ${STATUS_WORD[run.state as EndState]}${why}`;
+    const action = `Ended: ${run.state}, status ${STATUS_WORD[run.state]}${why}`;
     entries.push({ agent: run.childKey, action, briefId, timestamp: timeOf(run.endedAt) });
   }
   return entries;
@@ -141,7 +142,7 @@ const delegation = (deps: RunDocumentDeps, run: Run): TraceEntry => ({
 });
 
 const requesterFolder = ({ transcripts }: RunDocumentDeps, run: Run): string =>
-  sessionFolder(transcripts, { agentId: run.requesterKey.split(":")[1] ?? "", sessionId: run.requesterSessionId });
+  sessionFolder(transcripts, { agentId: agentIdOf(run.requesterKey), sessionId: run.requesterSessionId });
 
 /**
  * What the child's trace gained goes back to the requester. An unfinished requester hands it on when it ends itself;

@@ -2,14 +2,14 @@
 // ended. A run found `running` at boot is taken up the same way: its transcript says how far it came.
 import { transcriptOf } from "../agents/open-session.ts";
 import type { TurnEnd } from "../agents/turn.ts";
+import { abortAfter } from "../core/clock.ts";
 import { errorText, isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
 import type { Slot } from "../lanes/lanes.ts";
-import type { Thinking } from "../models/model.ts";
 import { type Ending, finishRun } from "./announce.ts";
-import { childPrompt, childTools, roleOf } from "./child.ts";
+import { childFallbacks, childPrompt, childTools, roleOf } from "./child.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { duration } from "./report.ts";
@@ -22,6 +22,24 @@ export interface Runner {
 }
 
 const STORAGE_RETRY_MS = 5_000;
+const MAX_RETRY_MS = 5 * 60_000;
+/** A run that fails this often on a disk that works has a broken file: it ends without it. */
+const MAX_TRIES = 10;
+
+/** A run at work in its slot. */
+interface Job {
+  readonly runId: string;
+  readonly slot: Slot;
+  /** Aborts on a stop and on a shutdown. */
+  readonly signal: AbortSignal;
+  /** Of the work it is at, however often the disk interrupts it. */
+  limit: Limit | null;
+}
+
+interface Limit {
+  readonly signal: AbortSignal;
+  clear(): void;
+}
 
 export function createRunner(deps: SubagentDeps): Runner {
   const active = new Map<string, AbortController>();
@@ -35,12 +53,11 @@ export function createRunner(deps: SubagentDeps): Runner {
     async work(runId, slot) {
       const abort = new AbortController();
       active.set(runId, abort);
+      const job: Job = { runId, slot, signal: abort.signal, limit: null };
       try {
-        const run = claim(deps, runId);
-        if (run !== null) await carryOut(deps, run, slot, abort);
-      } catch (error) {
-        await survive(deps, runId, error, abort.signal);
+        await carryOut(deps, job);
       } finally {
+        job.limit?.clear();
         active.delete(runId);
       }
     },
@@ -61,34 +78,47 @@ function claim(deps: SubagentDeps, runId: string): Run | null {
   const run = deps.runs.get(runId);
   if (run === null || !isUnfinished(run.state)) return null;
   deps.transcripts.ensure(transcriptOfRun(run));
-  if (run.state === "queued" && !deps.runs.start(runId)) return null;
+  if (run.state === "running") deps.runs.setDoing(runId, null);
+  else if (!deps.runs.start(runId)) return null;
   deps.failpoint("run.started");
   return deps.runs.get(runId);
 }
 
-/** Works until it is over: what was sent to it while it announced is read first. */
-async function carryOut(deps: SubagentDeps, run: Run, slot: Slot, abort: AbortController): Promise<void> {
-  while ((await workOnce(deps, run, slot, abort)) === "mail");
-}
-
-async function workOnce(deps: SubagentDeps, run: Run, slot: Slot, abort: AbortController): Promise<"over" | "mail"> {
-  const over = new AbortController();
-  const watch = run.timeoutMs > 0 ? endAfter(deps, run.timeoutMs, over.signal, abort) : Promise.resolve();
-  let end: TurnEnd;
-  try {
-    end = await childTurn(deps, run, slot, abort.signal);
-  } finally {
-    over.abort();
-    await watch;
+/** Works until it is over. A disk that refuses leaves the row as it was: the run waits, without its slot, and is taken up again. */
+async function carryOut(deps: SubagentDeps, job: Job): Promise<void> {
+  for (let tries = 0; ; ) {
+    try {
+      if ((await workOnce(deps, job)) === "over") return;
+    } catch (error) {
+      deps.log.error({ err: error, runId: job.runId }, "a run broke off");
+      if (job.signal.aborted) return;
+      if (!isStorageError(error) && (await giveUp(deps, job, error))) return;
+      const waitMs = Math.min(STORAGE_RETRY_MS * 2 ** tries, MAX_RETRY_MS);
+      if (isWritable(deps, job)) tries++;
+      if (tries >= MAX_TRIES && (await giveUp(deps, job, error, true))) return;
+      await job.slot.outside(() => waitForDisk(deps, job, waitMs), job.signal);
+      if (job.signal.aborted) return;
+    }
   }
-  if (abort.signal.aborted && abort.signal.reason !== "timeout") return "over";
-  deps.failpoint("run.worked");
-  return finishRun(deps, run, { ...endingOf(run, end), words: end.text }, abort.signal);
 }
 
-async function endAfter(deps: SubagentDeps, ms: number, over: AbortSignal, abort: AbortController): Promise<void> {
-  await deps.clock.sleep(ms, over);
-  if (!over.aborted) abort.abort("timeout");
+/** `mail`: there is something to read before it ends, which is new work. */
+async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "mail"> {
+  const run = claim(deps, job.runId);
+  if (run === null) return "over";
+  job.limit ??= limitOf(deps, run);
+  const end = await childTurn(deps, run, job.slot, AbortSignal.any([job.signal, job.limit.signal]));
+  job.limit.clear();
+  if (job.signal.aborted) return "over";
+  deps.failpoint("run.worked");
+  const left = await finishRun(deps, run, { ...endingOf(run, end), words: end.text }, job.signal);
+  job.limit = null;
+  return left;
+}
+
+function limitOf({ clock }: SubagentDeps, { timeoutMs }: Run): Limit {
+  const over = new AbortController();
+  return { signal: over.signal, clear: timeoutMs > 0 ? abortAfter(clock, timeoutMs, over) : () => {} };
 }
 
 function endingOf(run: Run, end: TurnEnd): Ending {
@@ -117,7 +147,6 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
   if (agent === null) return { outcome: "error", text: "", reason: `agent "${run.agentId}" is not configured any more`, error: null };
   const now = () => deps.agents.find(run.agentId) ?? agent;
   const tools = (): readonly Tool[] => childTools(deps.tools(), now(), run);
-  const spend = { addSession: deps.sessions.addSpend, addRun: deps.runs.addSpend };
   return deps.turns.run({
     id: `run:${run.id}:${run.generation}`,
     ref: transcriptOf({ agentId: run.agentId, id: run.sessionId }),
@@ -125,8 +154,8 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
     runId: run.id,
     address: run.address,
     model: run.model,
-    fallbacks: agent.fallbacks,
-    thinking: run.thinking as Thinking,
+    fallbacks: childFallbacks(agent, run.model),
+    thinking: run.thinking,
     workspace: agent.workspace,
     readOnly: isReadOnly(deps, run),
     maxIterations: run.maxIterations,
@@ -146,13 +175,15 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
     waitOutsideLane: (work) => slot.outside(work, signal),
     onText: () => {},
     onDoing(doing) {
+      // What a tool still says while it is ended is no news, and would hide that the run was put aside.
+      if (signal.aborted) return;
       deps.runs.setDoing(run.id, doing.slice(0, 200));
       deps.bus.emit({ type: "turn.doing", sessionKey: run.childKey, address: null, runId: run.id, doing });
     },
-    onSpend: (spent, model) =>
+    onSpend: (spend, model) =>
       deps.db.relaxed(() => {
-        spend.addSession(run.sessionId, model, spent);
-        spend.addRun(run.id, spent);
+        deps.sessions.addSpend(run.sessionId, model, spend);
+        deps.runs.addSpend(run.id, spend);
       }),
   });
 }
@@ -202,34 +233,34 @@ export function until(bus: Bus, isTrue: () => boolean, signal: AbortSignal): Pro
   });
 }
 
-/** The disk refused: the row is as it was, so look again in a while. Anything else ends the run, announced as an error. */
-async function survive(deps: SubagentDeps, runId: string, error: unknown, signal: AbortSignal): Promise<void> {
-  deps.log.error({ err: error, runId }, "a run broke off");
-  if (signal.aborted && signal.reason !== "timeout") return;
-  if (isStorageError(error)) return waitForDisk(deps, runId, signal);
-  const run = deps.runs.get(runId);
-  if (run === null) return;
+/** Announced as an error. False: not even that could be recorded. */
+async function giveUp(deps: SubagentDeps, { runId, signal }: Job, error: unknown, isLost = false): Promise<boolean> {
   try {
-    await finishRun(deps, run, { as: "error", reason: errorText(error), incomplete: false }, signal);
+    const run = deps.runs.get(runId);
+    if (run !== null) await finishRun(deps, run, { as: "error", reason: errorText(error), incomplete: false, isLost }, signal);
+    return true;
   } catch (again) {
     deps.log.error({ err: again, runId }, "the end of a run could not be recorded");
-    await waitForDisk(deps, runId, signal);
+    return false;
   }
 }
 
-/** Rings again once there is room: before that every model call would be paid for and lost. */
-async function waitForDisk(deps: SubagentDeps, runId: string, signal: AbortSignal): Promise<void> {
-  for (;;) {
-    // A signal that has fired (the time limit) would make this a loop without a pause.
-    await deps.clock.sleep(STORAGE_RETRY_MS, signal.aborted ? undefined : signal);
-    if (signal.aborted && signal.reason !== "timeout") return;
-    try {
-      deps.transcripts.probe();
-      deps.runs.setDoing(runId, "waiting for the disk");
-      const run = deps.runs.get(runId);
-      return run === null ? undefined : deps.lane.ring(run.id, run.requesterKey);
-    } catch (error) {
-      deps.log.warn({ runId, reason: errorText(error) }, "the disk still refuses to write; the run waits");
-    }
+/** Until there is room: before that every model call would be paid for and lost. */
+async function waitForDisk(deps: SubagentDeps, job: Job, waitMs: number): Promise<void> {
+  let ms = waitMs;
+  do {
+    await deps.clock.sleep(ms, job.signal);
+    ms = STORAGE_RETRY_MS;
+  } while (!job.signal.aborted && !isWritable(deps, job));
+}
+
+function isWritable(deps: SubagentDeps, { runId }: Job): boolean {
+  try {
+    deps.transcripts.probe();
+    deps.runs.setDoing(runId, "waiting for the disk");
+    return true;
+  } catch (error) {
+    deps.log.warn({ runId, reason: errorText(error) }, "the disk still refuses to write; the run waits");
+    return false;
   }
 }

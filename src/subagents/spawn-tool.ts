@@ -1,8 +1,8 @@
 // sessions_spawn as the model sees it: parameters and answers (SP1, SP2). The address, the requester and its rights
 // come from the runtime's context; nothing in the arguments can name a chat.
 import { z } from "zod";
+import { THINKING_LEVELS } from "../core/thinking.ts";
 import { defineTool, type Tool, type ToolContext, toolError, toolJson } from "../core/tool.ts";
-import { THINKING_LEVELS } from "../models/model.ts";
 import { briefParamsSchema } from "./brief-params.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { ACCEPTED_ROLES } from "./roles.ts";
@@ -43,7 +43,15 @@ const spawnSchema = z.strictObject({
     .describe("Mission, memory references and constraints; hints only, grants nothing."),
 });
 
-export function createSpawnTool(options: { spawn: Spawn; toolNames(context: ToolContext): readonly string[] }): Tool {
+export interface SpawnToolOptions {
+  readonly spawn: Spawn;
+  /** What the caller has itself. */
+  toolNames(context: ToolContext): readonly string[];
+  /** What the operator grants sub-agents under this agent besides. */
+  granted(agentId: string): readonly string[];
+}
+
+export function createSpawnTool(options: SpawnToolOptions): Tool {
   return defineTool({
     name: "sessions_spawn",
     description:
@@ -56,9 +64,10 @@ export function createSpawnTool(options: { spawn: Spawn; toolNames(context: Tool
     async run(args, context) {
       if (context.address === null) return toolError("There is no chat this run could report to.");
       const tools = options.toolNames(context);
-      const unknown = args.allowedTools?.filter((name) => !tools.includes(name) && name !== PLAN_TOOL) ?? [];
+      const known = [...tools, ...options.granted(args.agentId ?? context.agentId)];
+      const unknown = args.allowedTools?.filter((name) => !known.includes(name) && name !== PLAN_TOOL) ?? [];
       if (unknown.length > 0)
-        return toolError(`allowedTools names what you don't have: ${unknown.join(", ")}. You have: ${tools.join(", ")}.`);
+        return toolError(`allowedTools names what you don't have: ${unknown.join(", ")}. You have: ${known.join(", ")}.`);
       const answer = options.spawn(
         {
           sessionKey: context.sessionKey,

@@ -6,7 +6,7 @@ import { errorText } from "../core/errors.ts";
 import { newId, shortId, subagentKey } from "../core/ids.ts";
 import type { Part } from "../core/message.ts";
 import type { Run } from "../core/run.ts";
-import type { Thinking } from "../models/model.ts";
+import type { Thinking } from "../core/thinking.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
 import { type BriefParams, parseBriefParams } from "./brief-params.ts";
 import type { Briefing } from "./briefing.ts";
@@ -151,8 +151,8 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
   const parent = requester.runId === null ? null : deps.runs.get(requester.runId);
   const picked = pickSubagentModel({
     requested: request.model,
-    agentModel: settings.model ?? undefined,
-    defaultsModel: settings.defaultModel ?? undefined,
+    agentModel: settings.model?.primary,
+    defaultsModel: settings.defaultModel?.primary,
     callerModel: parent?.model ?? deps.sessions.get(requester.sessionId)?.model ?? caller.model,
     // The name only: a missing key is an error to be announced, never a silent switch of provider (MO7).
     check: deps.checkModelName,

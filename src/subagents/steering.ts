@@ -1,8 +1,8 @@
-// Steering runs from outside: stop, send, go on. Used by /subagents, /stop, /new and the model's own control tools.
+// Steering runs from outside: stop, send, go on, announce again. Used by /subagents, /stop, /new and the model's own control tools.
 // Every change is in the stores first, so it survives a crash; the runner hears of it from the bus and ends the work.
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
-import { breakOff } from "./announce.ts";
+import { breakOff, postLate } from "./announce.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 
 export type SendAnswer = "queued" | "running" | "continued" | { readonly refused: string };
@@ -17,6 +17,8 @@ export interface Steering {
    * generation and announces again. Call inside a transaction.
    */
   send(run: Run, from: string, text: string): SendAnswer;
+  /** Sends a blocked announcement again. False: its channel is still off. Call inside a transaction. */
+  retry(run: Run): boolean;
 }
 
 export function createSteering(deps: SubagentDeps): Steering {
@@ -37,6 +39,11 @@ export function createSteering(deps: SubagentDeps): Steering {
     stop,
     stopBelow: (sessionKey, by) => stop(deps.runs.unfinishedBelow(sessionKey), by),
     send: (run, from, text) => send(deps, run, from, text),
+    retry(run) {
+      const isOnItsWay = postLate(deps, run) || deps.outbox.requeue(run.id) > 0;
+      if (isOnItsWay) deps.runs.setDelivery(run.id, "pending");
+      return isOnItsWay;
+    },
   };
 }
 
@@ -45,7 +52,7 @@ function send(deps: SubagentDeps, run: Run, from: string, text: string): SendAns
   if (isUnfinished(fresh.state)) {
     deps.mail.sendToRun(run.id, from, text);
     deps.db.afterCommit(() => deps.bus.emit({ type: "run.mail", runId: run.id }));
-    return fresh.state as "queued" | "running";
+    return fresh.state;
   }
   const max = deps.agents.find(fresh.agentId)?.subagents.maxChildren ?? 0;
   if (deps.runs.countUnfinished(fresh.requesterKey) >= max) {

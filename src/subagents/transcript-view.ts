@@ -1,14 +1,11 @@
-// A child's transcript for reading: the last messages as text (CM5), and what the run handed back. Works the same on a
-// live, ended and archived run.
+// A child's transcript for reading: the last messages as text (CM5). Works the same on a live, ended and archived run.
 import { capText } from "../agents/clean-text.ts";
-import { lastAssistantText } from "../agents/context.ts";
 import type { Run } from "../core/run.ts";
 import { argsText } from "../core/tool.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
-import { ANNOUNCE_SKIP, isAnnounceReply, parseAnnounceReply } from "./announce.ts";
 import { transcriptOfRun } from "./deps.ts";
-import { quotable, type RunResult } from "./report.ts";
+import { quotable } from "./report.ts";
 
 export const DEFAULT_LOG = 20;
 export const MAX_LOG = 200;
@@ -32,7 +29,7 @@ const isMessage = (entry: Entry): boolean =>
   entry.type === "note" || entry.type === "compaction" || (entry.type === "message" && entry.text.trim() !== "");
 
 function line(entry: Entry): string {
-  const time = entry.at.slice(11, 19);
+  const time = entry.timestamp.slice(11, 19);
   const short = (text: string): string => capText(quotable(text), MAX_ENTRY, "the transcript has it all");
   switch (entry.type) {
     case "message":
@@ -46,12 +43,4 @@ function line(entry: Entry): string {
     case "tool_result":
       return `\`${time}\` ← ${entry.name}${entry.isError ? " (error)" : ""}: ${short(entry.text)}`;
   }
-}
-
-/** What an ended run handed back: its announce reply, else its last words. */
-export function resultOf(transcripts: Transcripts, run: Run): RunResult {
-  const entries = transcripts.tail(transcriptOfRun(run), MAX_LOG);
-  const reply = entries.findLast((entry) => isAnnounceReply(entry, run.generation));
-  if (reply?.type === "message" && reply.text.trim() !== ANNOUNCE_SKIP) return parseAnnounceReply(reply.text);
-  return { result: lastAssistantText(entries), notes: "" };
 }

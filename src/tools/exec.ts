@@ -15,7 +15,6 @@ import { type AvailableSandbox, SANDBOX_PATH, type Sandbox, type SandboxCommand,
 import { answerFileErrors, openFolder } from "./workspace-files.ts";
 import { type Place, resolveFor } from "./workspace-path.ts";
 
-const DEFAULT_TIMEOUT_SECONDS = 120;
 const MAX_TIMEOUT_SECONDS = 1800;
 const PROGRESS_EVERY_MS = 500;
 /** The kernel counts threads too, so this backs up the limit on processes rather than repeat it. */
@@ -35,7 +34,7 @@ export interface ExecOptions {
   /** Names of environment variables that commands may see. */
   readonly envAllow: readonly string[];
   /** Default limit of one command; the model may ask for more, up to 30 minutes or this, whichever is more. */
-  readonly timeoutSeconds?: number;
+  readonly timeoutSeconds: number;
   /** Where a session with a read-only workspace keeps its /scratch between commands; without it each command gets an empty one. */
   readonly scratchRoot?: string;
   /** Where allowed variables come from; default the environment of this process. */
@@ -45,7 +44,7 @@ export interface ExecOptions {
 /** The tool, or null when there is no sandbox and the operator did not choose to go without. */
 export function createExecTool(options: ExecOptions): Tool | null {
   if (!options.sandbox.available && !options.unsandboxed) return null;
-  const defaultSeconds = options.timeoutSeconds ?? DEFAULT_TIMEOUT_SECONDS;
+  const defaultSeconds = options.timeoutSeconds;
   const maxSeconds = Math.max(defaultSeconds, MAX_TIMEOUT_SECONDS);
   return defineTool({
     name: "exec",

@@ -20,8 +20,8 @@ export interface GuardedFetchOptions {
   readonly allowAddress?: (address: string) => boolean;
   /** All addresses of a name; the system's resolver by default. */
   readonly resolve?: (hostname: string) => Promise<readonly ResolvedAddress[]>;
-  readonly maxBytes?: number;
-  readonly timeoutMs?: number;
+  readonly maxBytes: number;
+  readonly timeoutMs: number;
 }
 
 export type FetchOutcome =
@@ -41,20 +41,18 @@ export type FetchOutcome =
 /** GET with the caps of the options. Never throws. */
 export type GuardedFetch = (url: string, signal: AbortSignal) => Promise<FetchOutcome>;
 
-const MAX_BYTES = 5 * 1024 * 1024;
-const TIMEOUT_MS = 20_000;
 const MAX_REDIRECTS = 5;
 const MAX_URL_LENGTH = 4096;
 const CONTROL = /\p{Cc}/u;
 
-export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFetch {
+export function createGuardedFetch(options: GuardedFetchOptions): GuardedFetch {
   const ports = new Set([80, 443, ...(options.ports ?? [])]);
   return async (url, signal) => {
-    const deadline = AbortSignal.timeout(options.timeoutMs ?? TIMEOUT_MS);
+    const deadline = AbortSignal.timeout(options.timeoutMs);
     // An agent per call: no socket outlives it, none is shared with another call.
     const agent = createAgent(options);
     try {
-      return await follow(url, { agent, ports, signal, deadline, maxBytes: options.maxBytes ?? MAX_BYTES });
+      return await follow(url, { agent, ports, signal, deadline, maxBytes: options.maxBytes });
     } catch (error) {
       if (signal.aborted) return { ok: false, reason: "The request was stopped." };
       if (deadline.aborted) return { ok: false, reason: "The server did not answer in time." };

@@ -35,8 +35,6 @@ export interface McpServerOptions {
   createLink(onToolsChanged: () => void): McpLink;
   readonly log: Logger;
   readonly clock: Clock;
-  /** Tools or status changed. */
-  onChange(): void;
   readonly initializeTimeoutMs: number;
   readonly callTimeoutMs: number;
 }
@@ -243,5 +241,4 @@ function setReady(server: Server): void {
 
 function setStatus(server: Server, state: McpState, detail: string): void {
   server.status = { name: server.options.name, state, detail };
-  server.options.onChange();
 }

@@ -9,6 +9,7 @@ import type { MCPTransport } from "@ai-sdk/mcp";
 import { errorText } from "../core/errors.ts";
 import { visibleLine } from "./fence.ts";
 import type { McpLink } from "./mcp-server.ts";
+import { settledWithin } from "./process.ts";
 import { killMarked, killTree } from "./process-tree.ts";
 
 export interface StdioServer {
@@ -172,13 +173,6 @@ async function endTree(state: Process): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   killTree(child.pid, `${MARK}=${state.id}`);
   await settledWithin(TERM_MS, exited);
-}
-
-async function settledWithin(ms: number, work: Promise<unknown>): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  await Promise.race([late, work.catch(() => undefined)]);
-  clearTimeout(timer);
 }
 
 const lastLines = (stderr: string): string =>

@@ -11,8 +11,6 @@ export interface McpOptions {
   readonly servers: Readonly<Record<string, StdioServer | HttpServer>>;
   readonly log: Logger;
   readonly clock: Clock;
-  /** Tools or a status changed. */
-  readonly onChange?: () => void;
   /** Where stdio servers take their few inherited variables from. */
   readonly environment?: NodeJS.ProcessEnv;
   readonly initializeTimeoutMs?: number;
@@ -40,7 +38,6 @@ export function createMcpTools(options: McpOptions): McpTools {
         "command" in config ? createStdioLink(config, options.environment ?? process.env, onToolsChanged) : createHttpLink(config),
       log: options.log,
       clock: options.clock,
-      onChange: () => options.onChange?.(),
       initializeTimeoutMs: options.initializeTimeoutMs ?? INITIALIZE_MS,
       callTimeoutMs: options.callTimeoutMs ?? CALL_MS,
     }),

@@ -83,12 +83,12 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
     const first = await Promise.race([exitOf(child), cut.reason]);
     if (typeof first === "string") {
       if (isAlive(child)) killTree(child.pid, request.mark);
-      await Promise.all([sweep(request.mark), within(SETTLE_MS, closed)]);
+      await Promise.all([sweep(request.mark), settledWithin(SETTLE_MS, closed)]);
       return { end: first, ms: ms() };
     }
     await sweep(request.mark);
     // The last output may still be in the pipe; only something that escaped and holds it open makes this wait in vain.
-    await Promise.race([within(SETTLE_MS, closed), cut.reason]);
+    await Promise.race([settledWithin(SETTLE_MS, closed), cut.reason]);
     return { ...first, ms: ms() };
   } finally {
     cut.end();
@@ -186,9 +186,10 @@ async function sweep(mark: string | undefined): Promise<void> {
 const isAlive = (child: ChildProcess): child is ChildProcess & { pid: number } =>
   child.pid !== undefined && child.exitCode === null && child.signalCode === null;
 
-async function within(ms: number, done: Promise<unknown>): Promise<void> {
-  const late = Promise.withResolvers<void>();
-  const timer = setTimeout(late.resolve, ms);
-  await Promise.race([done, late.promise]);
+/** Waits for the work, whatever becomes of it, but no longer than this. Never rejects. */
+export async function settledWithin(ms: number, work: Promise<unknown>): Promise<void> {
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  await Promise.race([late, work.catch(() => undefined)]);
   clearTimeout(timer);
 }

@@ -1,9 +1,9 @@
 // remember: one dated line more in the agent's memory (ME1). Model → here → `<workspace>/memory/…`; agents/memory.ts
 // shows it at the next turn. With `memory.enabled: false` the app does not make this tool.
 import { z } from "zod";
-import { dayOf, MEMORY_FOLDER } from "../agents/memory.ts";
+import { MEMORY_FOLDER } from "../agents/memory.ts";
 import { appendInside } from "../agents/workspace-file.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, dayOf } from "../core/clock.ts";
 import { defineTool, type Tool, type ToolContext, toolError } from "../core/tool.ts";
 import { visibleLine } from "./fence.ts";
 

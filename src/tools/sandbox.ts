@@ -1,7 +1,8 @@
 // The boundary around commands: bubblewrap with a user, pid, net, ipc and uts namespace of its own (TL5).
 // start-up: detectSandbox runs `true` in the full profile → exec and search wrap their commands with sandboxCommand,
-// or exec is absent and /status says why. Nothing of the host is visible but /usr, a few files of /etc and the workspace.
-import { lstat, mkdtemp, readlink, rm } from "node:fs/promises";
+// or exec is absent and /status says why. Nothing of the host is visible but /usr, a few files of /etc and the workspace,
+// and of /usr nothing that is Herald's own.
+import { lstat, mkdtemp, readlink, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { errorText } from "../core/errors.ts";
@@ -99,11 +100,13 @@ const OWN_MOUNTS = split(`
 function workspaceMounts({ workspace, readOnly, closed, scratch, cwd }: SandboxRequest): string[] {
   const writable = scratch === null ? ["--size", `${TMPFS_BYTES}`, "--tmpfs", "/scratch"] : ["--bind", scratch, "/scratch"];
   const mounts = readOnly ? ["--ro-bind", workspace, SANDBOX_WORKSPACE, ...writable] : ["--bind", workspace, SANDBOX_WORKSPACE];
-  const inside = closed == null ? null : join(SANDBOX_WORKSPACE, closed);
-  if (inside !== null) mounts.push("--size", "4096", "--tmpfs", inside, "--remount-ro", inside);
+  if (closed != null) mounts.push(...cover(join(SANDBOX_WORKSPACE, closed)));
   // The root itself is a tmpfs without a size, so it is closed once everything stands in it.
   return [...mounts, "--remount-ro", "/", "--chdir", join(SANDBOX_WORKSPACE, cwd)];
 }
+
+/** An empty folder that stays so, over one that exists. */
+const cover = (folder: string): string[] => ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder];
 
 // Set inside, so that the task limit counts what runs in the sandbox and not all that the user runs. No --as: programs
 // like Node reserve far more address space than they use; process.ts watches the memory really held. nice: people's
@@ -117,11 +120,13 @@ export interface DetectOptions {
   readonly log: Logger;
   /** Where to look for programs; default the PATH of this process. */
   readonly path?: string;
+  /** Folders with something private in them: where they lie among the host's programs they are empty inside. */
+  readonly hide?: readonly string[];
 }
 
 /** Tries the whole profile once, in at most 2 s. Never throws: what fails is the reason why there is no sandbox. */
 export async function detectSandbox(options: DetectOptions): Promise<Sandbox> {
-  const sandbox = await trySandbox(options.path ?? process.env.PATH ?? "").catch((error: unknown) => missing(errorText(error)));
+  const sandbox = await trySandbox(options).catch((error: unknown) => missing(errorText(error)));
   if (sandbox.available) options.log.info({ version: sandbox.version }, "sandbox available");
   else options.log.warn({ reason: sandbox.reason, howTo: sandbox.howTo }, "no sandbox");
   return sandbox;
@@ -131,17 +136,23 @@ const INSTALL = "install it, for example: apt-get install bubblewrap util-linux"
 const ALLOW =
   "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, on Ubuntu also kernel.apparmor_restrict_unprivileged_userns=0; " +
   "in a container run it with user namespaces allowed), and use bubblewrap 0.8 or newer";
+const MOVE = "move its program, its settings and its state to a folder of their own, and start it there";
 
 const missing = (reason: string, howTo = ALLOW): MissingSandbox => ({ available: false, reason, howTo });
 
-async function trySandbox(path: string): Promise<Sandbox> {
+async function trySandbox({ path = process.env.PATH ?? "", hide = [] }: DetectOptions): Promise<Sandbox> {
   if (process.platform !== "linux") {
     return missing(`bubblewrap needs Linux, this is ${process.platform}`, "run Herald on Linux, in a virtual machine for example");
   }
   const [bwrap, prlimit] = [findOnPath("bwrap", path), findOnPath("prlimit", path)];
   if (bwrap === null) return missing("bubblewrap (bwrap) is not installed", INSTALL);
   if (prlimit === null) return missing("prlimit is not installed", INSTALL);
-  const sandbox = { available: true, kind: "bubblewrap", bwrap, prlimit, systemMounts: await systemMounts() } as const;
+  const mounts = await systemMounts();
+  const hidden = await foldersToHide(hide, mounts);
+  const needed = hidden.find((folder) => NEEDED.some((path) => isIn(folder, path)));
+  if (needed !== undefined) return missing(`Herald has private files in ${needed}, which commands need to see`, MOVE);
+  const all = [...mounts, ...hidden.flatMap(cover)];
+  const sandbox = { available: true, kind: "bubblewrap", bwrap, prlimit, systemMounts: all } as const;
   const [about, trial] = await Promise.all([runShort({ command: bwrap, args: ["--version"], env: {}, inputs: [] }), tryTrue(sandbox)]);
   const version = about.text.replace(/^bubblewrap\s+/, "");
   if (trial.ok) return { ...sandbox, version };
@@ -183,4 +194,16 @@ async function systemMounts(): Promise<string[]> {
   }
   for (const name of ETC_FILES) mounts.push("--ro-bind-try", `/etc/${name}`, `/etc/${name}`);
   return mounts;
+}
+
+/** Without these nothing runs. */
+const NEEDED = ["/usr/bin", "/usr/lib"];
+
+const isIn = (folder: string, path: string): boolean => path === folder || path.startsWith(folder === "/" ? folder : `${folder}/`);
+
+/** The real folders among them that a mount would show. One in another goes with it, and can't be covered a second time. */
+async function foldersToHide(folders: readonly string[], mounts: readonly string[]): Promise<string[]> {
+  const real = await Promise.all(folders.map((folder) => realpath(folder).catch(() => null)));
+  const shown = [...new Set(real)].filter((folder) => folder !== null).filter((folder) => mounts.some((source) => isIn(source, folder)));
+  return shown.filter((folder) => !shown.some((other) => other !== folder && isIn(other, folder)));
 }

@@ -44,6 +44,8 @@ interface Tab {
   /** The last message written to the stream. */
   sentSeq: number;
   isFeeding: boolean;
+  /** There was no room for the last one. */
+  isDraftDue: boolean;
 }
 
 const MAX_TABS = 100;
@@ -66,7 +68,9 @@ export function createLive(options: LiveOptions): Live {
     ...common,
     redact,
     onWorking: (chat) => toChat(chat, "working", () => turns.working(chat)),
-    onDraft: (chat) => toChat(chat, "draft", () => turns.draft(chat)),
+    onDraft(chat) {
+      for (const tab of tabs) if (tab.chat === chat) sendDraft(tab, turns);
+    },
   });
   const runs = () => redactAll(orderRuns(board.listRuns({ limit: MAX_RUNS })), redact);
   const chats = () => messages.chats().map((chat) => ({ ...chat, title: chat.title && redact(chat.title) }));
@@ -84,10 +88,15 @@ export function createLive(options: LiveOptions): Live {
     open(response, chat, cursor) {
       if (tabs.size >= MAX_TABS) return false;
       const limits = options.limits ?? STREAM_LIMITS;
-      const stream = openStream({ response, clock, limits, onDrain: () => feedTab(tab), onClose: () => tabs.delete(tab) });
-      const tab: Tab = { chat, stream, sentSeq: cursor ?? messages.lastSeq(), isFeeding: false };
+      const onDrain = () => {
+        if (tab.isDraftDue) sendDraft(tab, turns);
+        feedTab(tab);
+      };
+      const stream = openStream({ response, clock, limits, onDrain, onClose: () => tabs.delete(tab) });
+      const tab: Tab = { chat, stream, sentSeq: cursor ?? messages.lastSeq(), isFeeding: false, isDraftDue: false };
       tabs.add(tab);
-      greet(stream, turns, chat);
+      stream.send("working", turns.working(chat));
+      sendDraft(tab, turns);
       stream.send("status", options.status());
       for (const [name, state] of Object.entries(present)) stream.send(name, state());
       feedTab(tab);
@@ -140,13 +149,14 @@ function createBells(tabs: ReadonlySet<Tab>, present: Present, common: Pick<Thro
 const changedRun = (event: AppEvent): string | null =>
   event.type === "run.changed" || event.type === "run.ended" || event.type === "turn.doing" ? event.runId : null;
 
-function greet(stream: Stream, turns: Turns, chat: string): void {
-  stream.send("working", turns.working(chat));
-  const draft = turns.draft(chat);
-  if (draft !== null) stream.send("draft", draft);
+/** A tab that is behind gets the newest once it caught up, not each one. */
+function sendDraft(tab: Tab, turns: Turns): void {
+  tab.isDraftDue = !tab.stream.hasRoom();
+  const draft = tab.isDraftDue ? null : turns.draft(tab.chat);
+  if (draft !== null) tab.stream.send("draft", draft);
 }
 
-/** Writes what the tab has not got yet, page by page, for as long as it keeps up; `drain` calls again. */
+/** Writes what the tab has not got yet for as long as it keeps up; `drain` calls again. */
 async function feed(tab: Tab, { messages, views }: LiveOptions): Promise<void> {
   // One at a time per tab, else two would send the same rows.
   if (tab.isFeeding) return;
@@ -156,6 +166,8 @@ async function feed(tab: Tab, { messages, views }: LiveOptions): Promise<void> {
       const rows = messages.list(tab.chat, { afterSeq: tab.sentSeq, limit: PAGE_SIZE });
       if (rows.length === 0) return;
       for (const view of await views.toViews(rows)) {
+        // Nothing leaves before this moment's writes are done: a whole page at once could be more than a tab may be behind.
+        if (!tab.stream.hasRoom()) return;
         tab.stream.send("message", view, view.seq);
         tab.sentSeq = view.seq;
       }

@@ -12,16 +12,28 @@ function toHtml(markdown: string): string {
 
 /** Rendering costs milliseconds per kilobyte and stands in the gateway's own event loop. */
 const MAX_RENDERED_LENGTH = 24_000;
+/** A table's rows are filled up to the width of its head: a wide one over thousands of short rows would be megabytes. */
+const MAX_CELLS = 30_000;
+/** A draft that is longer shows its end. */
+const MAX_DRAFT_LENGTH = 24_000;
+const DRAFT_STEP = 8_000;
 
-/** Never throws, whatever the text; beyond 24 000 characters it stays plain text. */
+/** Never throws, whatever the text; beyond 24 000 characters, or with too large a table, it stays plain text. */
 export function renderMarkdown(markdown: string): string {
-  if (markdown.length > MAX_RENDERED_LENGTH) return `<pre class="plain">${escapeHtml(markdown)}</pre>`;
+  if (markdown.length > MAX_RENDERED_LENGTH || mostCells(markdown) > MAX_CELLS) return `<pre class="plain">${escapeHtml(markdown)}</pre>`;
   // micromark escapes every < and " of the text itself, so these patterns meet only tags it wrote.
   return toHtml(markdown)
     .replace(/<img src="([^"]*)" alt="([^"]*)"(?: title="[^"]*")? \/>/g, (_tag, url: string, alt: string) => pictureLink(url, alt))
     .replace(/<a href="([^"]*)"/g, (_tag, url: string) =>
       url === "" ? "<a" : `<a href="${url}" target="_blank" rel="noopener noreferrer"`,
     );
+}
+
+/** As if all lines were rows of the widest table. */
+function mostCells(markdown: string): number {
+  const lines = markdown.split("\n");
+  const widths = lines.filter((line) => /^[\s>|:-]*\|[\s|:-]*$/.test(line)).map((line) => line.split("|").length);
+  return Math.max(0, ...widths) * lines.length;
 }
 
 function pictureLink(url: string, alt: string): string {
@@ -39,7 +51,8 @@ const escapeHtml = (text: string): string => text.replace(/[&<>"]/g, (char) => E
 export function createDraft(): (text: string) => string {
   let settled = "";
   let html = "";
-  return (text) => {
+  return (whole) => {
+    const text = draftPart(whole);
     if (!text.startsWith(settled)) {
       settled = "";
       html = "";
@@ -51,6 +64,14 @@ export function createDraft(): (text: string) => string {
     }
     return html + renderMarkdown(text.slice(end));
   };
+}
+
+/** Begins with a line, and moves on in steps: between two of them nothing has to be rendered again. */
+function draftPart(text: string): string {
+  if (text.length <= MAX_DRAFT_LENGTH) return text;
+  const least = Math.ceil((text.length - MAX_DRAFT_LENGTH) / DRAFT_STEP) * DRAFT_STEP;
+  const line = text.indexOf("\n", least) + 1;
+  return text.slice(line === 0 || line > least + DRAFT_STEP ? least : line).toWellFormed();
 }
 
 /** Where the last finished block ends: after a blank line outside a code fence, before a line that is not indented. */

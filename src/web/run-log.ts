@@ -36,7 +36,7 @@ export function createLogViews(redact: (text: string) => string): LogViews {
   return {
     toViews: (runId, entries) =>
       mapInPieces(entries, ({ position, entry }) => {
-        const base = { position, at: entry.at };
+        const base = { position, at: entry.timestamp };
         if (entry.type !== "message" || entry.role !== "assistant") return { ...base, ...textOf(entry, short) };
         const text = entry.partial === true ? `${entry.text}\n\n*(cut off here)*` : entry.text;
         return {

@@ -1,5 +1,7 @@
 // Bad inputs of Telegram and Slack that channel, gate, lane and delivery answer together, by their id in the catalogue:
 // one gateway in this process for all of them.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { child, plan, spawns, whoAsks } from "../support/brain.ts";
 import { createDoor, newestWords, obey } from "../support/channel-scene.ts";
@@ -68,6 +70,23 @@ describe("Telegram", () => {
       ['[from "User 42"]\nthe question of Ann'],
       ['[from "User 42"]\nthe question of Ann', "heard: the question of Ann", '[from "User 43"]\nthe question of Bob'],
     ]);
+  });
+
+  it("[ME1] a person's own chat shows the model their file under memory/peers/; a group or another chat does not", async () => {
+    const { telegram, model, stateDir } = app;
+    const peers = join(stateDir, "workspace/memory/peers");
+    mkdirSync(peers, { recursive: true });
+    writeFileSync(join(peers, `${ANN}.md`), "likes tea");
+    writeFileSync(join(peers, `${GROUP}.md`), "no person at all");
+    const shown = async (message: { chat: number; from?: number; text: string }): Promise<string> => {
+      telegram.say(message);
+      await telegram.until(() => telegram.messages(message.chat).some(({ text }) => text === `heard: ${message.text}`), "the answer");
+      return model.calls.find((call) => newestWords(call).includes(message.text))?.system ?? "";
+    };
+    expect(await shown({ chat: ANN, text: "who is Ann" })).toContain(`## peers/${ANN}.md\nlikes tea`);
+    expect(await shown({ chat: BOB, text: "who is Bob" })).not.toMatch(/peers\/|likes tea/);
+    expect(await shown({ chat: GROUP, from: ANN, text: "who are we" })).not.toMatch(/peers\/|likes tea|no person/);
+    await app.settled();
   });
 
   it("[CM4] TG-022 a button pressed twice, after a restart and two days later stops its run once", async () => {

@@ -7,20 +7,27 @@ import { systemClock } from "../../src/core/clock.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { logText, MAX_LOG } from "../../src/subagents/transcript-view.ts";
-import { child, plan, spawns } from "../support/brain.ts";
+import { child, plan, repeated, spawns } from "../support/brain.ts";
+import { obey } from "../support/channel-scene.ts";
 import { createLocalApp, type LocalApp } from "../support/local-app.ts";
 import { createStage, okReply } from "../support/stage.ts";
 import { waitFor } from "../support/wait.ts";
 
 const ANN = 42;
 const BOB = 43;
+const EVA = 44;
 const STRANGER = 99;
+const ROOM = "C0ROOM";
 const GROUP = -1001;
 const STOPPED_NONE = "⚙️ Agent was aborted. Stopped 0 sub-agents.";
 
 let app: LocalApp;
 beforeAll(async () => {
-  app = await createLocalApp({ telegram: { allowFrom: [ANN, BOB], groups: { [GROUP]: {} } } });
+  app = await createLocalApp({
+    telegram: { allowFrom: [ANN, BOB, EVA], groups: { [GROUP]: {} } },
+    slack: { allowFrom: ["U0PERSON"], channels: { [ROOM]: {} } },
+  });
+  await app.connected();
 });
 afterAll(async () => app[Symbol.asyncDispose]());
 
@@ -101,6 +108,30 @@ describe("whose runs", () => {
     }
     expect(run("goes on").state).toBe("running");
     expect(app.rows("SELECT * FROM run_messages")).toEqual([]);
+  });
+});
+
+describe("Slack's own commands, which don't say in which thread they were typed", () => {
+  const said = (thread: string | null): string[] => app.slack.messages(ROOM, thread).map(({ text }) => text);
+
+  it("[ST1] /stop and /subagents name the threads that are at work instead of saying that nothing is", async () => {
+    const root = app.slack.mention({ channel: ROOM, text: plan([{ hang: true }]) });
+    await waitFor("the turn", () => app.rows("SELECT 1 FROM inbox WHERE state = 'waiting'").length === 1);
+    const before = said(null).length;
+    for (const command of ["/stop", "/subagents"]) {
+      const seen = said(null).length;
+      void app.slack.slash({ channel: ROOM, user: "U0PERSON", command, text: "" });
+      await app.slack.until(() => said(null).length > seen, `an answer to ${command}`);
+    }
+    const [stop, list] = said(null).slice(before);
+    expect(stop).toBe(
+      "Nothing was stopped: nothing is at work in this chat itself. At work in threads of this chat: 1 conversation. Write `!stop` there.",
+    );
+    expect(list).toMatch(/Active: 0 · Done: 0[\s\S]*At work in threads of this chat: 1 conversation\. Write `!subagents` there\.$/);
+    app.slack.say({ channel: ROOM, thread: root, user: "U0PERSON", text: "!stop" });
+    await app.slack.until(() => said(root).includes(STOPPED_NONE), "the stop in the thread");
+    void app.slack.slash({ channel: ROOM, user: "U0PERSON", command: "/stop", text: "" });
+    await app.slack.until(() => said(null).at(-1) === STOPPED_NONE, "an ordinary answer");
   });
 });
 
@@ -189,24 +220,37 @@ describe("floods and other doors", () => {
     await waitFor("the second session", () => sessions().length === 2);
   });
 
-  it("[CM9] CMD-025 a thousand /stop in a second: one takes effect, the rest is settled in bounds", async () => {
+  it("[CM9] CMD-025 a thousand /stop in a second: one takes effect, and a few answers are given", async () => {
     await working("to be stopped", { chat: BOB });
     const startedAt = performance.now();
     const before = app.telegram.messages(BOB).length;
     for (let n = 0; n < 1_000; n++) app.telegram.say({ chat: BOB, text: "/stop" });
     await app.taken();
-    const answers = app.rows<{ part: string }>("SELECT part FROM outbox WHERE delivery LIKE 'answer:%' AND part LIKE '%aborted%'").length;
-    // A burst of 60 and five a second after it.
-    expect(answers).toBeLessThan(80 + (performance.now() - startedAt) / 100);
-    await app.telegram.until(() => app.telegram.messages(BOB)[before], "the first answer");
-    expect(app.telegram.messages(BOB)[before]?.text).toBe("⚙️ Agent was aborted. Stopped 2 sub-agents.");
     await waitFor("a quiet outbox", () => app.rows("SELECT 1 FROM outbox WHERE state <> 'sent'").length === 0);
-    const texts = app.telegram
+    const [first, ...others] = app.telegram
       .messages(BOB)
-      .slice(before + 1)
+      .slice(before)
       .map(({ text }) => text);
-    expect(new Set(texts)).toEqual(new Set([STOPPED_NONE]));
+    expect(first).toBe("⚙️ Agent was aborted. Stopped 2 sub-agents.");
+    // Three at once and one every five seconds.
+    expect(others.length).toBeLessThanOrEqual(3 + (performance.now() - startedAt) / 5_000);
+    expect(new Set(others)).toEqual(new Set([STOPPED_NONE]));
     expect(app.rows("SELECT 1 FROM inbox WHERE state <> 'done'")).toEqual([]);
+  });
+
+  it("[ST1] somebody whose commands are too many is told so once, and can still stop", async () => {
+    const before = app.telegram.messages(EVA).length;
+    app.telegram.say({ chat: EVA, text: plan([{ hang: true }]) });
+    await waitFor("the turn", () => app.rows("SELECT 1 FROM inbox WHERE state = 'waiting'").length === 1);
+    for (let n = 0; n < 200; n++) app.telegram.say({ chat: EVA, text: "/subagents list" });
+    app.telegram.say({ chat: EVA, text: "/stop" });
+    await app.settled();
+    const answers = app.telegram
+      .messages(EVA)
+      .slice(before)
+      .map(({ text }) => text);
+    expect(answers.at(-1)).toBe(STOPPED_NONE);
+    expect(answers.filter((text) => text.startsWith("Too many commands at once"))).toHaveLength(1);
   });
 
   it("[CM9] KEY-010 guesses of run ids are slowed down like every command, and find nothing", async () => {
@@ -218,6 +262,24 @@ describe("floods and other doors", () => {
     const answers = app.telegram.messages(ANN).slice(before);
     expect(answers.length).toBeGreaterThan(0);
     expect(answers.length).toBeLessThan(80 + (performance.now() - startedAt) / 100);
-    for (const { text } of answers) expect(text).toMatch(/^There is no (?:sub-agent|number)|^The numbers come from/);
+    for (const { text } of answers) expect(text).toMatch(/^There is no (?:sub-agent|number)|^The numbers come from|^Too many commands/);
   });
+});
+
+it("[RN4] a /compact under way holds up a graceful stop no longer than a turn does, and is answered once", async () => {
+  await using own = await createLocalApp({
+    telegram: { allowFrom: [ANN] },
+    respond: (request, call) => (request.system.startsWith("[COMPACTION]") ? { hang: true } : obey(request, call)),
+  });
+  own.telegram.say({ chat: ANN, text: plan([{ text: repeated(25_000, "word ") }]) });
+  await waitFor("a long answer", () => own.rows("SELECT 1 FROM outbox").length > 0);
+  await own.settled();
+  const before = own.telegram.messages(ANN).length;
+  own.telegram.say({ chat: ANN, text: "/compact" });
+  await waitFor("the model at work", () => own.model.open === 1);
+  await own.restart();
+  await own.settled();
+  const answers = own.telegram.messages(ANN).slice(before);
+  expect(answers.map(({ text }) => text)).toEqual(["Summing up was stopped; nothing was changed."]);
+  expect(own.model.calls.at(-1)?.clientClosed).toBe(true);
 });

@@ -77,7 +77,12 @@ beforeEach(async () => {
         ...createFileTools(),
         createSearchTool({ sandbox: { available: false, reason: "", howTo: "" } }),
         // Only the attacker's page may be reached on loopback; every other private address stays closed.
-        createWebFetch({ ports: [80, 443, port], allowAddress: (address) => address === "127.0.0.1" && steps[0]?.[0]?.id === "page" }),
+        createWebFetch({
+          maxBytes: 1_000_000,
+          timeoutMs: 20_000,
+          ports: [80, 443, port],
+          allowAddress: (address) => address === "127.0.0.1" && steps[0]?.[0]?.id === "page",
+        }),
         createRemember({ clock: systemClock }),
         ...(scratchpad.current === null ? [] : [scratchpad.current]),
         ...[spy("exec", "exec"), spy("mail__send", "write")],

@@ -4,8 +4,13 @@ import { readFileSync, rmSync } from "node:fs";
 import { glob } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
+import { createTools } from "../../src/app/tools.ts";
+import { loadConfig } from "../../src/config/config.ts";
+import { configSchema } from "../../src/config/schema.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { BUILT_IN_TOOLS } from "../../src/core/tool-names.ts";
+import { PLAN_TOOL } from "../../src/subagents/plan-tool.ts";
 import { logText } from "../../src/subagents/transcript-view.ts";
 import { createExecTool } from "../../src/tools/exec.ts";
 import { createFileTools } from "../../src/tools/files.ts";
@@ -13,8 +18,8 @@ import { detectSandbox, sandboxCommand } from "../../src/tools/sandbox.ts";
 import { createLogViews } from "../../src/web/run-log.ts";
 import { createLocalApp } from "../support/local-app.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../support/stage.ts";
+import { createToolBench } from "../support/tool-bench.ts";
 import { createToolDesk } from "../support/tool-desk.ts";
-import { createBench } from "../unit/tools/bench.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const sandbox = await detectSandbox({ log: silentLogger });
@@ -44,9 +49,9 @@ describe("commands", () => {
     "[TL5] POL-003 the environment of a command $name is built from nothing, and no call can add to it",
     async ({ skip, options }, context) => {
       context.skip(skip, "no sandbox here");
-      const bench = await createBench();
+      const bench = await createToolBench();
       const env = { PATH: process.env.PATH, HOME: "/nonexistent", ...Object.fromEntries(HOSTILE.map((name) => [name, "/tmp/evil"])) };
-      const exec = createExecTool({ ...options, envAllow: ["WANTED"], env });
+      const exec = createExecTool({ ...options, timeoutSeconds: 60, envAllow: ["WANTED"], env });
       try {
         const { text } = await bench.call(exec, { command: 'env; echo "path $PATH"' });
         expect(text).toContain("path /");
@@ -69,9 +74,9 @@ describe("commands", () => {
         expect(options).toContain(option);
     }
     if (!sandbox.available) return;
-    const bench = await createBench();
+    const bench = await createToolBench();
     try {
-      const exec = createExecTool({ sandbox, unsandboxed: false, envAllow: [] });
+      const exec = createExecTool({ sandbox, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
       const { text } = await bench.call(exec, { command: "id -u; id -g; grep CapEff /proc/self/status" });
       expect(text).toMatch(/^1000\n1000\nCapEff:\s+0000000000000000\n/);
     } finally {
@@ -118,6 +123,58 @@ describe("children", () => {
     expect((await createToolDesk(last).call("edit", { path: "a", oldText: "a", newText: "b" }, last.get(runId))).text).toContain(
       'There is no tool "edit"',
     );
+  });
+
+  it("[TL2] a child gets what its requester lacks only where the operator grants it; every other rule still holds", async () => {
+    stateDir = makeStateDir();
+    const main = { id: "main", default: true, tools: { deny: ["write", "edit"] }, subagents: { allowAgents: ["*"] } };
+    const under = async (settings: object, request: object = {}) => {
+      const now = await open({ bootId: `boot-${Math.random()}`, config: { agents: { list: [main, { id: "strong", ...settings }] } } });
+      const desk = createToolDesk(now);
+      const { text, isError } = await desk.call("sessions_spawn", { task: "x", agentId: "strong", ...request });
+      return isError ? text : desk.tools(now.get((JSON.parse(text) as { runId: string }).runId)).map((tool) => tool.name);
+    };
+    const grant = { subagents: { tools: { grant: ["write", "sessions_spawn"] } } };
+    expect(await under({})).toEqual(["read", "list"]);
+    expect(await under({}, { allowedTools: ["write"] })).toMatch(/allowedTools names .*: write\./);
+    // Granted: write, and neither edit nor, at this depth, a session tool.
+    expect(await under(grant)).toEqual(["read", "write", "list"]);
+    expect(await under(grant, { allowedTools: ["write"] })).toEqual(["write"]);
+    expect(await under(grant, { allowedTools: ["edit"] })).toMatch(/allowedTools names .*: edit\./);
+    expect(await under(grant, { role: "explore" })).not.toContain("write");
+    expect(await under({ ...grant, tools: { deny: ["write"] } })).not.toContain("write");
+    expect(await under({ subagents: { tools: { ...grant.subagents.tools, deny: ["wr*"] } } })).not.toContain("write");
+    // A grant under another agent is none here.
+    expect(await under(grant, { agentId: "main" })).not.toContain("write");
+  });
+
+  it("[TL2] the names policies may use are exactly those of the built-in tools", async () => {
+    stateDir = makeStateDir();
+    const { stores, agents, parts } = await open({});
+    const config = configSchema.parse({ tools: { exec: { unsandboxed: true } } });
+    const loaded = { ...loadConfig({ env: { HOME: stateDir }, cwd: stateDir }), config };
+    const tools = createTools({ ...stores, agents, loaded, sandbox, config: () => config, clock: systemClock, log: silentLogger });
+    const [agent] = agents.list();
+    const all = [...tools.list(), ...(agent === undefined ? [] : parts.mainTools(agent))].map((tool) => tool.name);
+    expect(new Set([...all, PLAN_TOOL])).toEqual(new Set(BUILT_IN_TOOLS));
+  });
+
+  it("[MO4] a run falls back along the list beside its own model, in its work and in its announce step", async () => {
+    const list = [{ id: "main", subagents: { model: { primary: "scripted/broken", fallbacks: ["scripted/spare"] } } }];
+    await using app = await createLocalApp({
+      telegram: { allowFrom: [42] },
+      config: { agents: { list } },
+      respond: ({ model }) => (model === "broken" ? { status: 503, headers: { "retry-after": "0" } } : { text: `answered by ${model}` }),
+    });
+    await app.ask({ chat: 42, text: "/subagents spawn look around" });
+    const announcement = await app.telegram.until(
+      () => app.telegram.messages(42).find(({ text }) => text.includes("Stats: runtime")),
+      "the announcement",
+    );
+    expect(announcement.text).toContain("Status: success");
+    expect(announcement.text).toContain("answered by spare");
+    const tried = app.model.calls.map(({ model }) => model);
+    expect(tried).toEqual([...Array(3).fill("broken"), "spare", ...Array(3).fill("broken"), "spare"]);
   });
 
   it("[TL2] POL-011 a run that a command started gets what its creator has, without the tools that talk to others", async () => {

@@ -15,8 +15,10 @@ import type { ModelReply } from "../../src/models/model.ts";
 import { makeCertificate } from "../support/certificate.ts";
 import { inOrder, type Script, sse } from "../support/fake-model-server.ts";
 import { createFakeOpenAi } from "../support/fake-openai.ts";
-import { createFastClock, createSubject, type SubjectOptions, until } from "../support/model-formats.ts";
+import { createFastClock } from "../support/fast-clock.ts";
+import { createSubject, type SubjectOptions } from "../support/model-formats.ts";
 import { callTools, createTurnRig } from "../support/turn-rig.ts";
+import { waitFor } from "../support/wait.ts";
 
 const closes: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -51,14 +53,15 @@ const streams = (listener: RequestListener): Promise<string> =>
     "http",
   );
 
-const chunk = (content: string, finish: string | null = null): string =>
+const delta = (fields: object, finish: string | null = null): string =>
   sse({
     id: "c",
     object: "chat.completion.chunk",
     created: 1,
     model: "m",
-    choices: [{ index: 0, delta: { content }, finish_reason: finish }],
+    choices: [{ index: 0, delta: fields, finish_reason: finish }],
   });
+const chunk = (content: string, finish: string | null = null): string => delta({ content }, finish);
 
 /** A tool that says how often it was really run. */
 function counted(name: string, answer = "done"): { tool: Tool; runs: () => number } {
@@ -97,7 +100,7 @@ describe("rates and silence", () => {
     const subject = subjectAt(url, { clock: createFastClock(100), limits: { idleMs: 10_000, stepMs: 40_000 } });
     const reply = await subject.call();
     expect(reply).toMatchObject({ outcome: "error", error: { kind: "timeout" } });
-    await until(() => isClosed);
+    await waitFor("the closed connection", () => isClosed);
   });
 });
 
@@ -131,8 +134,29 @@ describe("tool calls", () => {
     rig.put({ type: "message", role: "user", text: "go", from: "ann" });
     expect(await rig.run()).toMatchObject({ outcome: "done", text: "I see" });
     const results = rig.entries().flatMap((entry) => (entry.type === "tool_result" ? [entry] : []));
-    expect(results.map((entry) => [entry.isError, /^There is no tool "/.test(entry.text)])).toEqual(names.map(() => [true, true]));
+    expect(results.map((entry) => [entry.isError, /^(There is no tool "|The call named no tool\.)/.test(entry.text)])).toEqual(
+      names.map(() => [true, true]),
+    );
     expect(runs()).toBe(0);
+  });
+
+  const nameless = (...functions: object[]): string =>
+    functions.map((one) => delta({ tool_calls: [{ index: 0, id: "call_1", function: one }] })).join("");
+  it.each([
+    ["an empty name and arguments at once", nameless({ name: "", arguments: '{"path":"a"}' })],
+    ["an empty name before the arguments", nameless({ name: "", arguments: "" }, { arguments: '{"path":' }, { arguments: '"a"}' })],
+    ["no name at all", nameless({ arguments: '{"path":' }, { arguments: '"a"}' })],
+  ])("[AG3] PROV-008 %s is a call the model hears about, and is paid for once", async (_what, frames) => {
+    let calls = 0;
+    const url = await streams((_request, response) => {
+      calls++;
+      response.end(`${frames}${delta({}, "tool_calls")}data: [DONE]\n\n`);
+    });
+    const reply = await subjectAt(url).call({ tools: [{ name: "read", description: "Works.", parameters: { type: "object" } }] });
+    expect(reply).toMatchObject({ outcome: "ok", text: "", finish: "tool-calls" });
+    const invalid = "The call named no tool. Tools you can call: read.";
+    expect(reply.toolCalls).toEqual([{ id: expect.stringMatching(/^call_\w{1,35}$/), name: "unknown", args: {}, invalid }]);
+    expect(calls).toBe(1);
   });
 
   it("[AG3] PROV-011 a result of 10 MB is cut with a note and leaves no trace in memory", async () => {

@@ -7,9 +7,9 @@ import { defineTool } from "../../src/core/tool.ts";
 import { createExecTool } from "../../src/tools/exec.ts";
 import { createLocalApp, type LocalApp } from "../support/local-app.ts";
 import { runHerald } from "../support/run-herald.ts";
+import { createToolBench } from "../support/tool-bench.ts";
 import { callTools, createTurnRig, say } from "../support/turn-rig.ts";
 import { waitFor } from "../support/wait.ts";
-import { createBench } from "../unit/tools/bench.ts";
 
 /** Everything below a folder, as text. */
 const contents = (folder: string): string =>
@@ -43,7 +43,7 @@ it("[SC4] SEC-001 a bot token in an error's URL shows as its name in logs, on th
 });
 
 it("[SC4] SEC-002 a printed environment holds no secret, and a known value is stored and told under its name", async () => {
-  const bench = await createBench();
+  const bench = await createToolBench();
   const env = {
     PATH: process.env.PATH,
     HOME: "/nonexistent",
@@ -51,7 +51,7 @@ it("[SC4] SEC-002 a printed environment holds no secret, and a known value is st
     TELEGRAM_BOT_TOKEN: "1:very-secret-0002",
   };
   const none = { available: false, reason: "", howTo: "" } as const;
-  const exec = createExecTool({ sandbox: none, unsandboxed: true, envAllow: [], env });
+  const exec = createExecTool({ sandbox: none, unsandboxed: true, timeoutSeconds: 60, envAllow: [], env });
   try {
     const { text } = await bench.call(exec, { command: "env; printenv; tr '\\0' '\\n' < /proc/self/environ" });
     expect(text).toContain("PATH=");

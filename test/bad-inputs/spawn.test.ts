@@ -90,7 +90,7 @@ describe("parameters", () => {
     mkdirSync(workspace, { recursive: true });
     symlinkSync("/", join(workspace, "root"));
     const sandbox = await detectSandbox({ log: silentLogger });
-    const exec = createExecTool({ sandbox, unsandboxed: true, envAllow: [] });
+    const exec = createExecTool({ sandbox, unsandboxed: true, timeoutSeconds: 60, envAllow: [] });
     await reopen({ tools: exec === null ? [] : [exec] });
     for (const cwd of ["/etc", "~", "workspace/../..", "root", "root/etc"]) {
       const { isError, text } = await desk.call("exec", { command: ["touch", "made"], cwd });
@@ -133,7 +133,12 @@ describe("what it may do", () => {
 
   it("[TL2] SPAWN-006 a child is never less confined than its requester, whatever agent or role it runs under", async () => {
     const seen = new Map<string, boolean>();
-    const exec = createExecTool({ sandbox: { available: false, reason: "none", howTo: "none" }, unsandboxed: true, envAllow: [] });
+    const exec = createExecTool({
+      sandbox: { available: false, reason: "none", howTo: "none" },
+      unsandboxed: true,
+      timeoutSeconds: 60,
+      envAllow: [],
+    });
     if (exec === null) throw new Error("no exec");
     const spy = {
       ...exec,

@@ -15,8 +15,8 @@ import type { Channel } from "../../src/core/message.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
 import { openDatabase } from "../../src/stores/database.ts";
 import { createOutbox, type Outbox } from "../../src/stores/outbox.ts";
-import { createMemoryInbox } from "../contract/channel.contract.ts";
 import { createFakeTelegram, type FakeTelegram, type SeenMessage } from "../support/fake-telegram.ts";
+import { createMemoryInbox } from "../support/memory-inbox.ts";
 import { waitFor } from "../support/wait.ts";
 
 const DM: Address = { channel: "telegram", account: "7000001", chat: "77", kind: "dm" };

@@ -2,20 +2,17 @@
 // upgrade, a frame or a subscription is tried there. The one socket we do hold is Slack's.
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createSlackChannel } from "../../src/channels/slack/channel.ts";
 import { newId } from "../../src/core/ids.ts";
-import { createLogger, silentLogger } from "../../src/core/logger.ts";
-import type { Channel } from "../../src/core/message.ts";
+import { createLogger } from "../../src/core/logger.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
 import { STREAM_LIMITS } from "../../src/web/sse.ts";
 import { sessionValue } from "../../src/web/token.ts";
-import { createMemoryInbox, type MemoryInbox } from "../contract/channel.contract.ts";
-import { createFakeSlack, type FakeSlack } from "../support/fake-slack.ts";
-import { createImpatientClock } from "../support/fast-clock.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { requestBytes, sendBytes, statusOf } from "../support/raw-http.ts";
 import { forbidUnhandledRejections } from "../support/rejections.ts";
-import { startWeb, until, type WebFixture } from "../support/web-server.ts";
+import { createSlackRig, type SlackRig } from "../support/slack-rig.ts";
+import { waitFor } from "../support/wait.ts";
+import { startWeb, type WebFixture } from "../support/web-server.ts";
 
 describe("the page's stream", () => {
   let web: WebFixture;
@@ -146,9 +143,9 @@ describe("the page's stream", () => {
       heard += chunk;
     });
     try {
-      await until(() => heard.includes("event: pairing"), "the greeting");
+      await waitFor("the greeting", () => heard.includes("event: pairing"));
       await clock.advance(15_000);
-      await until(() => heard.includes(": beat"), "a beat");
+      await waitFor("a beat", () => heard.includes(": beat"));
       expect(STREAM_LIMITS.stallMs + 15_000).toBeLessThanOrEqual(60_000);
       expect(STREAM_LIMITS.maxBufferedBytes).toBeLessThanOrEqual(1024 * 1024);
     } finally {
@@ -158,29 +155,18 @@ describe("the page's stream", () => {
 });
 
 describe("Slack's socket", () => {
-  let fake: FakeSlack;
-  let channel: Channel;
-  let inbox: MemoryInbox;
-  const clock = createImpatientClock(20);
+  let rig: SlackRig;
 
   forbidUnhandledRejections();
   beforeEach(async () => {
-    fake = await createFakeSlack({ ackTimeoutMs: 200 });
-    inbox = createMemoryInbox();
-    channel = createSlackChannel({
-      ...{ botToken: fake.botToken, appToken: fake.appToken, apiUrl: fake.apiUrl, mode: "socket", timeoutMs: 1_000 },
-      ...{ clock, log: silentLogger },
-    });
-    await channel.start(inbox);
+    rig = await createSlackRig();
+    await rig.channel.start(rig.inbox);
     await connected();
   });
-  afterEach(async () => {
-    await channel.stop();
-    await fake.close();
-  });
+  afterEach(async () => rig[Symbol.asyncDispose]());
 
-  const connected = () => fake.until(() => fake.sockets.open() === 2 && channel.health().state === "on", "two sockets");
-  const texts = (): (string | undefined)[] => [...inbox.rows.values()].map((raw) => channel.decode(raw)?.text);
+  const connected = () => rig.fake.until(() => rig.fake.sockets.open() === 2 && rig.channel.health().state === "on", "two sockets");
+  const texts = (): (string | undefined)[] => [...rig.inbox.rows.values()].map((raw) => rig.channel.decode(raw)?.text);
   /** A text frame of up to 64 KB, as a server sends it. */
   const frame = (text: string): Buffer => {
     const head = Buffer.from([0x81, 126, 0, 0]);
@@ -194,6 +180,7 @@ describe("Slack's socket", () => {
     ["a compressed frame nobody agreed on", Buffer.from([0xc1, 5, 0x4b, 0x4c, 0x4a, 0x06, 0x00])],
     ["a masked frame", Buffer.from([0x81, 0x82, 1, 2, 3, 4, 5, 6])],
   ])("[RC3] WS-003 %s costs that connection at most: it is made anew and the next event is heard", async (_name, bytes) => {
+    const { fake } = rig;
     fake.sockets.raw(bytes);
     // Pieces are given up by their number, everything else at once.
     if (bytes[0] === 0x01) for (let n = 0; n < 14; n++) fake.sockets.raw(Buffer.alloc(30_000, Buffer.from([0x00, 1, 0x7b])));
@@ -205,6 +192,7 @@ describe("Slack's socket", () => {
   });
 
   it("[RC3] WS-009 cut in the middle of a frame: the event comes again and is recorded once", async () => {
+    const { fake, inbox } = rig;
     const event = { type: "message", channel: "D0PERSON", channel_type: "im", user: "U0PERSON", ts: "100.000001", text: "in two halves" };
     const payload = { type: "event_callback", team_id: fake.teamId, api_app_id: fake.appId, event_id: "Ev1", event };
     const bytes = frame(JSON.stringify({ envelope_id: "env-cut", type: "events_api", payload }));

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { createApp } from "../../src/app/app.ts";
 import { loadConfig } from "../../src/config/config.ts";
-import { type Clock, systemClock } from "../../src/core/clock.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { createLogger } from "../../src/core/logger.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
+import { createFastClock } from "../support/fast-clock.ts";
 
 export interface Sample {
   /** As it is: with the room V8 keeps for young objects, which follows the load and is no longer needed at rest. */
@@ -33,14 +33,6 @@ export type SoakReport =
 
 const MB = 1024 * 1024;
 const RESOLUTION_MS = 10;
-
-function createFastClock(factor: number): Clock {
-  const startedAt = Date.now();
-  return {
-    now: () => Math.floor(startedAt + (Date.now() - startedAt) * factor),
-    sleep: (ms, signal) => systemClock.sleep(ms / factor, signal),
-  };
-}
 
 const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 

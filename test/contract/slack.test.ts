@@ -2,24 +2,13 @@ import { describe } from "vitest";
 import { createSlackChannel } from "../../src/channels/slack/channel.ts";
 import type { Address } from "../../src/core/address.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { createFakeSlack, type Fault } from "../support/fake-slack.ts";
+import { createFakeSlack } from "../support/fake-slack.ts";
 import { createImpatientClock } from "../support/fast-clock.ts";
 import { freePort } from "../support/free-port.ts";
-import { type ChannelRig, type ContractFault, channelContract } from "./channel.contract.ts";
+import { type ChannelRig, channelContract } from "./channel.contract.ts";
 
 const CHANNEL = "C0GENERAL";
 const DIRECT = "D0PERSON";
-
-const FAULT: Record<ContractFault, Fault> = {
-  flood: "429",
-  "server-error": "500",
-  html: "html",
-  drop: "drop",
-  hang: "hang",
-  "server-error-after": "500_after",
-  "drop-after": "drop_after",
-  "truncate-after": "truncate_after",
-};
 
 async function makeRig(mode: "socket" | "http"): Promise<ChannelRig> {
   const fake = await createFakeSlack({ ackTimeoutMs: 300 });
@@ -52,7 +41,7 @@ async function makeRig(mode: "socket" | "http"): Promise<ChannelRig> {
     replay: async () => void (await fake.redeliver(last)),
     unconfirmed: () => fake.pending().length,
     seen: ({ chat, thread }) => fake.messages(chat, thread ?? null).map((message) => message.text),
-    fault: (kind, skip) => fake.faults.add("chat.postMessage", FAULT[kind], { skip, retryAfter: 0 }),
+    fault: (kind, skip) => fake.faults.add("chat.postMessage", kind, { skip, retryAfter: 0 }),
     maxLength: 10_000,
     close: () => fake.close(),
   };

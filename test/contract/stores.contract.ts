@@ -106,6 +106,21 @@ function inboxContract(rig: () => StoreRig): void {
     expect(inbox.waitingSessions().sort()).toEqual([CHAT_KEY, "another"].sort());
   });
 
+  it("[RC1] what is put back is new and uncounted, and comes before what arrived after it", () => {
+    put("a", "b");
+    const { inbox } = rig().stores;
+    const [a, b] = inbox.listNew(0, 10).map((row) => row.id);
+    for (const id of [a, b]) inbox.route(id!, CHAT_KEY);
+    inbox.claim(CHAT_KEY);
+    inbox.putBack(a!);
+    expect(inbox.listNew(0, 10)).toMatchObject([{ id: a, attempts: 0, sessionKey: null, raw: { text: "a" } }]);
+    inbox.route(a!, CHAT_KEY);
+    expect(inbox.claim(CHAT_KEY)?.id).toBe(a);
+    inbox.finish(a!);
+    inbox.putBack(a!);
+    expect(inbox.listNew(0, 10)).toEqual([]);
+  });
+
   it("[ST1] finish has one winner, and drop settles all that wait in a session", () => {
     put("a", "b", "c");
     const { inbox } = rig().stores;
@@ -176,26 +191,64 @@ function outboxContract(rig: () => StoreRig): void {
     add("reply:2", ["later"]);
     const { outbox } = rig().stores;
     outbox.markSent(outbox.head(key)!.id, "ref");
-    outbox.markBlocked("announce:1", "kicked");
+    outbox.markBlocked("announce:1", "kicked", "queued");
     expect(outbox.head(key)).toMatchObject({ delivery: "reply:2" });
     expect(outbox.requeue("run")).toBe(2);
     expect(outbox.head(key)).toMatchObject({ delivery: "announce:1", n: 1, state: "queued", attempts: 0, firstAt: null, reason: null });
     expect(outbox.requeue("nobody")).toBe(0);
   });
 
-  it("[DL3] each try that failed counts, sent or not, and the first one's time stays", async () => {
+  it("[DL3] each try that failed counts, sent or not", () => {
     add("reply:1", ["one"]);
     const { outbox } = rig().stores;
     const { id } = outbox.head(key)!;
     const firstAt = rig().clock.now();
     for (let tries = 1; tries <= 3; tries++) {
-      outbox.retryAt(id, rig().clock.now() + 1_000, "the channel is off", "queued");
-      await rig().clock.advance(1_000);
+      outbox.retryAt(id, { notBefore: firstAt + 1_000, firstAt, reason: "the channel is off", as: "queued" });
       expect(outbox.head(key)).toMatchObject({ attempts: tries, firstAt, state: "queued", reason: "the channel is off" });
     }
     outbox.markSending(id);
-    outbox.retryAt(id, 0, "lost", "unknown");
+    outbox.retryAt(id, { notBefore: 0, firstAt, reason: "lost", as: "unknown" });
     expect(outbox.head(key)).toMatchObject({ attempts: 4, firstAt, state: "unknown" });
+  });
+
+  it("[DL4] when the last attempt began is kept as long as it may have arrived, also while it is blocked", () => {
+    add("announce:1", ["one"], { runId: "run" });
+    const { outbox } = rig().stores;
+    const { id } = outbox.head(key)!;
+    const now = rig().clock.now();
+    const next = { notBefore: 0, firstAt: now, reason: "x" };
+    const sends: [() => void, number | null][] = [
+      [() => outbox.retryAt(id, { ...next, as: "unknown" }), now],
+      [() => outbox.retryAt(id, { ...next, as: "queued" }), null],
+      [() => outbox.setPart(id, {}, "unknown"), now],
+      [() => outbox.setPart(id, {}, "queued"), null],
+      [() => outbox.retarget(ADDRESS, ADDRESS, "unknown"), now],
+      [() => outbox.retarget(ADDRESS, ADDRESS, "queued"), null],
+      [() => outbox.reserve(id, "place"), null],
+    ];
+    for (const [settle, sendingAt] of sends) {
+      outbox.markSending(id);
+      settle();
+      expect(outbox.get(id)).toMatchObject({ sendingAt, state: sendingAt === null ? "queued" : "unknown" });
+    }
+    for (const as of ["queued", "unknown"] as const) {
+      outbox.markSending(id);
+      outbox.markBlocked("announce:1", "kicked", as);
+      outbox.requeue("run");
+      expect(outbox.get(id)?.state).toBe(as);
+    }
+  });
+
+  it("[DL4] a lost attempt of a clock that was set back since began now at the latest", () => {
+    add("reply:1", ["one"]);
+    const { outbox } = rig().stores;
+    const { id } = outbox.head(key)!;
+    outbox.markSending(id);
+    const now = rig().clock.now() - 7_200_000;
+    rig().clock.set(now);
+    outbox.retryAt(id, { notBefore: now, firstAt: now, reason: "lost", as: "unknown" });
+    expect(outbox.get(id)?.sendingAt).toBe(now);
   });
 
   it("[DL3] a chat that moved takes everything open along, and a part can be replaced", () => {
@@ -218,7 +271,7 @@ function outboxContract(rig: () => StoreRig): void {
     add("announce:3", ["blocked"], { runId: "run" });
     const { outbox } = rig().stores;
     outbox.markSent(outbox.head(key)!.id, "ref");
-    outbox.markBlocked("announce:3", "kicked");
+    outbox.markBlocked("announce:3", "kicked", "queued");
     await rig().clock.advance(10);
     expect(outbox.purge(rig().clock.now())).toBe(1);
     expect(outbox.requeue("run")).toBe(1);
@@ -340,7 +393,7 @@ function runContract(rig: () => StoreRig): void {
         .sort(),
     ).toEqual(["b", "c", "d"]);
     runs.start("b");
-    expect(runs.countByState()).toEqual({ queued: 2, running: 1 });
+    expect(runs.countUnfinishedByState()).toEqual({ queued: 2, running: 1 });
   });
 
   it("[TL4] below means below, at any depth, and never sideways or up", async () => {
@@ -351,13 +404,10 @@ function runContract(rig: () => StoreRig): void {
     expect(runs.isBelow("child-grandchild", CHAT_KEY)).toBe(true);
     expect(runs.isBelow("child-stranger", CHAT_KEY)).toBe(false);
     expect(runs.isBelow("child-child", "child-grandchild")).toBe(false);
-    expect(
-      runs
-        .unfinishedBelow(CHAT_KEY)
-        .map((run) => run.id)
-        .sort(),
-    ).toEqual(["child", "grandchild"]);
+    expect(runs.unfinishedBelow(CHAT_KEY).map((run) => run.id)).toEqual(["child", "grandchild"]);
     expect(runs.childrenOf("child").map((run) => run.id)).toEqual(["grandchild"]);
+    runs.end("child", { ...END, as: "stopped" });
+    expect(runs.unfinishedBelow(CHAT_KEY).map((run) => run.id)).toEqual(["grandchild"]);
   });
 
   it("[AR1] due for archiving: settled long enough ago, or to be deleted; once archived no more", async () => {
@@ -384,6 +434,24 @@ function runContract(rig: () => StoreRig): void {
     runs.setArchiveName("delete", "x.deleted");
     runs.setArchived("delete");
     expect(due(settledAt)).toEqual(["keep"]);
+  });
+
+  it("[AR1] an announcement that is sent again is not settled until it arrives; an archived run stays archived", () => {
+    const { runs } = rig().stores;
+    for (const id of ["waits", "archived"]) {
+      runs.insert(newRun(id));
+      runs.start(id);
+      runs.end(id, { ...END, as: "done" });
+      runs.setDelivery(id, "blocked", "kicked");
+      runs.settle(id);
+    }
+    runs.setArchiveName("archived", "x.deleted");
+    for (const id of ["waits", "archived"]) runs.setDelivery(id, "pending");
+    const now = rig().clock.now();
+    expect(runs.listArchiveDue(now, 10).map((run) => run.id)).toEqual(["archived"]);
+    runs.setDelivery("waits", "delivered");
+    runs.settle("waits");
+    expect(runs.listArchiveDue(now, 10)).toHaveLength(2);
   });
 
   it("[CM2] a requester's runs are listed newest first", async () => {
@@ -503,6 +571,33 @@ function smallStoreContract(rig: () => StoreRig): void {
     mail.takeNotes([note!.id]);
     mail.addNote("session", "run:1", "done once more");
     expect(mail.listNotes("session")).toEqual([]);
+  });
+
+  it("[AN5] purge forgets mail that was taken before, and notes of conversations that were over by then", async () => {
+    const { mail, sessions } = rig().stores;
+    for (const id of ["old", "live"]) sessions.insert({ id, key: id, agentId: "main", address: null, parentKey: null });
+    mail.sendToRun("run", "Ann", "read");
+    mail.addNote("live", "run:1", "read");
+    mail.addNote("old", "run:2", "never read");
+    mail.takeForRun(mail.listForRun("run").map((one) => one.id));
+    mail.takeNotes(mail.listNotes("live").map((one) => one.id));
+    sessions.end("old");
+    await rig().clock.advance(1_000);
+    mail.sendToRun("run", "Ann", "unread");
+    mail.addNote("live", "run:3", "unread");
+    const left = () =>
+      ["run_messages", "notes"].map((table) =>
+        rig()
+          .stores.db.all<{ text: string }>(`SELECT text FROM ${table}`)
+          .map((row) => row.text),
+      );
+    mail.purge(rig().clock.now() - 1_000);
+    expect(left()).toEqual([
+      ["read", "unread"],
+      ["read", "never read", "unread"],
+    ]);
+    mail.purge(rig().clock.now());
+    expect(left()).toEqual([["unread"], ["unread"]]);
   });
 
   it("[CM2] numbers mean the same runs until the next list, also after a restart", () => {

@@ -37,7 +37,7 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
       const all = rig.reopen().tail(ref, 10);
       expect(all).toEqual([...first, ...second]);
       expect(all.map((entry) => entry.parentId)).toEqual([null, "in:1", all[1]?.id]);
-      expect(all.every((entry) => !Number.isNaN(Date.parse(entry.at)))).toBe(true);
+      expect(all.every((entry) => !Number.isNaN(Date.parse(entry.timestamp)))).toBe(true);
       const [next] = rig.transcripts.append(ref, [user("four")]);
       expect(next?.parentId).toBe(all[2]?.id);
     });

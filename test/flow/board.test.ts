@@ -9,7 +9,7 @@ import { BROWSER_NOTE, hasBrowser, useBrowser } from "../support/browser.ts";
 import { createChannelScene } from "../support/channel-scene.ts";
 import { createHarness } from "../support/harness.ts";
 import { waitFor } from "../support/wait.ts";
-import { aRun, startWeb, until, type WebFixture } from "../support/web-server.ts";
+import { aRun, startWeb, type WebFixture } from "../support/web-server.ts";
 
 const ATTACK = "<script>window.pwned=1</script><img src=x onerror='window.pwned=1'>";
 const said = (id: string, text: string): EntryBody & { id: string } => ({
@@ -140,7 +140,8 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.locator("#panel-state", { hasText: "running · exec wc" }).waitFor();
     expect(await page.isVisible("#panel-log pre")).toBe(true);
     // It was read at its end, so the end stays in sight.
-    await until(
+    await waitFor(
+      "the end in sight",
       async () =>
         ((await page.evaluate(
           "(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight)(document.getElementById('panel-scroll'))",
@@ -170,16 +171,16 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.locator("#panel-state", { hasText: "step 2" }).waitFor();
     await page.keyboard.type("up");
     await page.keyboard.press("Enter");
-    await until(() => web.inbox().length === 1);
+    await waitFor("the words", () => web.inbox().length === 1);
     await page.click("#panel-stop");
-    await until(() => web.inbox().length === 2);
+    await waitFor("the stop", () => web.inbox().length === 2);
     web.runs.splice(0, 1, { ...run, state: "done", endedAt: 2, delivery: "blocked" });
     web.details.set(run.id, { reason: "the disk is full" });
     changed(run.id);
     await page.locator("#panel-why", { hasText: "the disk is full" }).waitFor();
     expect(await page.isVisible("#panel-stop")).toBe(false);
     await page.click("#panel-retry");
-    await until(() => web.inbox().length === 3);
+    await waitFor("the next try", () => web.inbox().length === 3);
     expect(web.inbox().map(({ raw }) => [raw.text, raw.kind, raw.chat])).toEqual([
       [`/subagents send ${run.id} hurry up`, "button", "main"],
       [`/subagents stop ${run.id}`, "button", "main"],
@@ -291,7 +292,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     expect(await first.textContent()).toBe(`Anntelegram 42${code}Approve`);
     await first.getByRole("button", { name: "Approve" }).press("Enter");
     await page.locator("#toast", { hasText: "Ann may talk to Herald now." }).waitFor();
-    await until(async () => (await page.locator("#pairing .person").count()) === 1);
+    await waitFor("one to be gone", async () => (await page.locator("#pairing .person").count()) === 1);
     expect([web.pairing.isPaired("telegram", "bot", "42"), web.pairing.isPaired("telegram", "bot", "43")]).toEqual([true, false]);
     // Let in elsewhere meanwhile: it goes away here too.
     web.pairing.approve(web.pairing.listPending()[0]?.code ?? "");

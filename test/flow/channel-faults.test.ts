@@ -60,7 +60,8 @@ async function deliverThree(channel: Channel, address: Address, delivery: string
   const markdown = ["A", "B", "C"].map((letter) => `${letter.repeat(49)} `.repeat(size / 50)).join("\n\n");
   sender.start();
   try {
-    outbox.add({ delivery, address, parts: channel.render({ markdown }, address) });
+    const kind = delivery.startsWith("announce:") ? { kind: "announcement" as const } : {};
+    outbox.add({ delivery, address, parts: channel.render({ markdown, ...kind }, address) });
     await waitFor("all parts to be settled", () => outbox.countAllOpen() === 0);
     expect(db.all("SELECT state FROM outbox WHERE state <> 'sent'")).toEqual([]);
   } finally {
@@ -126,6 +127,15 @@ describe("[DL4] each fault on part 2 of 3", () => {
       }
     },
   );
+
+  it("[DL4] Telegram, a reserved place somebody deleted and then a lost answer: the second message is marked", async () => {
+    const gone = { code: 400, description: "Bad Request: message to edit not found" };
+    telegram.faults.add("editMessageText", gone, { times: 2 });
+    telegram.faults.add("sendMessage", "drop_after", { skip: 1 });
+    await deliverThree(telegramChannel("reserved"), topic(500), "announce:v1:500");
+    const seen = telegram.messages(-1005, 500).map(({ text }) => shorten(text));
+    expect(seen.filter((text) => !text.startsWith("⏳"))).toEqual(["A", "(may be repeated) A", "B", "C"]);
+  });
 
   it.each([
     ...(["429", "429_bare", "500", "html", "html_200", "drop", "hang", "slow", { error: "fatal_error" }] as const),

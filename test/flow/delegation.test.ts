@@ -53,7 +53,7 @@ function put(path: string, text: string): void {
   mkdirSync(dirname(join(workspace(), path)), { recursive: true });
   writeFileSync(join(workspace(), path), text);
 }
-const folderOf = (run: { session_id: string }, from = scene): string => join(from.herald.stateDir, "agents/main/sessions", run.session_id);
+const folderOf = (run: { session_id: string }): string => join(scene.herald.stateDir, "agents/main/sessions", run.session_id);
 const requestsOf = (word: string): FakeRequest[] =>
   scene.model.calls.filter((call) => whoAsks(call) === "child" && call.messages[0]?.text.includes(word) === true);
 
@@ -318,9 +318,9 @@ describe("what comes back", () => {
 });
 
 /** A run's document, once it is written. */
-const document = (run: { id: string; session_id: string }, ending: string, from = scene): Promise<string> =>
+const document = (run: { id: string; session_id: string }, ending: string): Promise<string> =>
   waitFor(`brief-${run.id.slice(0, 6)}${ending}`, () => {
-    const path = join(folderOf(run, from), `brief-${run.id.slice(0, 6)}${ending}`);
+    const path = join(folderOf(run), `brief-${run.id.slice(0, 6)}${ending}`);
     return existsSync(path) ? readFileSync(path, "utf8") : null;
   });
 
@@ -335,15 +335,15 @@ interface TreeRow {
 
 describe("brief documents", () => {
   /** A → B → two Cs side by side, each of which tries one level more. */
-  async function delegate(from: Scene): Promise<{ chat: ReturnType<Scene["chat"]>; rows: Map<string, TreeRow> }> {
-    const chat = from.chat();
+  async function delegate(): Promise<Map<string, TreeRow>> {
+    const chat = scene.chat();
     const leaf = (label: string) => child(label, [spawns(child(`${label}-below`, "deepest")), { text: `${label} over` }]);
     await chat.act([spawns(child("B", [spawns(leaf("C1"), leaf("C2")), { text: "B over" }]))]);
     await chat.announced("B");
-    const all = from.herald.rows<TreeRow>("SELECT * FROM runs ORDER BY created_at");
+    const all = scene.herald.rows<TreeRow>("SELECT * FROM runs ORDER BY created_at");
     const below = (key: string): TreeRow[] =>
       all.filter((row) => row.requester_key === key).flatMap((row) => [row, ...below(row.child_key)]);
-    return { chat, rows: new Map(below(chat.key).map((row) => [row.label, row])) };
+    return new Map(below(chat.key).map((row) => [row.label, row]));
   }
   const get = (rows: Map<string, TreeRow>, label: string): TreeRow => {
     const row = rows.get(label);
@@ -352,15 +352,15 @@ describe("brief documents", () => {
   };
   const idOf = (row: TreeRow): string => `brief-${row.id.slice(0, 6)}`;
 
-  async function checkDocuments(from: Scene, maxDepth: number): Promise<void> {
-    const { rows } = await delegate(from);
+  async function checkDocuments(maxDepth: number): Promise<void> {
+    const rows = await delegate();
     const labels = maxDepth === 2 ? ["B", "C1", "C2"] : ["B", "C1", "C2", "C1-below", "C2-below"];
     expect([...rows.keys()].toSorted()).toEqual(labels.toSorted());
     const parents: Record<string, string | null> = { B: null, C1: "B", C2: "B", "C1-below": "C1", "C2-below": "C2" };
     for (const label of labels) {
       const row = get(rows, label);
       const parent = parents[label] == null ? null : get(rows, parents[label]);
-      const brief = Brief.parse(await document(row, ".brief.md", from));
+      const brief = Brief.parse(await document(row, ".brief.md"));
       expect(brief.id).toMatch(/^brief-[0-9a-f]{6}$/);
       expect(brief.meta).toMatchObject({ id: idOf(row), protocolVersion: "1.2.0", delegator: row.requester_key, delegatee: row.child_key });
       expect(brief.parentId).toBe(parent === null ? undefined : idOf(parent));
@@ -371,14 +371,14 @@ describe("brief documents", () => {
         expect(() => brief.createSubBrief({ delegator: "x", delegatee: "y", body: "" })).toThrow(`maximum delegation depth ${maxDepth}`);
       }
       expect(brief.body).toContain(label);
-      expect(BriefResponse.parse(await document(row, ".response.md", from))).toMatchObject({ id: idOf(row), status: "success" });
+      expect(BriefResponse.parse(await document(row, ".response.md"))).toMatchObject({ id: idOf(row), status: "success" });
     }
-    await checkTraces(from, rows, labels);
+    await checkTraces(rows, labels);
   }
 
-  async function checkTraces(from: Scene, rows: Map<string, TreeRow>, labels: string[]): Promise<void> {
+  async function checkTraces(rows: Map<string, TreeRow>, labels: string[]): Promise<void> {
     const top = get(rows, "B");
-    const folder = join(from.herald.stateDir, "agents/main/sessions", top.requester_session_id);
+    const folder = join(scene.herald.stateDir, "agents/main/sessions", top.requester_session_id);
     const merged = await waitFor("the requester's trace to hold B's end", () => {
       const path = join(folder, "trace.md");
       const trace = existsSync(path) ? Trace.parse(readFileSync(path, "utf8")) : null;
@@ -393,20 +393,22 @@ describe("brief documents", () => {
     const times = entries.map((entry) => Date.parse(entry.timestamp));
     expect(times).toEqual(times.toSorted((a, b) => a - b));
     // It went down with the child: C knows that A delegated to B.
-    const down = Trace.parse(readFileSync(join(folderOf(get(rows, "C1"), from), "trace.md"), "utf8")).getEntries();
+    const down = Trace.parse(readFileSync(join(folderOf(get(rows, "C1")), "trace.md"), "utf8")).getEntries();
     expect(down.some((entry) => entry.briefId === idOf(top) && entry.action.startsWith("Delegated"))).toBe(true);
   }
 
-  it("[BP1] A → B → C with maxDepth 3: ids, parents and depths are right, the merged trace has each entry once", () =>
-    checkDocuments(scene, 3));
+  it("[BP1] A → B → C with maxDepth 3: ids, parents and depths are right, the merged trace has each entry once", () => checkDocuments(3));
 
   it("[BP1][SP5] with maxDepth 2 the same tree ends one level higher", { timeout: 60_000 }, async () => {
-    await using shallow = await createScene({ subagents: { maxSpawnDepth: 2 } });
-    await checkDocuments(shallow, 2);
-    const deepest = shallow.model.calls.find(
-      (call) =>
-        whoAsks(call) === "child" && /"text":"C1 over"/.test(call.messages[0]?.text ?? "") && !call.messages[0]?.text.includes("C2 over"),
-    );
+    await using _settings = await scene.configure({ subagents: { maxSpawnDepth: 2 } });
+    const before = scene.model.calls.length;
+    await checkDocuments(2);
+    const deepest = scene.model.calls
+      .slice(before)
+      .find(
+        (call) =>
+          whoAsks(call) === "child" && /"text":"C1 over"/.test(call.messages[0]?.text ?? "") && !call.messages[0]?.text.includes("C2 over"),
+      );
     expect(deepest?.tools).not.toContain("sessions_spawn");
     expect(deepest?.system).toContain("you are at depth 2, the maximum delegation depth");
   });
@@ -432,17 +434,17 @@ describe("brief documents", () => {
   });
 
   it.each(["spawn.recorded", "run.ended"] as const)("[BP1][RC1] kill -9 at %s: the documents are there after a restart", async (point) => {
-    await using fragile = await createScene();
-    const chat = fragile.chat();
-    await fragile.herald.crash();
-    await fragile.herald.restart({ failpoint: point });
+    const { herald } = scene;
+    const chat = scene.chat();
+    await herald.crash();
+    await herald.restart({ failpoint: point });
     await chat.say(plan([spawns(child("survivor", "still here", { brief: { mission: "hold on" } }))]));
-    await fragile.herald.exited();
-    await fragile.herald.restart();
+    await herald.exited();
+    await herald.restart();
     await chat.announced("survivor");
     const run = chat.run("survivor");
-    expect(BriefResponse.parse(await document(run, ".response.md", fragile)).isSuccess).toBe(true);
-    expect(Brief.parse(await document(run, ".brief.md", fragile)).body).toContain("survivor");
-    expect(readFileSync(join(folderOf(run, fragile), "BRIEF.md"), "utf8")).toContain("hold on");
+    expect(BriefResponse.parse(await document(run, ".response.md")).isSuccess).toBe(true);
+    expect(Brief.parse(await document(run, ".brief.md")).body).toContain("survivor");
+    expect(readFileSync(join(folderOf(run), "BRIEF.md"), "utf8")).toContain("hold on");
   });
 });

@@ -4,13 +4,12 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { MIGRATIONS } from "../../src/stores/schema.ts";
-import type { FakeRequest } from "../support/fake-model-server.ts";
-import { createFakeOpenAi } from "../support/fake-openai.ts";
+import type { FakeRequest, Respond } from "../support/fake-model-server.ts";
 import { createHarness, type Harness } from "../support/harness.ts";
 import { runHerald } from "../support/run-herald.ts";
-import { scriptedConfig } from "../support/scripted-model.ts";
+import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
 const QUIET = "{ web: { port: 0 }, models: { probeLocal: false } }";
@@ -20,10 +19,17 @@ const lines = (text: string): string[] => text.split("\n").filter((line) => line
 const question = (request: FakeRequest): string => request.messages.findLast((message) => message.role === "user")?.text ?? "";
 const seen = (request: FakeRequest): string => request.messages.map((message) => message.text).join(" | ");
 
-function transcriptOf(herald: Harness): string {
-  const folder = join(herald.stateDir, "agents/main/sessions");
-  const [name = ""] = readdirSync(folder).filter((file) => file.endsWith(".jsonl"));
-  return join(folder, name);
+/** For trouble that one chat can have alone; each test has its own way of answering. */
+let scene: Scene;
+let respond: Respond = () => ({ text: "nothing was asked" });
+beforeAll(async () => {
+  scene = await createScene({ expectsErrors: true, respond: (request, call) => respond(request, call) });
+});
+afterAll(async () => scene[Symbol.asyncDispose]());
+
+function transcriptOf(chat: Chat): string {
+  const [session] = scene.herald.rows<{ id: string }>("SELECT id FROM sessions WHERE key = ?", chat.key);
+  return join(scene.herald.stateDir, "agents/main/sessions", `${session?.id}.jsonl`);
 }
 
 /** What a person with the database open could do, and what a bad sector does. */
@@ -94,37 +100,34 @@ describe("[RC4] a full disk", () => {
     "[RC4] FS-001 the gateway stays up and says so; what was accepted is answered once when there is room again",
     async () => {
       const door = Promise.withResolvers<void>();
-      const model = await createFakeOpenAi({
-        respond: async (request) => {
-          await door.promise;
-          return { text: `answer to ${question(request)}` };
-        },
-      });
-      await using _model = { [Symbol.asyncDispose]: () => model.close() };
-      await using herald = await createHarness({ config: scriptedConfig(model.url), expectsErrors: true });
+      respond = async (request) => {
+        await door.promise;
+        return { text: `answer to ${question(request)}` };
+      };
+      const { herald, model } = scene;
+      const chat = scene.chat();
       // No file may grow beyond this any more: every write of the process fails as on a full disk.
       const capFiles = (bytes: number | "unlimited"): void => {
         execFileSync("prlimit", ["--pid", String(herald.pid()), `--fsize=${bytes}:unlimited`]);
       };
-      await herald.say("question");
+      const id = await chat.say("question");
       await waitFor("the turn", () => model.open === 1);
       capFiles(1);
       door.resolve();
       await waitFor("the report", () => herald.output().includes("a message could not be answered"));
       expect((await herald.request("/healthz")).status).toBe(200);
-      expect((await herald.request("/api/chats/main/messages")).status).toBe(200);
-      const refused = await herald.request("/api/chats/main/messages", {
+      expect((await herald.request(`/api/chats/${chat.id}/messages`)).status).toBe(200);
+      const refused = await herald.request(`/api/chats/${chat.id}/messages`, {
         method: "POST",
         body: JSON.stringify({ id: "11111111-2222-4333-8444-555555555555", text: "not accepted" }),
       });
       expect([refused.status, await refused.text()]).toEqual([503, expect.stringMatching(/disk.*Nothing was taken/)]);
       capFiles("unlimited");
-      await herald.reply(/^answer to question$/);
-      await herald.say("next");
-      await herald.reply(/^answer to next$/);
-      expect((await herald.replies()).map((message) => message.text)).toEqual(["answer to question", "answer to next"]);
-      expect((await herald.messages()).filter((message) => message.text === "not accepted")).toEqual([]);
-      expect(herald.rows("SELECT attempts FROM inbox WHERE id = 1 AND attempts > 2")).toEqual([]);
+      await herald.reply(/^answer to question$/, chat.id);
+      expect(await chat.ask("next")).toBe("answer to next");
+      expect((await herald.replies(chat.id)).map((message) => message.text)).toEqual(["answer to question", "answer to next"]);
+      expect((await herald.messages(chat.id)).filter((message) => message.text === "not accepted")).toEqual([]);
+      expect(herald.rows("SELECT attempts <= 2 AS few FROM inbox WHERE external_id LIKE ?", `%${id}`)).toEqual([{ few: 1 }]);
       expect(herald.rows("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
     },
   );
@@ -157,21 +160,20 @@ describe("[RC4] no file handles left", () => {
 
 describe("[SE3] damaged transcripts", () => {
   it("[SE3] a torn last line is cut, corrupt lines in the middle are skipped by number, and the conversation goes on", async () => {
-    const model = await createFakeOpenAi({ respond: (request) => ({ text: `I know ${seen(request)}` }) });
-    await using _model = { [Symbol.asyncDispose]: () => model.close() };
-    await using herald = await createHarness({ config: scriptedConfig(model.url) });
-    await herald.say("one");
-    await herald.reply(/^I know one$/);
+    respond = (request) => ({ text: `I know ${seen(request)}` });
+    const { herald } = scene;
+    const chat = scene.chat();
+    expect(await chat.ask("one")).toBe("I know one");
     await herald.stop();
-    const path = transcriptOf(herald);
+    const path = transcriptOf(chat);
     const intact = readFileSync(path);
     appendFileSync(path, Buffer.concat([Buffer.from([0xff, 0xfe, 0x00, 0x0a]), Buffer.from('{"id":"x","type":"message","text":7}\n')]));
     appendFileSync(path, '{"id":"y","type":"message","role":"user","text":"to');
+    const said = herald.output().length;
     await herald.restart();
-    await herald.say("two");
-    await herald.reply(/^I know one \| I know one \| two$/);
+    expect(await chat.ask("two")).toBe("I know one | I know one | two");
     expect(readFileSync(path).subarray(0, intact.length).equals(intact)).toBe(true);
-    const output = herald.output();
+    const output = herald.output().slice(said);
     expect(output).toMatch(/"cutBytes":51.*cut a torn last line off a transcript/);
     expect([...output.matchAll(/"line":(\d+),"msg":"skipped a damaged line/g)].map((match) => Number(match[1])).sort()).toEqual(
       expect.arrayContaining([4, 5]),
@@ -179,21 +181,20 @@ describe("[SE3] damaged transcripts", () => {
   });
 
   it("[RC4] a transcript that is gone is not made anew: the chat is told, the gateway stays up, /new goes on", async () => {
-    await using herald = await createHarness();
-    await herald.say("hello");
-    await herald.reply(/offline model/);
-    const path = transcriptOf(herald);
+    respond = () => ({ text: "hello to you" });
+    const { herald } = scene;
+    const chat = scene.chat();
+    expect(await chat.ask("hello")).toBe("hello to you");
+    const path = transcriptOf(chat);
     await herald.stop();
     renameSync(path, `${path}.away`);
     await herald.restart();
-    await herald.say("are you there?");
-    const { text } = await herald.reply(/^⚠️ This message could not be answered: The transcript .* can't be opened/);
+    const text = await chat.ask("are you there?");
+    expect(text).toMatch(/^⚠️ This message could not be answered: The transcript .* can't be opened/);
     expect(text).toContain("/new starts a new conversation");
     expect(existsSync(path)).toBe(false);
-    await herald.say("/new");
-    await herald.reply(/^✨ New conversation/);
-    await herald.say("hello again");
-    await waitFor("the answer", async () => (await herald.replies()).filter((message) => /offline model/.test(message.text)).length === 2);
+    expect(await chat.ask("/new")).toMatch(/^✨ New conversation/);
+    expect(await chat.ask("hello again")).toBe("hello to you");
     expect(herald.rows("SELECT id FROM inbox WHERE state <> 'done'")).toEqual([]);
     rmSync(`${path}.away`);
   });
@@ -204,33 +205,27 @@ describe("[RC4] a sub-agent's transcript", () => {
     "[RC4] FS-008 %s while it runs: the run ends once and is announced, the gateway stays up",
     async (how) => {
       const door = Promise.withResolvers<void>();
-      const model = await createFakeOpenAi({
-        respond: async (request) => {
-          if (request.system.includes("You are a sub-agent of")) {
-            await door.promise;
-            return { text: "SUMMARY: forty-two" };
-          }
-          return request.messages.at(-1)?.role === "tool"
-            ? { text: "sent out" }
-            : { toolCalls: [{ name: "sessions_spawn", args: { task: "find the answer", label: "answer" } }] };
-        },
-      });
-      await using _model = { [Symbol.asyncDispose]: () => model.close() };
-      await using herald = await createHarness({ config: scriptedConfig(model.url), expectsErrors: true });
-      await herald.say("go");
-      await herald.reply(/^sent out$/);
+      respond = async (request) => {
+        if (request.system.includes("You are a sub-agent of")) {
+          await door.promise;
+          return { text: "SUMMARY: forty-two" };
+        }
+        return request.messages.at(-1)?.role === "tool"
+          ? { text: "sent out" }
+          : { toolCalls: [{ name: "sessions_spawn", args: { task: "find the answer", label: "answer" } }] };
+      };
+      const { herald, model } = scene;
+      const chat = scene.chat();
+      expect(await chat.ask("go")).toBe("sent out");
       await waitFor("the child at work", () => model.open === 1);
-      const [run] = herald.rows<{ session_id: string }>("SELECT session_id FROM runs");
-      const path = join(herald.stateDir, "agents/main/sessions", `${run?.session_id}.jsonl`);
+      const path = join(herald.stateDir, "agents/main/sessions", `${chat.run("answer").session_id}.jsonl`);
       if (how === "made read-only") chmodSync(path, 0o400);
       else rmSync(path);
       if (how === "replaced by a folder") mkdirSync(path);
       door.resolve();
-      const announced = await waitFor("the announcement", async () => (await herald.announcements())[0]);
-      expect(announced.text).toMatch(/^Status: (success|error)$/m);
-      await herald.say("/status");
-      await herald.reply(/subagent 0 running, 0 waiting/);
-      expect(await herald.announcements()).toHaveLength(1);
+      expect(await chat.announced("answer")).toMatch(/^Status: (success|error)$/m);
+      expect(await chat.ask("/status")).toMatch(/subagent 0 running, 0 waiting/);
+      expect(await chat.announcements()).toHaveLength(1);
       if (how === "deleted") expect(existsSync(path)).toBe(false);
     },
   );

@@ -1,7 +1,7 @@
 // The README's "Telegram in two minutes" and "Slack in five minutes", step by step: a token in .env, a start, a first
 // message, the pairing code, and a sub-agent's result in the chat. No settings but where the fakes are, and no key.
 import { execFile } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -56,6 +56,17 @@ describe("first steps", () => {
   it("[CF1] a token that is none is refused at start, by the setting's name", async () => {
     const started = createHarness({ config: { channels: { telegram: { botToken: "not-a-token" } } } });
     await expect(started).rejects.toThrow(/it ended with 1:[\s\S]*channels\.telegram\.botToken/);
+  });
+
+  it("[SC1] npm run pair before the first start says so and makes no folder", async () => {
+    const stateDir = join(herald.dir, "never-started");
+    const env = { PATH: process.env.PATH, HOME: herald.dir, HERALD_STATE_DIR: stateDir };
+    const pairing = promisify(execFile)(NODE, [PAIR, "ABCDEFGH"], { cwd: herald.dir, env });
+    await expect(pairing).rejects.toMatchObject({
+      code: 1,
+      stderr: `Herald has not been started with this state folder yet: ${stateDir}\n`,
+    });
+    expect(existsSync(stateDir)).toBe(false);
   });
 
   it("[RN2][SC1] Telegram in two minutes", { timeout: 60_000 }, async () => {

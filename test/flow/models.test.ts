@@ -1,10 +1,11 @@
 // Models through the whole program: what the provider receives, what the chat reads when it fails, usage and cost in
 // the stats line, a session that changes provider, compaction with sub-agents at work.
+import { mkdirSync, writeFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import type { FakeModelServer, FakeRequest, Script } from "../support/fake-model-server.ts";
-import { createFakeOpenAi } from "../support/fake-openai.ts";
+import type { FakeModelServer, FakeRequest, Respond, Script } from "../support/fake-model-server.ts";
 import { createHarness, type Harness } from "../support/harness.ts";
 import { FORMATS } from "../support/model-formats.ts";
+import { reload } from "../support/reload.ts";
 import { waitFor } from "../support/wait.ts";
 
 const isAnnounceStep = (request: FakeRequest): boolean => request.messages.at(-1)?.text.includes("ANNOUNCE_SKIP") === true;
@@ -12,39 +13,49 @@ const isChild = (request: FakeRequest): boolean => request.system.includes("You 
 const newest = (request: FakeRequest): string => request.messages.findLast((message) => message.role === "user")?.text ?? "";
 
 /** One server per wire format; `respond` can be changed by each test. */
-const state: { respond: (request: FakeRequest) => Script | Promise<Script> } = { respond: () => ({ text: "ok" }) };
+const state: { respond: Respond } = { respond: () => ({ text: "ok" }) };
 const servers = new Map<string, FakeModelServer>();
 let herald: Harness;
 
-beforeAll(async () => {
-  for (const format of FORMATS) servers.set(format.name, await format.create({ respond: (request) => state.respond(request) }));
+interface Settings {
+  readonly defaults?: Record<string, unknown>;
+  readonly list?: Record<string, unknown>[];
+  readonly idleTimeoutSeconds?: number;
+}
+
+function settings({ defaults, list, idleTimeoutSeconds = 1 }: Settings = {}): Record<string, unknown> {
   const provider = (name: string, api: string, more: object = {}) => ({
     api,
     baseUrl: servers.get(name)?.url,
     apiKey: "key-of-a-fake-0123456789",
     ...more,
   });
-  herald = await createHarness({
-    expectsErrors: true,
-    config: {
-      agents: { defaults: { model: "chat/priced", subagents: { maxConcurrent: 1 } } },
-      models: {
-        idleTimeoutSeconds: 1,
-        providers: {
-          chat: provider("chat completions", "openai-compatible", {
-            models: [
-              { id: "priced", contextWindow: 128000, cost: { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 } },
-              { id: "tiny", contextWindow: 3000 },
-            ],
-          }),
-          responses: provider("responses", "openai"),
-          claude: provider("anthropic", "anthropic"),
-          gemini: provider("google", "google"),
-          local: provider("ollama", "ollama"),
-        },
-      },
-    },
-  });
+  const models = [
+    { id: "priced", contextWindow: 128000, cost: { input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 } },
+    { id: "tiny", contextWindow: 3000 },
+  ];
+  const providers = {
+    chat: provider("chat completions", "openai-compatible", { models }),
+    responses: provider("responses", "openai"),
+    claude: provider("anthropic", "anthropic"),
+    gemini: provider("google", "google"),
+    local: provider("ollama", "ollama"),
+  };
+  return {
+    agents: { defaults: { model: "chat/priced", subagents: { maxConcurrent: 1 }, ...defaults }, ...(list && { list }) },
+    models: { idleTimeoutSeconds, providers },
+  };
+}
+
+/** Other settings, until what it returns is disposed. */
+async function configure(changes: Settings): Promise<AsyncDisposable> {
+  await reload(herald, settings(changes));
+  return { [Symbol.asyncDispose]: () => reload(herald, settings()) };
+}
+
+beforeAll(async () => {
+  for (const format of FORMATS) servers.set(format.name, await format.create({ respond: (request, call) => state.respond(request, call) }));
+  herald = await createHarness({ expectsErrors: true, config: settings() });
 });
 
 afterAll(async () => {
@@ -204,70 +215,45 @@ describe("models through the whole program", () => {
 
 describe("[MO7] keys by agent id", () => {
   it("[MO7] a missing key is said at once, naming provider and agent, and nothing else is tried", async () => {
-    await using other = await createHarness({ config: { agents: { defaults: { model: "anthropic/claude-sonnet-5" } } } });
-    await other.say("hello");
-    const sorry = await other.reply(/^⚠️ /);
+    await using _settings = await configure({ defaults: { model: "anthropic/claude-sonnet-5" } });
+    const chat = newChat();
+    const calls = (): number => [...servers.values()].reduce((sum, server) => sum + server.calls.length, 0);
+    const before = calls();
+    await herald.say("hello", { chat });
+    const sorry = await herald.reply(/^⚠️ /, chat);
     expect(sorry.text).toMatch(/anthropic/);
     expect(sorry.text).toMatch(/main/);
+    expect(calls()).toBe(before);
   });
 
   it("[MO7] a sub-agent uses the key of the agent id it runs under", async () => {
+    const list = [{ id: "main", default: true, subagents: { allowAgents: ["other"] } }, { id: "other" }];
+    await using _settings = await configure({ list });
+    const chat = newChat();
     const keys: string[] = [];
-    const server = await createFakeOpenAi({
-      respond: (request, call) => {
-        if (isChild(request)) keys.push(String(call.headers.authorization));
-        if (isAnnounceStep(request)) return { text: "Result:\nx\n\nNotes:\n- (none)" };
-        if (isChild(request)) return { text: "SUMMARY: x" };
-        return request.messages.at(-1)?.role === "tool"
-          ? { text: "ok" }
-          : { toolCalls: [{ name: "sessions_spawn", args: { task: "x", label: "x", agentId: "other" } }] };
-      },
-    });
-    await using close = { [Symbol.asyncDispose]: () => server.close() };
-    await using two = await createHarness({
-      config: {
-        agents: {
-          defaults: { model: "own/m" },
-          list: [{ id: "main", default: true, subagents: { allowAgents: ["other"] } }, { id: "other" }],
-        },
-        models: { providers: { own: { api: "openai-compatible", baseUrl: server.url, apiKey: "key-from-the-config-000" } } },
-      },
-    });
-    const { mkdirSync, writeFileSync } = await import("node:fs");
-    mkdirSync(`${two.stateDir}/agents/other`, { recursive: true });
-    writeFileSync(`${two.stateDir}/agents/other/auth.json`, JSON.stringify({ own: { apiKey: "key-of-other-111111111" } }), { mode: 0o600 });
-    await two.say("go");
-    await two.reply(/Sub-agent: x/);
+    state.respond = (request, call) => {
+      if (isChild(request)) keys.push(String(call.headers.authorization));
+      if (isAnnounceStep(request)) return { text: "Result:\nx\n\nNotes:\n- (none)" };
+      if (isChild(request)) return { text: "SUMMARY: x" };
+      return request.messages.at(-1)?.role === "tool"
+        ? { text: "ok" }
+        : { toolCalls: [{ name: "sessions_spawn", args: { task: "x", label: "x", agentId: "other" } }] };
+    };
+    mkdirSync(`${herald.stateDir}/agents/other`, { recursive: true });
+    const keyFile = `${herald.stateDir}/agents/other/auth.json`;
+    writeFileSync(keyFile, JSON.stringify({ chat: { apiKey: "key-of-other-111111111" } }), { mode: 0o600 });
+    await herald.say("go", { chat });
+    await herald.reply(/Sub-agent: x/, chat);
     expect(new Set(keys)).toEqual(new Set(["Bearer key-of-other-111111111"]));
-    void close;
   });
 });
 
 describe("compaction", () => {
-  it("[SE6] 200 turns with compaction keep a live sub-agent in view and never lose the thread", { timeout: 120_000 }, async () => {
+  it("[SE6] 60 turns with compaction keep a live sub-agent in view and never lose the thread", { timeout: 120_000 }, async () => {
+    // The sub-agent says nothing for as long as the turns take.
+    await using _settings = await configure({ defaults: { model: "chat/tiny" }, idleTimeoutSeconds: 600 });
     const chat = newChat();
-    const server = await createFakeOpenAi({ respond: (request) => state.respond(request) });
-    await using close = { [Symbol.asyncDispose]: () => server.close() };
-    await using long = await createHarness({
-      config: {
-        agents: { defaults: { model: "chat/tiny" } },
-        models: {
-          providers: {
-            chat: {
-              api: "openai-compatible",
-              baseUrl: server.url,
-              apiKey: "key-of-a-fake-0123456789",
-              models: [{ id: "tiny", contextWindow: 3000 }],
-            },
-          },
-        },
-      },
-    });
-    void close;
-    const release: { now: () => void } = { now: () => {} };
-    const held = new Promise<void>((resolve) => {
-      release.now = resolve;
-    });
+    const held = Promise.withResolvers<void>();
     const systems: string[] = [];
     let compactions = 0;
     state.respond = async (request) => {
@@ -277,7 +263,7 @@ describe("compaction", () => {
       }
       if (isAnnounceStep(request)) return { text: "Result:\nat last\n\nNotes:\n- (none)" };
       if (isChild(request)) {
-        await held;
+        await held.promise;
         return { text: "SUMMARY: at last" };
       }
       systems.push(request.system);
@@ -285,15 +271,15 @@ describe("compaction", () => {
         return { toolCalls: [{ name: "sessions_spawn", args: { task: "long work", label: "long work" } }] };
       return { text: `reply to ${newest(request)}` };
     };
-    await long.say("start", { chat });
-    await long.reply(/reply to start/, chat);
+    await herald.say("start", { chat });
+    await herald.reply(/reply to start/, chat);
     const filler = "many words that fill the window ".repeat(20);
-    for (let i = 0; i < 200; i++) await long.say(`turn ${i} ${filler}`, { chat });
-    await long.reply(/^reply to turn 199 /, chat, 100_000);
-    expect(compactions).toBeGreaterThan(3);
+    for (let i = 0; i < 60; i++) await herald.say(`turn ${i} ${filler}`, { chat });
+    await herald.reply(/^reply to turn 59 /, chat, 100_000);
+    expect(compactions).toBeGreaterThan(10);
     expect(systems.slice(1).every((system) => system.includes("long work"))).toBe(true);
-    expect(long.rows("SELECT id FROM runs WHERE label = 'long work'")).toHaveLength(1);
-    release.now();
-    await long.reply(/Sub-agent: long work/, chat);
+    expect(herald.rows("SELECT id FROM runs WHERE label = 'long work'")).toHaveLength(1);
+    held.resolve();
+    await herald.reply(/Sub-agent: long work/, chat);
   });
 });

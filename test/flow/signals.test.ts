@@ -1,127 +1,102 @@
 // Signals: a graceful stop lets turns finish, a second signal ends at once, and nothing accepted is lost either way.
-import { describe, expect, it } from "vitest";
+// What a stop does to sub-agents at work stands in subagents-recover.test.ts.
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import type { FakeRequest, Script } from "../support/fake-model-server.ts";
-import { createFakeOpenAi } from "../support/fake-openai.ts";
-import { createHarness } from "../support/harness.ts";
 import { runHerald } from "../support/run-herald.ts";
-import { scriptedConfig } from "../support/scripted-model.ts";
+import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
 const question = (request: FakeRequest): string => request.messages.findLast((message) => message.role === "user")?.text ?? "";
 
-/** A model whose first answer waits for the test, and a gateway that talks to it. */
-async function createScene(drainSeconds: number) {
-  const door = Promise.withResolvers<Script>();
-  let held = true;
-  const model = await createFakeOpenAi({
-    respond: (request) => {
-      if (!held) return { text: `answer to ${question(request)}` };
-      return door.promise;
-    },
+/** Every test finds it running, leaves it running, and has a chat of its own. */
+let scene: Scene;
+/** The first answer of a test waits here; null: none waits any more. */
+let door: PromiseWithResolvers<Script> | null = null;
+beforeAll(async () => {
+  scene = await createScene({
+    config: { gateway: { drainSeconds: 60 } },
+    respond: (request) => door?.promise ?? { text: `answer to ${question(request)}` },
   });
-  const herald = await createHarness({ config: scriptedConfig(model.url, {}, { gateway: { drainSeconds } }) });
-  return {
-    herald,
-    model,
-    /** Lets the held answer go, and holds none any more. */
-    letGo(text: string): void {
-      held = false;
-      door.resolve({ text });
-    },
-    async [Symbol.asyncDispose]() {
-      try {
-        await herald[Symbol.asyncDispose]();
-      } finally {
-        await model.close();
-      }
-    },
-  };
+});
+beforeEach(() => {
+  door = Promise.withResolvers<Script>();
+});
+afterAll(async () => scene[Symbol.asyncDispose]());
+
+function letGo(text: string): void {
+  door?.resolve({ text });
+  door = null;
 }
 
-const answers = async (herald: { replies(): Promise<{ text: string }[]> }): Promise<string[]> =>
-  (await herald.replies()).map((message) => message.text);
+const answers = async (chat: Chat): Promise<string[]> => (await scene.herald.replies(chat.id)).map((message) => message.text);
+const answered = (chat: Chat, count: number): Promise<string[]> =>
+  waitFor(`${count} answers`, async () => {
+    const all = await answers(chat);
+    return all.length >= count ? all : null;
+  });
+
+async function signal(name: NodeJS.Signals): Promise<void> {
+  const { herald } = scene;
+  const said = herald.output().length;
+  process.kill(herald.pid(), name);
+  await waitFor("the stop", () => herald.output().slice(said).includes("stopping; a second signal ends at once"));
+}
 
 describe("[RN4] a graceful stop", () => {
   it.each(["SIGTERM", "SIGINT"] as const)(
     "[RN4] %s lets the running turn finish, delivers its answer, keeps what waits, and exits 0",
-    async (signal) => {
-      await using scene = await createScene(20);
+    async (name) => {
       const { herald, model } = scene;
-      await herald.say("first");
+      const chat = scene.chat();
+      await chat.say("first");
       await waitFor("the turn", () => model.open === 1);
-      await herald.say("second");
-      process.kill(herald.pid(), signal);
-      await waitFor("the stop", () => herald.output().includes("stopping; a second signal ends at once"));
+      await chat.say("second");
+      await signal(name);
       // No new input meanwhile: whoever posts is told to come again.
-      const late = await herald.request("/api/chats/main/messages", {
+      const late = await herald.request(`/api/chats/${chat.id}/messages`, {
         method: "POST",
-        body: JSON.stringify({ id: "11111111-2222-4333-8444-555555555555", text: "too late" }),
+        body: JSON.stringify({ id: randomUUID(), text: "too late" }),
       });
       expect(late.status).toBe(503);
-      scene.letGo("answer to first");
+      letGo("answer to first");
       await herald.exited();
-      expect(await answers(herald)).toEqual(["answer to first"]);
-      expect(herald.rows("SELECT state FROM outbox")).toEqual([{ state: "sent" }]);
-      await herald.restart();
-      await herald.reply(/^answer to second$/);
-      expect(await answers(herald)).toEqual(["answer to first", "answer to second"]);
       expect(await herald.stop()).toBe(0);
+      expect(await answers(chat)).toEqual(["answer to first"]);
+      expect(herald.rows("SELECT state FROM outbox WHERE address_key LIKE ?", `%${chat.id}%`)).toEqual([{ state: "sent" }]);
+      await herald.restart();
+      expect(await answered(chat, 2)).toEqual(["answer to first", "answer to second"]);
     },
   );
 
   it("[RN4] a turn that does not finish within drainSeconds is put aside and answered once after the next start", async () => {
-    await using scene = await createScene(0);
+    await using _settings = await scene.configure({ config: { gateway: { drainSeconds: 0 } } });
     const { herald, model } = scene;
-    await herald.say("question");
+    const chat = scene.chat();
+    await chat.say("question");
     await waitFor("the turn", () => model.open === 1);
     expect(await herald.stop()).toBe(0);
-    await waitFor("the closed request", () => model.calls[0]?.clientClosed === true);
-    expect(await answers(herald)).toEqual([]);
+    await waitFor("the closed request", () => model.calls.at(-1)?.clientClosed);
+    expect(await answers(chat)).toEqual([]);
     // Put aside by a stop, not by a crash: it doesn't count as an attempt.
-    expect(herald.rows("SELECT state, attempts FROM inbox")).toEqual([{ state: "waiting", attempts: 0 }]);
-    scene.letGo("unused");
+    expect(herald.rows("SELECT state, attempts FROM inbox ORDER BY id DESC LIMIT 1")).toEqual([{ state: "waiting", attempts: 0 }]);
+    letGo("unused");
     await herald.restart();
-    await herald.reply(/^answer to question$/);
-    expect(await answers(herald)).toEqual(["answer to question"]);
+    expect(await answered(chat, 1)).toEqual(["answer to question"]);
   });
 
   it("[RN4] PROC-006 a second signal ends it at once, and nothing is lost", async () => {
-    await using scene = await createScene(60);
     const { herald, model } = scene;
-    await herald.say("one");
+    const chat = scene.chat();
+    await chat.say("one");
     await waitFor("the turn", () => model.open === 1);
-    await herald.say("two");
-    process.kill(herald.pid(), "SIGTERM");
-    await waitFor("the stop", () => herald.output().includes("stopping; a second signal ends at once"));
+    await chat.say("two");
+    await signal("SIGTERM");
     process.kill(herald.pid(), "SIGINT");
     await herald.exited(5_000);
-    scene.letGo("unused");
+    letGo("unused");
     await herald.restart();
-    await herald.reply(/^answer to two$/);
-    expect(await answers(herald)).toEqual(["answer to one", "answer to two"]);
-  });
-
-  it("[RN4] sub-agents at work are put aside by a stop and announce once after the next start", async () => {
-    let held = true;
-    const model = await createFakeOpenAi({
-      respond: (request) => {
-        if (request.system.includes("You are a sub-agent of")) return held ? { hang: true } : { text: "SUMMARY: forty-two" };
-        return request.messages.at(-1)?.role === "tool"
-          ? { text: "sent out" }
-          : { toolCalls: [{ name: "sessions_spawn", args: { task: "find the answer", label: "answer" } }] };
-      },
-    });
-    await using _model = { [Symbol.asyncDispose]: () => model.close() };
-    await using herald = await createHarness({ config: scriptedConfig(model.url, {}, { gateway: { drainSeconds: 0 } }) });
-    await herald.say("go");
-    await herald.reply(/^sent out$/);
-    await waitFor("the child at work", () => model.open === 1);
-    expect(await herald.stop()).toBe(0);
-    held = false;
-    await herald.restart();
-    await waitFor("the announcement", async () => (await herald.announcements()).length === 1);
-    expect((await herald.announcements())[0]?.text).toMatch(/^Status: success$/m);
-    expect(herald.rows("SELECT state, crashes FROM runs")).toEqual([{ state: "done", crashes: 0 }]);
+    expect(await answered(chat, 2)).toEqual(["answer to one", "answer to two"]);
   });
 });
 
@@ -139,19 +114,19 @@ describe("[RN4] other signals", () => {
   });
 
   it("[RN4] PROC-006 a pause of the whole process changes nothing", async () => {
-    await using scene = await createScene(20);
     const { herald, model } = scene;
-    await herald.say("before");
+    const chat = scene.chat();
+    const asked = model.calls.length;
+    await chat.say("before");
     await waitFor("the turn", () => model.open === 1);
     process.kill(herald.pid(), "SIGSTOP");
-    scene.letGo("answer to before");
+    letGo("answer to before");
     await new Promise((resolve) => setTimeout(resolve, 300));
     process.kill(herald.pid(), "SIGCONT");
     process.kill(herald.pid(), "SIGPIPE");
-    await herald.reply(/^answer to before$/);
-    await herald.say("after");
-    await herald.reply(/^answer to after$/);
-    expect(await answers(herald)).toEqual(["answer to before", "answer to after"]);
-    expect(model.calls).toHaveLength(2);
+    await answered(chat, 1);
+    await chat.say("after");
+    expect(await answered(chat, 2)).toEqual(["answer to before", "answer to after"]);
+    expect(model.calls.slice(asked)).toHaveLength(2);
   });
 });

@@ -1,15 +1,17 @@
 // Starting: what it prints, what it refuses and in which words, the lock, the modes, and settings that change while it runs.
 import { execFileSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { createFakeOpenAi } from "../support/fake-openai.ts";
 import { createHarness, NODE, writeConfig } from "../support/harness.ts";
 import { type BareOptions, runHerald } from "../support/run-herald.ts";
 import { waitFor } from "../support/wait.ts";
 
 const QUIET = "{ web: { port: 0 }, models: { probeLocal: false } }";
+const NOBODY = 65534;
 const variable = (name: string): string => `$\{${name}}`;
 const lines = (text: string): string[] => text.split("\n").filter((line) => line !== "");
 
@@ -61,6 +63,24 @@ describe("[RN2] the start-up lines", () => {
     await herald.ready();
     expect(herald.stdout()).toMatch(/^Model: +anthropic\/\S+ \(.*ANTHROPIC_API_KEY.*\)$/m);
     expect(herald.stdout() + herald.stderr()).not.toContain("very-secret");
+  });
+
+  it("[RN1] what a command left behind that may only be read doesn't keep an ordinary user's gateway from starting", async () => {
+    const left = (dir: string): string => join(dir, "state/scratch/run/target");
+    await using herald = runHerald({
+      config: QUIET,
+      // Root may remove anything: then somebody else starts it.
+      ...(process.getuid?.() === 0 ? { uid: NOBODY } : {}),
+      prepare(dir) {
+        mkdirSync(left(dir), { recursive: true });
+        writeFileSync(join(left(dir), "output"), "x");
+        execFileSync("chmod", ["-R", "a+rX", dir]);
+        if (process.getuid?.() === 0) execFileSync("chown", ["-R", `${NOBODY}:${NOBODY}`, join(dir, "state")]);
+        for (const folder of [left(dir), dirname(left(dir))]) chmodSync(folder, 0o500);
+      },
+    });
+    await herald.ready();
+    expect(existsSync(join(herald.stateDir, "scratch/run"))).toBe(false);
   });
 
   it("[RN3] ready soon after the start", async () => {
@@ -116,6 +136,10 @@ describe("[CF1] refusals", () => {
     const origin = await herald.ready();
     const answer = await fetch(`${origin}/api/chats`, { headers: { authorization: `Bearer ${token}` } });
     expect(answer.status).toBe(200);
+    // What is printed names the settings that really decide.
+    expect(herald.stdout()).toContain(`Page:     ${origin} (token: web.token in the settings)`);
+    expect(herald.stdout()).toContain("slack: off (set channels.slack.enabled to true)");
+    expect(existsSync(join(herald.stateDir, "web-token"))).toBe(false);
   });
 
   it("[CF1] CFG-022 a busy port: one sentence that names it and the setting, exit 1, and the folder is free again", async () => {
@@ -176,7 +200,16 @@ describe("[RN6] files", () => {
 
 describe("[CF4] settings that change", () => {
   it("[CF4] SIGHUP and a changed file are taken over; an invalid one is reported and the old settings keep running", async () => {
-    await using herald = await createHarness({ config: { agents: { list: [{ id: "main", model: "ollama/one" }] } } });
+    const provider = await createFakeOpenAi({ respond: () => ({ text: "heard" }) });
+    const settings = (model: string, apiKey = "first-key-0123456789", ...more: object[]) => ({
+      agents: { list: [{ id: "main", model }, ...more] },
+      models: {
+        providers: { lab: { api: "openai-compatible", baseUrl: provider.url, apiKey, models: [{ id: "two", name: "Number Two" }] } },
+      },
+    });
+    await using _ = { [Symbol.asyncDispose]: () => provider.close() };
+    await using herald = await createHarness({ config: settings("lab/one") });
+    expect(herald.output()).toMatch(/^Model: +lab\/one \(set in the config \(agents\.list\[\]\.model\)\)$/m);
     let asked = 0;
     const shown = async (): Promise<string> => {
       await herald.say("/model");
@@ -187,19 +220,28 @@ describe("[CF4] settings that change", () => {
       asked = answers.length;
       return answers.at(-1)?.text ?? "";
     };
-    expect(await shown()).toContain("`ollama/one`");
+    const keyOfCall = async (n: number): Promise<unknown> => {
+      await herald.say("hello");
+      return (await waitFor("the model's call", () => provider.calls[n])).headers.authorization;
+    };
+    expect(await shown()).toContain("`lab/one`");
+    expect(await keyOfCall(0)).toBe("Bearer first-key-0123456789");
 
-    writeConfig(herald, { agents: { list: [{ id: "main", model: "ollama/two" }] } });
+    writeConfig(herald, settings("lab/two", "second-key-0123456789", { id: "new" }));
     await waitFor("the new settings", () => herald.output().includes("settings reloaded"));
-    expect(await shown()).toContain("`ollama/two`");
+    expect(await shown()).toContain("`lab/two`");
+    expect(await keyOfCall(1)).toBe("Bearer second-key-0123456789");
+    expect(statSync(join(herald.stateDir, "workspace-new")).mode & 0o777).toBe(0o700);
+    await herald.say("/status");
+    await herald.reply(/Model: `lab\/two` \(Number Two, set in the config \(agents\.list\[\]\.model\)\)/);
 
     writeFileSync(join(herald.dir, "config/herald.json5"), "{ agents: { list: [{ id: 'main', modle: 'x/y' }] } }");
     await waitFor("the report", () => /changed settings were not taken, the old ones stay.*agents\.list\[0\]\.modle/.test(herald.output()));
-    expect(await shown()).toContain("`ollama/two`");
+    expect(await shown()).toContain("`lab/two`");
 
-    writeConfig(herald, { agents: { list: [{ id: "main", model: "ollama/three" }] } });
+    writeConfig(herald, settings("lab/three"));
     process.kill(herald.pid(), "SIGHUP");
     await waitFor("the reload", () => herald.output().split("settings reloaded").length > 2);
-    expect(await shown()).toContain("`ollama/three`");
+    expect(await shown()).toContain("`lab/three`");
   });
 });

@@ -1,13 +1,13 @@
 // The lane against the real process: fifty runs at once, fairness between chats, time limits and slots given back.
-import { describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
 import type { FakeModelServer } from "../support/fake-model-server.ts";
-import { createScene } from "../support/scene.ts";
+import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
 /** The most requests of sub-agents (work and announce step) that were open at the same moment. */
-function mostAtOnce(model: FakeModelServer): number {
-  const moments = model.calls
+function mostAtOnce(calls: FakeModelServer["calls"]): number {
+  const moments = calls
     .filter((call) => whoAsks(call) !== "main")
     .flatMap((call) => [
       { at: call.startedAt, change: 1 },
@@ -19,9 +19,22 @@ function mostAtOnce(model: FakeModelServer): number {
   return Math.max(0, ...moments.map(({ change }) => (open += change)));
 }
 
+/** One slot in each lane, and every test finds them empty. */
+let scene: Scene;
+beforeAll(async () => {
+  scene = await createScene({
+    mainConcurrent: 1,
+    subagents: { maxConcurrent: 1, maxChildrenPerSession: 60 },
+    config: { tools: { exec: { unsandboxed: true } }, models: { idleTimeoutSeconds: 600 } },
+  });
+});
+afterEach(async () => scene.calm());
+afterAll(async () => scene[Symbol.asyncDispose]());
+
 describe("fifty at once", () => {
   it("[LN2] never more than eight run, in order; another chat's first goes next; fifty announcements once each", async () => {
-    await using scene = await createScene({ subagents: { maxConcurrent: 8, maxChildrenPerSession: 60 } });
+    await using _settings = await scene.configure({ mainConcurrent: 4, subagents: { maxConcurrent: 8, maxChildrenPerSession: 60 } });
+    const asked = scene.model.calls.length;
     const [busy, quiet] = [scene.chat(), scene.chat()];
     const fifty = Array.from({ length: 50 }, (_, n) => child(`busy ${n}`, [{ text: `work ${n}`, hold: "recorded", delayMs: 20 }]));
     await busy.ask(plan([spawns(...fifty), { text: "sent fifty" }]));
@@ -32,7 +45,7 @@ describe("fifty at once", () => {
     await waitFor("all announcements", async () => (await busy.announcements()).length === 50, 60_000);
     await quiet.announced("quiet");
 
-    expect(mostAtOnce(scene.model)).toBe(8);
+    expect(mostAtOnce(scene.model.calls.slice(asked))).toBe(8);
     const started = fifty.map((one) => busy.run(String(one.label)).started_at ?? 0);
     expect(started).toEqual([...started].sort((a, b) => a - b));
     // Before the tenth of the busy chat: behind nobody's backlog.
@@ -47,11 +60,8 @@ describe("one slot", () => {
   it("[SP8][LN3] a run that times out, fails or is stopped gives its slot back; partial text is announced", {
     timeout: 60_000,
   }, async () => {
-    await using scene = await createScene({
-      subagents: { maxConcurrent: 1, maxChildrenPerSession: 60 },
-      config: { tools: { exec: { unsandboxed: true } }, models: { idleTimeoutSeconds: 600 } },
-    });
     const chat = scene.chat();
+    const before = scene.model.calls.length;
     const half = "words before it hangs. ".repeat(20);
     await chat.act([
       spawns(
@@ -83,15 +93,15 @@ describe("one slot", () => {
     expect(await chat.ask("/subagents stop to be stopped")).toMatch(/^⚙️ Stopped 1 sub-agent: "to be stopped"/);
     expect(await chat.announced("after all")).toContain("I had a slot");
     expect(await chat.ask("/status")).toMatch(/subagent[^\n]*0/);
-    expect(mostAtOnce(scene.model)).toBe(1);
+    const after = scene.model.calls.slice(before);
+    expect(mostAtOnce(after)).toBe(1);
     // No other model and no announce step was tried for those that timed out (SP8, AN1).
-    const asked = scene.model.calls.filter((call) => whoAsks(call) === "announce").map((call) => call.messages[0]?.text ?? "");
+    const asked = after.filter((call) => whoAsks(call) === "announce").map((call) => call.messages[0]?.text ?? "");
     expect(asked).toHaveLength(1);
     expect(asked[0]).toContain("I had a slot");
   });
 
   it("[LN4] finished, failed and stopped records occupy no slot, also after a restart", async () => {
-    await using scene = await createScene({ subagents: { maxConcurrent: 1 } });
     const chat = scene.chat();
     await chat.act([spawns(child("done", "x"), child("failed", [{ status: 400, message: "no" }]), child("hanging", [{ hang: true }]))]);
     await chat.reached("hanging", "running");
@@ -104,7 +114,6 @@ describe("one slot", () => {
 });
 
 it("[LN1] main turns and runs have lanes of their own; announcing and commands wait behind neither", async () => {
-  await using scene = await createScene({ mainConcurrent: 1, subagents: { maxConcurrent: 1 } });
   const [stuck, other] = [scene.chat(), scene.chat()];
   await stuck.say(plan([{ hang: true }]));
   await waitFor("the main lane to be full", () => scene.model.open === 1);

@@ -1,25 +1,32 @@
 // After a restart, against the real process: queued runs start, running ones resume from their transcripts or are given
 // up and say so, lists know earlier starts.
-import { describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, spawns, whoAsks } from "../support/brain.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
 const RESUMED = "- The gateway restarted while this ran; the work was resumed from its transcript.";
-const bounce = async (scene: Scene): Promise<void> => {
+const bounce = async (): Promise<void> => {
   await scene.herald.crash();
   await scene.herald.restart();
 };
-const exec = { tools: { exec: { unsandboxed: true } } };
+
+/** Every test finds it running, leaves it running, and has a chat of its own. */
+let scene: Scene;
+beforeAll(async () => {
+  scene = await createScene({ subagents: { maxConcurrent: 1, maxSpawnDepth: 2 }, config: { tools: { exec: { unsandboxed: true } } } });
+});
+afterEach(async () => scene.calm());
+afterAll(async () => scene[Symbol.asyncDispose]());
+
 const sleeping = (text: string) => ({ ...calls(["exec", { command: ["sleep", "600"], timeoutSeconds: 600 }]), text });
 
 describe("a crash", () => {
   it("[RC2] a queued run starts again, a running one resumes and its open tool call is answered with an unknown outcome", async () => {
-    await using scene = await createScene({ subagents: { maxConcurrent: 1 }, config: exec });
     const chat = scene.chat();
     await chat.act([spawns(child("in a tool", [sleeping("Now I wait.")]), child("behind it", "my turn at last"))]);
     await waitFor("the tool to run", () => scene.herald.rows("SELECT 1 FROM runs WHERE doing LIKE 'exec%'").length === 1);
-    await bounce(scene);
+    await bounce();
     const resumed = await chat.announced("in a tool");
     expect(resumed).toContain("Status: success");
     expect(resumed).toContain("The gateway restarted while this tool ran. Whether it took effect is unknown");
@@ -33,16 +40,15 @@ describe("a crash", () => {
   });
 
   it("[RC2] a second crash in the same run ends it interrupted: Status unknown, with the text it had", async () => {
-    await using scene = await createScene();
     const chat = scene.chat();
     const steps = [{ ...calls(["list", { path: "." }]), text: "I have looked around." }, { hang: true as const }];
     await chat.act([spawns(child("unlucky", steps))]);
     const atWork = () => scene.model.calls.filter((call) => whoAsks(call) === "child" && call.messages.length > 1 && call.endedAt === null);
     await waitFor("its second step", () => atWork().length === 1);
-    await bounce(scene);
+    await bounce();
     await waitFor("its second step again", () => atWork().length === 1);
     expect(await chat.announcements()).toEqual([]);
-    await bounce(scene);
+    await bounce();
     const text = await chat.announced("unlucky");
     expect(text).toContain("Status: unknown\n\nResult:\nI have looked around.\n");
     expect(text).toContain("It was interrupted (the gateway ended twice while it ran); this is what it had until then.");
@@ -55,11 +61,11 @@ describe("a crash", () => {
   });
 
   it("[RC2] with onRestart interrupt a running run is given up at once, a queued one still starts", async () => {
-    await using scene = await createScene({ subagents: { onRestart: "interrupt", maxConcurrent: 1 } });
+    await using _settings = await scene.configure({ subagents: { onRestart: "interrupt", maxConcurrent: 1 } });
     const chat = scene.chat();
     await chat.act([spawns(child("running", [{ hang: true }]), child("queued", "started later"))]);
     await chat.reached("running", "running");
-    await bounce(scene);
+    await bounce();
     const text = await chat.announced("running");
     expect(text).toContain("Status: unknown\n\nResult:\n(not available)\n");
     expect(text).toContain("It was interrupted (the gateway restarted)");
@@ -68,25 +74,23 @@ describe("a crash", () => {
 });
 
 it("[RC2] a parent and its own children are both taken up again; the parent is woken and announces once", async () => {
-  await using scene = await createScene({ subagents: { maxConcurrent: 1, maxSpawnDepth: 2 } });
   const chat = scene.chat();
-  const grandchild = child("grandchild", [{ text: "from below", hold: "restarted" }]);
+  const grandchild = child("grandchild", [{ text: "from below", hold: "below" }]);
   await chat.act([spawns(child("parent", [spawns(grandchild), { text: "sent one further" }, { text: "woken after all" }]))]);
   await waitFor("the grandchild to work", () => scene.herald.rows("SELECT 1 FROM runs WHERE depth = 2 AND state = 'running'").length === 1);
-  await bounce(scene);
-  scene.release("restarted");
+  await bounce();
+  scene.release("below");
   const text = await chat.announced("parent");
   expect(text).toContain("woken after all");
   expect(text).toContain(RESUMED);
   expect(await chat.announcements()).toHaveLength(1);
-  expect(scene.herald.rows("SELECT label, state FROM runs ORDER BY depth")).toEqual([
-    { label: "parent", state: "done" },
+  expect(chat.runs()).toMatchObject([{ label: "parent", state: "done" }]);
+  expect(scene.herald.rows("SELECT label, state FROM runs WHERE requester_key = ?", chat.run("parent").child_key)).toEqual([
     { label: "grandchild", state: "done" },
   ]);
 });
 
-it("[RC2] a graceful stop puts runs aside: taken up again however often, never counted as a crash", async () => {
-  await using scene = await createScene();
+it("[RC2][RN4] a graceful stop puts runs aside: taken up again however often, never counted as a crash, announced once", async () => {
   const chat = scene.chat();
   await chat.act([
     spawns(
@@ -105,15 +109,17 @@ it("[RC2] a graceful stop puts runs aside: taken up again however often, never c
   const text = await chat.announced("patient");
   expect(text).toContain("Status: success\n\nResult:\nfinished\n");
   expect(text).toContain(RESUMED);
+  expect(await chat.announcements()).toHaveLength(1);
+  expect(scene.herald.rows("SELECT state, crashes FROM runs WHERE requester_key = ?", chat.key)).toEqual([{ state: "done", crashes: 0 }]);
 });
 
 it("[RU3] lists show this start's runs and all unfinished ones; all shows earlier ones, marked", async () => {
-  await using scene = await createScene();
+  await using _settings = await scene.configure({ subagents: { maxConcurrent: 2 } });
   const chat = scene.chat();
   await chat.act([spawns(child("old one", "x"), child("still going", [{ hang: true }]))]);
   await chat.announced("old one");
   const before = chat.run("old one").boot_id;
-  await bounce(scene);
+  await bounce();
   await chat.act([spawns(child("new one", "y"))]);
   await chat.announced("new one");
   expect(chat.run("new one").boot_id).not.toBe(before);

@@ -8,7 +8,9 @@ import { systemClock } from "../../src/core/clock.ts";
 import { errorText } from "../../src/core/errors.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { Channel } from "../../src/core/message.ts";
-import { createMemoryInbox, deliver, type MemoryInbox, waitFor } from "../contract/channel.contract.ts";
+import { deliver } from "../contract/channel.contract.ts";
+import { createMemoryInbox, type MemoryInbox } from "../support/memory-inbox.ts";
+import { waitFor } from "../support/wait.ts";
 
 type Peer = Awaited<ReturnType<typeof import("@openclaw/crabline").startTelegramServer>>;
 
@@ -73,7 +75,7 @@ describe("Telegram against crabline", () => {
         fromId: 100_001,
         text: "@herald_peer_bot hello",
       });
-      await waitFor(() => inbox.rows.size === 1, "the message");
+      await waitFor("the message", () => inbox.rows.size === 1);
       const [raw] = inbox.rows.values();
       const inbound = channel.decode(raw);
       expect(inbound).toMatchObject({ text: "hello", mentioned: true, sender: { id: "100001" }, address: { chat: GROUP, kind: "group" } });
@@ -82,7 +84,7 @@ describe("Telegram against crabline", () => {
       const address = { ...inbound.address, thread: "42" };
       const markdown = `# Result\n\n${"**bold** and `code`, a paragraph of some length. ".repeat(200)}\n\n\`\`\`js\nlet x = 1;\n\`\`\``;
       await deliver(channel, { markdown, ...(inbound.ref === undefined ? {} : { replyTo: inbound.ref }) }, address, "reply:1");
-      await waitFor(() => channel.health().state === "on", "health");
+      await waitFor("health", () => channel.health().state === "on");
       const sent = await recorded("sendMessage");
       expect(sent.length).toBeGreaterThan(1);
       expect(sent.every((line) => line.includes("42"))).toBe(true);

@@ -1,48 +1,34 @@
 // Turns through the whole program: order, parallelism, failures, what the page shows meanwhile, sessions, access to what
 // the model sees. The model is a scripted server behind the real library, or the built-in offline model.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { openEvents } from "../support/event-stream.ts";
-import type { FakeModelServer, FakeRequest, Respond, Script } from "../support/fake-model-server.ts";
-import { createFakeOpenAi } from "../support/fake-openai.ts";
-import { createHarness, type Harness, type HarnessOptions } from "../support/harness.ts";
-import { scriptedConfig } from "../support/scripted-model.ts";
+import type { FakeRequest, Respond, Script } from "../support/fake-model-server.ts";
+import { createHarness } from "../support/harness.ts";
+import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
-interface Scene extends AsyncDisposable {
-  readonly herald: Harness;
-  readonly model: FakeModelServer;
-}
+/** Each test has a chat of its own and its own way of answering. */
+let scene: Scene;
+let respond: Respond = () => ({ text: "nothing was asked" });
+beforeAll(async () => {
+  scene = await createScene({
+    mainConcurrent: 2,
+    config: { logging: { level: "debug" } },
+    respond: (request, call) => respond(request, call),
+  });
+});
+afterAll(async () => scene[Symbol.asyncDispose]());
 
-interface SceneOptions extends Omit<HarnessOptions, "config"> {
-  readonly defaults?: Record<string, unknown>;
-  readonly rest?: Record<string, unknown>;
-}
-
-async function createScene(respond: Respond, { defaults, rest, ...options }: SceneOptions = {}): Promise<Scene> {
-  const model = await createFakeOpenAi({ respond });
-  const herald = await createHarness({ ...options, config: scriptedConfig(model.url, defaults, rest) });
-  return {
-    herald,
-    model,
-    async [Symbol.asyncDispose]() {
-      try {
-        await herald[Symbol.asyncDispose]();
-      } finally {
-        await model.close();
-      }
-    },
-  };
+/** The model's calls from now on. */
+function newCalls(): () => Scene["model"]["calls"] {
+  const before = scene.model.calls.length;
+  return () => scene.model.calls.slice(before);
 }
 
 const isChild = (request: FakeRequest): boolean => request.system.includes("You are a sub-agent of");
-/** The page's chats are "main" and uuids. */
-const CHAT = {
-  a: "aaaaaaaa-0000-4000-8000-000000000000",
-  b: "bbbbbbbb-0000-4000-8000-000000000000",
-  c: "cccccccc-0000-4000-8000-000000000000",
-};
 const question = (request: FakeRequest): string => request.messages.findLast((message) => message.role === "user")?.text ?? "";
 const lastResult = (request: FakeRequest): string | null => {
   const last = request.messages.at(-1);
@@ -63,85 +49,81 @@ function createDoors() {
   };
 }
 
-const transcripts = (herald: Harness, agentId = "main"): string[] => {
-  const folder = join(herald.stateDir, "agents", agentId, "sessions");
-  return readdirSync(folder)
-    .filter((name) => name.endsWith(".jsonl"))
-    .map((name) => readFileSync(join(folder, name), "utf8"));
-};
+/** The transcript of the chat's present session. */
+function transcriptOf(chat: Chat): string {
+  const [session] = scene.herald.rows<{ id: string }>("SELECT id FROM sessions WHERE key = ? AND ended_at IS NULL", chat.key);
+  return readFileSync(join(scene.herald.stateDir, "agents/main/sessions", `${session?.id}.jsonl`), "utf8");
+}
 
 describe("order and parallelism", () => {
   it("[AG1] one turn at a time per session, in order; sessions in parallel up to maxConcurrent; commands never wait", async () => {
     const doors = createDoors();
-    await using scene = await createScene(doors.respond, { defaults: { maxConcurrent: 2 } });
-    const { herald, model } = scene;
-    await herald.say("a1", { chat: CHAT.a });
-    await waitFor("the first turn", () => model.calls.length === 1);
-    await herald.say("a2", { chat: CHAT.a });
-    await herald.say("a3", { chat: CHAT.a });
-    await herald.say("b1", { chat: CHAT.b });
+    respond = doors.respond;
+    const { model } = scene;
+    const asked = newCalls();
+    const [a, b, c] = [scene.chat(), scene.chat(), scene.chat()];
+    await a.say("a1");
+    await waitFor("the first turn", () => asked().length === 1);
+    await a.say("a2");
+    await a.say("a3");
+    await b.say("b1");
     await waitFor("two turns at once", () => model.open === 2);
-    await herald.say("c1", { chat: CHAT.c });
+    await c.say("c1");
     // Both places are taken, and a command is answered all the same, in the busy chat too.
-    await herald.say("/status", { chat: CHAT.a });
-    await herald.reply(/main 2 running, 1 waiting/, CHAT.a);
-    expect(model.calls.map(question).sort()).toEqual(["a1", "b1"]);
+    expect(await a.ask("/status")).toMatch(/main 2 running, 1 waiting/);
+    expect(asked().map(question).sort()).toEqual(["a1", "b1"]);
 
+    const answers = async (chat: Chat): Promise<string[]> =>
+      (await scene.herald.replies(chat.id)).map((message) => message.text).filter((text) => text.startsWith("answer"));
     for (const text of ["c1", "b1", "a2", "a3"]) doors.let(text);
-    await herald.reply(/answer to b1/, CHAT.b);
-    await herald.reply(/answer to c1/, CHAT.c);
-    expect((await herald.replies(CHAT.a)).map((message) => message.text).filter((text) => text.startsWith("answer"))).toEqual([]);
+    await waitFor("the others' answers", async () => [...(await answers(b)), ...(await answers(c))].length === 2);
+    expect(await answers(a)).toEqual([]);
     doors.let("a1");
-    await herald.reply(/answer to a3/, CHAT.a);
-    const answers = (await herald.replies(CHAT.a)).map((message) => message.text).filter((text) => text.startsWith("answer"));
-    expect(answers).toEqual(["answer to a1", "answer to a2", "answer to a3"]);
+    await waitFor("all answers", async () => (await answers(a)).length === 3);
+    expect(await answers(a)).toEqual(["answer to a1", "answer to a2", "answer to a3"]);
+    expect([await answers(b), await answers(c)]).toEqual([["answer to b1"], ["answer to c1"]]);
     // Each turn saw the answers of those before it.
-    expect(model.calls.find((call) => question(call) === "a3")?.messages.map((message) => message.text)).toEqual([
-      "a1",
-      "answer to a1",
-      "a2",
-      "answer to a2",
-      "a3",
-    ]);
+    const last = asked().find((call) => question(call) === "a3");
+    expect(last?.messages.map((message) => message.text)).toEqual(["a1", "answer to a1", "a2", "answer to a2", "a3"]);
   });
 
   it("[LN3] a turn that hangs past its timeout gives its slot back; the chat is told and the next one is answered", async () => {
-    await using scene = await createScene((request) => (question(request) === "hang" ? { hang: true } : { text: "quick answer" }), {
-      defaults: { maxConcurrent: 1, timeoutSeconds: 1 },
-    });
-    await scene.herald.say("hang", { chat: CHAT.a });
+    await using _settings = await scene.configure({ mainConcurrent: 1, defaults: { timeoutSeconds: 1 } });
+    respond = (request) => (question(request) === "hang" ? { hang: true } : { text: "quick answer" });
+    const asked = newCalls();
+    const [stuck, next] = [scene.chat(), scene.chat()];
+    const told = stuck.ask("hang");
     await waitFor("the hanging turn", () => scene.model.open === 1);
-    await scene.herald.say("next", { chat: CHAT.b });
-    await scene.herald.reply(/^⚠️ The turn was ended after 1 s \(agents\.defaults\.timeoutSeconds\)/, CHAT.a);
-    await scene.herald.reply(/^quick answer$/, CHAT.b);
-    expect(scene.model.calls[0]?.clientClosed).toBe(true);
+    expect(await next.ask("next")).toBe("quick answer");
+    expect(await told).toMatch(/^⚠️ The turn was ended after 1 s \(agents\.defaults\.timeoutSeconds\)/);
+    expect(asked()[0]?.clientClosed).toBe(true);
   });
 });
 
 describe("a turn", () => {
   it("[AG2] history, prompt, model ↔ tools, transcript, reply; the person's words are on disk before the model is called", async () => {
+    const chat = scene.chat();
     let onDisk = "";
-    await using scene = await createScene((request) => {
+    respond = (request) => {
       if (lastResult(request) !== null) return { text: `it says: ${lastResult(request)}`, usage: { input: 10, output: 2 } };
-      onDisk = transcripts(scene.herald).join("");
+      onDisk = transcriptOf(chat);
       return { text: "let me look", toolCalls: [{ name: "read", args: { path: "notes.txt" } }] };
-    });
-    const { herald, model } = scene;
-    writeFileSync(join(herald.stateDir, "workspace/notes.txt"), "remember the milk\n");
-    await herald.say("what do my notes say?");
-    await herald.reply(/it says:[\s\S]*remember the milk/);
+    };
+    const asked = newCalls();
+    writeFileSync(join(scene.herald.stateDir, "workspace/notes.txt"), "remember the milk\n");
+    expect(await chat.ask("what do my notes say?")).toMatch(/it says:[\s\S]*remember the milk/);
     expect(onDisk).toContain('"text":"what do my notes say?"');
-    const [header, ...entries] = (transcripts(herald)[0] ?? "")
+    const [header, ...entries] = transcriptOf(chat)
       .trimEnd()
       .split("\n")
       .map((line) => JSON.parse(line));
-    expect(header).toMatchObject({ type: "session", version: 1, key: "agent:main:web:dm:main", parent: null });
+    expect(header).toMatchObject({ type: "session", version: 1, key: chat.key, parent: null });
     expect(entries.map((entry) => entry.type)).toEqual(["message", "message", "tool_call", "tool_result", "message"]);
     entries.slice(1).forEach((entry, n) => {
       expect(entry.parentId).toBe(entries[n].id);
     });
-    expect(model.calls[0]?.model).toBe("model-1");
-    expect(model.calls[0]?.tools).toEqual(expect.arrayContaining(["read", "write", "sessions_spawn"]));
+    expect(asked()[0]?.model).toBe("model-1");
+    expect(asked()[0]?.tools).toEqual(expect.arrayContaining(["read", "write", "sessions_spawn"]));
   });
 
   it("[AG3] an unknown tool and bad arguments are results the model can read, naming what is accepted", async () => {
@@ -153,13 +135,12 @@ describe("a turn", () => {
     ];
     const results: string[] = [];
     let n = 0;
-    await using scene = await createScene((request) => {
+    respond = (request) => {
       const result = lastResult(request);
       if (result !== null) results.push(result);
       return steps[n++] ?? { text: "I see" };
-    });
-    await scene.herald.say("try");
-    await scene.herald.reply(/^I see$/);
+    };
+    expect(await scene.chat().ask("try")).toBe("I see");
     expect(results[0]).toMatch(/There is no tool "reed".*: .*\bread\b/);
     expect(results[1]).toMatch(/Bad arguments for read:[\s\S]*Accepted: .*path \(required\)/);
     expect(results[2]).toMatch(/JSON/);
@@ -167,25 +148,23 @@ describe("a turn", () => {
   });
 
   it("[AG3] a model failure is one clear sentence in the chat, without the key, and the next message works", async () => {
-    let isBroken = true;
-    await using scene = await createScene(() =>
-      isBroken ? { status: 401, message: "Incorrect API key provided: scripted-key-0123456789" } : { text: "back again" },
-    );
-    await scene.herald.say("hi");
-    const { text } = await scene.herald.reply(/^⚠️ /);
-    expect(text.split("\n")).toHaveLength(1);
+    const chat = scene.chat();
+    const asked = newCalls();
+    respond = () => ({ status: 401, message: "Incorrect API key provided: scripted-key-0123456789" });
+    const text = await chat.ask("hi");
+    expect(text).toMatch(/^⚠️ .+$/);
     expect(text).not.toContain("scripted-key");
-    expect(scene.model.calls).toHaveLength(1);
-    isBroken = false;
-    await scene.herald.say("hi again");
-    await scene.herald.reply(/^back again$/);
+    expect(asked()).toHaveLength(1);
+    respond = () => ({ text: "back again" });
+    expect(await chat.ask("hi again")).toBe("back again");
   });
 
   it("[AG4] the page hears that a turn works and what it writes, then the answer, with a cursor", async () => {
     const doors = createDoors();
-    await using scene = await createScene(doors.respond);
-    await using stream = await openEvents(scene.herald);
-    await scene.herald.say("tell me");
+    respond = doors.respond;
+    const chat = scene.chat();
+    await using stream = await openEvents(scene.herald, `chat=${chat.id}`);
+    await chat.say("tell me");
     await waitFor("the working sign", () => stream.of("working").some((one) => one.data.working === true));
     doors.let("tell me", { pieces: ["Once ", "upon ", "a ", "time"] });
     await waitFor("the answer", () => stream.of("message").some((one) => one.data.author === "agent"));
@@ -195,31 +174,34 @@ describe("a turn", () => {
     expect(messages.map((one) => Number(one.id))).toEqual(messages.map((one) => one.data.seq));
     // What is written is shown while it is written.
     doors.let("a long one", { text: "Once upon a time", hang: "after-text" });
-    await scene.herald.say("a long one");
+    await chat.say("a long one");
     await waitFor("the draft", () => stream.of("draft").some((one) => String(one.data?.html).includes("Once")));
-    await scene.herald.say("/stop");
+    await chat.say("/stop");
     await waitFor("the end", () => stream.of("message").length === 5 && stream.of("working").at(-1)?.data.working === false);
     // A reconnect with the cursor replays what was missed and nothing else.
-    await using again = await openEvents(scene.herald, `chat=main&cursor=${messages[0]?.id}`);
+    await using again = await openEvents(scene.herald, `chat=${chat.id}&cursor=${messages[0]?.id}`);
     await waitFor("the replay", () => again.of("message").length === 4);
     expect(again.of("message").map((one) => one.data.author)).toEqual(["agent", "user", "user", "agent"]);
   });
 
   it("[AG5] a main session sees the workspace's five files, a sub-agent only AGENTS.md and TOOLS.md", async () => {
-    await using scene = await createScene((request) => {
+    respond = (request) => {
       if (isChild(request)) return { text: "SUMMARY: done" };
       return lastResult(request) === null
         ? { toolCalls: [{ name: "sessions_spawn", args: { task: "count to three", label: "counting" } }] }
         : { text: "sent out" };
-    });
-    const { herald, model } = scene;
+    };
+    const chat = scene.chat();
+    const asked = newCalls();
     const names = ["AGENTS.md", "TOOLS.md", "SOUL.md", "IDENTITY.md", "USER.md"];
-    for (const name of names) writeFileSync(join(herald.stateDir, "workspace", name), `words of ${name}\n${"x".repeat(100_000)}`);
-    await herald.say("send one out");
-    await waitFor("the announcement", async () => (await herald.announcements()).length === 1);
+    const paths = names.map((name) => join(scene.herald.stateDir, "workspace", name));
+    for (const [n, path] of paths.entries()) writeFileSync(path, `words of ${names[n]}\n${"x".repeat(100_000)}`);
+    await chat.ask("send one out");
+    await chat.announced("counting");
+    for (const path of paths) rmSync(path);
     const seen = (system: string): string[] => names.filter((name) => system.includes(`words of ${name}`));
-    const main = model.calls.find((call) => !isChild(call));
-    const child = model.calls.find(isChild);
+    const main = asked().find((call) => !isChild(call));
+    const child = asked().find(isChild);
     expect(seen(main?.system ?? "")).toEqual(names);
     expect(seen(child?.system ?? "")).toEqual(["AGENTS.md", "TOOLS.md"]);
     // Each is capped in size.
@@ -228,124 +210,106 @@ describe("a turn", () => {
 });
 
 describe("arrival", () => {
-  it("[RC3] the same post twice, at once or later, is one message and one turn; another text under its id is refused", async () => {
-    await using scene = await createScene((request) => ({ text: `answer to ${question(request)}` }));
-    const { herald, model } = scene;
-    const id = "11111111-2222-4333-8444-555555555555";
-    await Promise.all([herald.say("once", { id }), herald.say("once", { id }), herald.say("once", { id })]);
-    await herald.reply(/answer to once/);
-    const post = (text: string) => herald.request("/api/chats/main/messages", { method: "POST", body: JSON.stringify({ id, text }) });
+  it("[RC3][SE4] the same post twice, also over a restart, is one message and one turn; another text under its id is refused; the talk goes on", async () => {
+    respond = (request) => ({ text: `answer to ${question(request)}` });
+    const { herald } = scene;
+    const chat = scene.chat();
+    const asked = newCalls();
+    const id = randomUUID();
+    const once = () => herald.say("once", { id, chat: chat.id });
+    await Promise.all([once(), once(), once()]);
+    await herald.reply(/^answer to once$/, chat.id);
+    const post = (text: string) => herald.request(`/api/chats/${chat.id}/messages`, { method: "POST", body: JSON.stringify({ id, text }) });
     const again = await post("once");
     expect([again.status, await again.json()]).toEqual([202, { id, status: "known" }]);
     expect((await post("something else")).status).toBe(409);
     await herald.stop();
     await herald.restart();
     expect(await (await post("once")).json()).toEqual({ id, status: "known" });
-    await herald.say("after");
-    await herald.reply(/answer to after/);
-    expect(model.calls.map(question)).toEqual(["once", "after"]);
-    expect(herald.rows("SELECT delivery FROM outbox ORDER BY id")).toEqual([{ delivery: "reply:1" }, { delivery: "reply:2" }]);
+    expect(await chat.ask("after")).toBe("answer to after");
+    expect(asked().map((call) => call.messages.map((message) => message.text))).toEqual([["once"], ["once", "answer to once", "after"]]);
+    const sent = herald.rows<{ delivery: string }>("SELECT delivery FROM outbox WHERE address_key LIKE ?", `%${chat.id}%`);
+    expect(sent).toEqual([{ delivery: expect.stringMatching(/^reply:\d+$/) }, { delivery: expect.stringMatching(/^reply:\d+$/) }]);
   });
 
   it("[SE1] chats that make no legal key are refused; each chat has a session of its own", async () => {
-    await using scene = await createScene((request) => ({ text: `I know: ${request.messages.map((message) => message.text).join(", ")}` }));
+    respond = (request) => ({ text: `I know: ${request.messages.map((message) => message.text).join(", ")}` });
     const { herald } = scene;
+    const keys = () => herald.rows<{ key: string }>("SELECT key FROM sessions").map((row) => row.key);
+    const before = keys();
     for (const chat of ["A", "a%20b", "..%2fx", "%00", "a".repeat(200), "%C3%A9"]) {
-      const body = JSON.stringify({ id: "11111111-2222-4333-8444-555555555555", text: "x" });
+      const body = JSON.stringify({ id: randomUUID(), text: "x" });
       expect((await herald.request(`/api/chats/${chat}/messages`, { method: "POST", body })).status).toBe(404);
     }
-    await herald.say("mine", { chat: CHAT.a });
-    await herald.say("hers", { chat: CHAT.b });
-    await herald.reply(/^I know: mine$/, CHAT.a);
-    await herald.reply(/^I know: hers$/, CHAT.b);
-    expect(herald.rows<{ key: string }>("SELECT key FROM sessions ORDER BY key").map((row) => row.key)).toEqual([
-      `agent:main:web:dm:${CHAT.a}`,
-      `agent:main:web:dm:${CHAT.b}`,
-    ]);
+    const [mine, hers] = [scene.chat(), scene.chat()];
+    expect(await Promise.all([mine.ask("mine"), hers.ask("hers")])).toEqual(["I know: mine", "I know: hers"]);
+    expect(new Set(keys())).toEqual(new Set([...before, mine.key, hers.key]));
   });
 });
 
 describe("sessions", () => {
   it("[SE5] /new starts a new transcript, keeps the old one readable and stops its sub-agents", async () => {
-    await using scene = await createScene((request) => {
+    respond = (request) => {
       if (isChild(request)) return { hang: true };
       if (question(request) === "send one out" && lastResult(request) === null)
         return { toolCalls: [{ name: "sessions_spawn", args: { task: "wait for ever" } }] };
       return { text: `${request.messages.length} messages` };
-    });
+    };
     const { herald, model } = scene;
-    await herald.say("send one out");
-    await herald.reply(/messages$/);
+    const chat = scene.chat();
+    expect(await chat.ask("send one out")).toMatch(/messages$/);
     await waitFor("the child at work", () => model.open === 1);
-    await herald.say("/new");
-    const { text } = await herald.reply(/^✨ New conversation\. Stopped 1 sub-agent\. The old one is kept: /);
+    const text = await chat.ask("/new");
+    expect(text).toMatch(/^✨ New conversation\. Stopped 1 sub-agent\. The old one is kept: /);
     const oldPath = /kept: (\S+)/.exec(text)?.[1] ?? "";
     expect(readFileSync(oldPath, "utf8")).toContain("send one out");
-    await herald.say("fresh start");
-    await herald.reply(/^1 messages$/);
+    expect(await chat.ask("fresh start")).toBe("1 messages");
     await waitFor("the child's end", () => model.open === 0);
     const sessions = herald.rows<{ ended_at: number | null }>(
-      "SELECT ended_at FROM sessions WHERE key = 'agent:main:web:dm:main' ORDER BY created_at, ended_at IS NULL",
+      "SELECT ended_at FROM sessions WHERE key = ? ORDER BY created_at, ended_at IS NULL",
+      chat.key,
     );
     expect(sessions.map((row) => row.ended_at === null)).toEqual([false, true]);
     expect(readFileSync(oldPath, "utf8")).not.toContain("fresh start");
-    expect(await herald.announcements()).toEqual([]);
+    expect(await chat.announcements()).toEqual([]);
   });
 
   it("[SE5] with session.reset.subagents: keep, a kept sub-agent announces into the chat but not into the new context", async () => {
+    await using _settings = await scene.configure({ config: { session: { reset: { subagents: "keep" } } } });
     const door = Promise.withResolvers<void>();
-    await using scene = await createScene(
-      async (request) => {
-        if (isChild(request)) {
-          await door.promise;
-          return { text: "SUMMARY: forty-two" };
-        }
-        if (question(request) === "send one out" && lastResult(request) === null)
-          return { toolCalls: [{ name: "sessions_spawn", args: { task: "find the answer" } }] };
-        return { text: `I know ${request.messages.length}: ${request.messages.map((message) => message.text).join(" | ")}` };
-      },
-      { rest: { session: { reset: { subagents: "keep" } } } },
-    );
-    const { herald, model } = scene;
-    await herald.say("send one out");
-    await herald.reply(/^I know/);
-    await waitFor("the child at work", () => model.open === 1);
-    await herald.say("/new");
-    await herald.reply(/^✨ New conversation\. The old one is kept/);
+    respond = async (request) => {
+      if (isChild(request)) {
+        await door.promise;
+        return { text: "SUMMARY: forty-two" };
+      }
+      if (question(request) === "send one out" && lastResult(request) === null)
+        return { toolCalls: [{ name: "sessions_spawn", args: { task: "find the answer", label: "kept" } }] };
+      return { text: `I know ${request.messages.length}: ${request.messages.map((message) => message.text).join(" | ")}` };
+    };
+    const chat = scene.chat();
+    expect(await chat.ask("send one out")).toMatch(/^I know/);
+    await waitFor("the child at work", () => scene.model.open === 1);
+    expect(await chat.ask("/new")).toMatch(/^✨ New conversation\. The old one is kept/);
     door.resolve();
-    await waitFor("the announcement", async () => (await herald.announcements()).length === 1);
-    await herald.say("what do you know?");
-    await herald.reply(/^I know 1: what do you know\?$/);
-  });
-
-  it("[SE4] a conversation goes on after a restart with everything that was said", async () => {
-    await using scene = await createScene((request) => ({ text: `heard ${request.messages.filter((one) => one.role === "user").length}` }));
-    await scene.herald.say("one");
-    await scene.herald.reply(/^heard 1$/);
-    await scene.herald.stop();
-    await scene.herald.restart();
-    await scene.herald.say("two");
-    await scene.herald.reply(/^heard 2$/);
-    expect(scene.model.calls.at(-1)?.messages.map((message) => message.text)).toEqual(["one", "heard 1", "two"]);
+    await chat.announced("kept");
+    expect(await chat.ask("what do you know?")).toBe("I know 1: what do you know?");
   });
 });
 
 describe("secrets", () => {
   it("[SC4] a known secret shows as its name in transcript, page, model history and log", async () => {
     const secret = "scripted-key-0123456789";
-    await using scene = await createScene((request) => ({ text: `you said: ${question(request)} and I say ${secret}` }), {
-      rest: { logging: { level: "debug" } },
-    });
+    respond = (request) => ({ text: `you said: ${question(request)} and I say ${secret}` });
     const { herald } = scene;
+    const chat = scene.chat();
     const token = readFileSync(join(herald.stateDir, "web-token"), "utf8").trim();
-    await herald.say(`is ${secret} my key, and ${token} my token?`);
-    await herald.reply(/you said/);
-    const page = await (await herald.request("/api/chats/main/messages")).text();
-    for (const text of [transcripts(herald).join(""), page, herald.output(), (await herald.replies()).map((one) => one.text).join("")]) {
+    const answer = await chat.ask(`is ${secret} my key, and ${token} my token?`);
+    expect(answer).toMatch(/^you said: .*\[web token\]/);
+    const page = await (await herald.request(`/api/chats/${chat.id}/messages`)).text();
+    for (const text of [transcriptOf(chat), page, herald.output(), answer]) {
       expect(text).not.toContain(secret);
       expect(text).not.toContain(token);
     }
-    expect((await herald.replies())[0]?.text).toContain("[web token]");
   });
 });
 

@@ -10,7 +10,8 @@ import type { ModelReply } from "../../src/models/model.ts";
 import { sentence, toFailure } from "../../src/models/model-error.ts";
 import { filterNdjson } from "../../src/models/ndjson.ts";
 import { createReplyDraft, type ReplyDraft } from "../../src/models/reply-draft.ts";
-import { createFastClock, createSubject, FORMATS, type ModelFormat } from "../support/model-formats.ts";
+import { createFastClock } from "../support/fast-clock.ts";
+import { createSubject, FORMATS, type ModelFormat } from "../support/model-formats.ts";
 import { cases, checkPrototype, damagedBytes, damagedText, damagedTree } from "./cases.ts";
 
 const KINDS = ["auth", "rate", "overload", "context", "network", "bad-request", "timeout", "unknown"];

@@ -5,6 +5,7 @@ import { decodePayload } from "../../src/channels/slack/decode.ts";
 import { toReadable } from "../../src/channels/slack/mrkdwn.ts";
 import { externalIdOf } from "../../src/channels/slack/payload.ts";
 import { chatKey, parseKey } from "../../src/core/ids.ts";
+import { PRESS } from "../support/slack-payloads.ts";
 import { cases, checkPrototype, damagedText, damagedTree, hostileText } from "./cases.ts";
 
 const me = { userId: "U0BOT", botId: "B0BOT", teamId: "T1", appId: "A1" };
@@ -42,14 +43,7 @@ const PAYLOADS = [
     trigger_id: "t",
     ...ids,
   },
-  {
-    type: "block_actions",
-    user: { id: "U1", username: "ann", team_id: "T1" },
-    team: { id: "T1" },
-    api_app_id: "A1",
-    container: { channel_id: "C1", message_ts: "200.000001", thread_ts: "100.000001" },
-    actions: [{ action_id: "herald_0", value: "/subagents stop 1" }],
-  },
+  PRESS,
 ];
 const payload = damagedTree(fc.constantFrom(...PAYLOADS));
 const OURS = JSON.stringify("T1");

@@ -24,15 +24,15 @@ import { cases, checkPrototype, damagedText, damagedTree, hostileText } from "./
 
 const sandbox = { available: false, reason: "a test", howTo: "" } as const;
 const nothing = {} as never;
-const exec = createExecTool({ sandbox, unsandboxed: true, envAllow: [] });
+const exec = createExecTool({ sandbox, unsandboxed: true, timeoutSeconds: 60, envAllow: [] });
 const REAL: Tool[] = [
   ...createFileTools(),
   createSearchTool({ sandbox }),
   ...(exec === null ? [] : [exec]),
-  createWebFetch(),
+  createWebFetch({ maxBytes: 1_000_000, timeoutMs: 20_000 }),
   createRemember({ clock: systemClock }),
   createScratchpadTool(nothing),
-  createSpawnTool({ spawn: nothing, toolNames: () => [] }),
+  createSpawnTool({ spawn: nothing, toolNames: () => [], granted: () => [] }),
   ...createControlTools(nothing as ControlDeps),
   createPlanTool(nothing),
 ];
@@ -94,7 +94,7 @@ const aCall = fc.oneof(...SPECS.map(({ name, parameters }) => damagedTree(values
 async function carryOut(call: ToolCall): Promise<{ text: string; isError: boolean }> {
   const entries: NewEntry[] = [];
   ran = [];
-  await toolCalls.run(turn, [call], (fresh) => void entries.push(...fresh));
+  await toolCalls.run(turn, [{ ...call, entryId: "e" }], (fresh) => void entries.push(...fresh));
   const [result] = entries;
   if (entries.length !== 1 || result?.type !== "tool_result") throw new Error("a call has one result");
   expect(JSON.stringify({ call, entries }).isWellFormed()).toBe(true);

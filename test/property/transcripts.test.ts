@@ -23,7 +23,7 @@ const BODIES: NewEntry[] = [
   { type: "message", role: "assistant", text: "cut", model: "a/b", calls: 0, partial: true, phase: "announce" },
 ];
 const ENTRIES = BODIES.map(
-  (body, n): Entry => ({ id: `id${n}`, ...body, parentId: n === 0 ? null : `id${n - 1}`, at: "2026-02-06T03:55:00.000Z" }),
+  (body, n): Entry => ({ id: `id${n}`, ...body, parentId: n === 0 ? null : `id${n - 1}`, timestamp: "2026-02-06T03:55:00.000Z" }),
 );
 const LINES = ENTRIES.map((entry) => JSON.stringify(entry));
 const sessionId = newId();
@@ -31,9 +31,8 @@ const HEADER = JSON.stringify({
   type: "session",
   version: 1,
   id: sessionId,
-  at: "2026-02-06T03:55:00.000Z",
+  timestamp: "2026-02-06T03:55:00.000Z",
   key: "k",
-  agentId: "main",
   parent: null,
 });
 

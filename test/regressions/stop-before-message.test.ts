@@ -3,22 +3,26 @@
 import { expect, it } from "vitest";
 import { createChannelScene } from "../support/channel-scene.ts";
 
-const PERSON = 42;
+const PEOPLE = [
+  { id: 42, command: "/stop", answer: /^⚙️ Agent was aborted/ },
+  { id: 43, command: "/new", answer: /^✨ New conversation/ },
+];
 
-it.each(["/stop", "/new"])("[ST1] %s drops what came before it, never what came after it in the same batch", async (command) => {
-  await using scene = await createChannelScene({ slack: null, telegram: { allowFrom: [String(PERSON)] } });
+it("[ST1] /stop and /new drop what came before them, never what came after them in the same batch", async () => {
+  await using scene = await createChannelScene({ slack: null, telegram: { allowFrom: PEOPLE.map(({ id }) => String(id)) } });
   const { herald, telegram } = scene;
   await scene.connected();
   await herald.crash();
-  telegram.say({ chat: PERSON, text: "before" });
-  telegram.say({ chat: PERSON, text: command });
-  const after = telegram.say({ chat: PERSON, text: "after" });
+  const last = PEOPLE.map(({ id: chat, command }) => {
+    telegram.say({ chat, text: "before" });
+    telegram.say({ chat, text: command });
+    return telegram.say({ chat, text: "after" });
+  });
   await herald.restart();
-  await telegram.until(() => telegram.messages(PERSON).some(({ text }) => text === "heard: after"), "the answer to what came after");
-  await scene.settled();
-  expect(telegram.messages(PERSON).map(({ text }) => text)).toEqual([
-    expect.stringMatching(/^(⚙️ Agent was aborted|✨ New conversation)/),
-    "heard: after",
-  ]);
-  expect(telegram.messages(PERSON).at(-1)?.replyTo).toBe(after);
+  for (const [n, { id, answer }] of PEOPLE.entries()) {
+    await telegram.until(() => telegram.messages(id).some(({ text }) => text === "heard: after"), "the answer to what came after");
+    await scene.settled();
+    expect(telegram.messages(id).map(({ text }) => text)).toEqual([expect.stringMatching(answer), "heard: after"]);
+    expect(telegram.messages(id).at(-1)?.replyTo).toBe(last[n]);
+  }
 });

@@ -33,6 +33,7 @@ export const makeAgent = (id: string, workspace: string, subagents: Partial<Agen
     maxChildren: 20,
     announceTimeoutMs: 60_000,
     policies: [],
+    grant: [],
     ...subagents,
   },
 });

@@ -3,6 +3,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
 
 interface ScriptUsage {
   /** All input tokens, cached ones included (what each format reports is derived from it). */
@@ -142,7 +143,7 @@ interface Deps {
 async function answer(deps: Deps, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const path = request.url ?? "";
   const format = deps.formatFor(path);
-  const body: unknown = JSON.parse(await readBody(request));
+  const body: unknown = await json(request);
   const parsed = format.parse(body, path);
   const call: FakeCall = { ...parsed, path, headers: request.headers, body, startedAt: Date.now(), endedAt: null, clientClosed: false };
   deps.calls.push(call);
@@ -160,12 +161,6 @@ async function answer(deps: Deps, request: IncomingMessage, response: ServerResp
   response.writeHead(200, { "content-type": format.contentType, ...script.headers });
   response.flushHeaders();
   await stream(format, script, parsed, response, gone);
-}
-
-async function readBody(request: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 function sendError(format: WireFormat, script: Script, response: ServerResponse): void {

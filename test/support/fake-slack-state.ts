@@ -1,5 +1,5 @@
 // What the fake workspace knows: channels and their messages, sockets, events not yet acknowledged, faults to make.
-import type { ServerResponse } from "node:http";
+import type { Faults, PlatformFault } from "./fake-platform.ts";
 import type { Block, MessageArgs, SlackButton } from "./fake-slack-rules.ts";
 import type { ServerSocket } from "./websocket-server.ts";
 
@@ -23,33 +23,7 @@ export interface SeenMessage {
   calls: boolean;
 }
 
-/** `…_after`: the call is executed, then the answer goes wrong. `slow`: executed late. */
-export type Fault =
-  | "429"
-  | "429_bare"
-  | "500"
-  | "500_after"
-  | "html"
-  | "html_200"
-  | "drop"
-  | "drop_after"
-  | "truncate_after"
-  | "cut_json_after"
-  | "hang"
-  | "hang_after"
-  | "slow"
-  | { error: string; [field: string]: unknown };
-
-export interface FaultOptions {
-  /** Calls of the method that pass before the fault strikes; default 0. */
-  skip?: number;
-  /** How many calls it strikes; default 1, Infinity until clear(). */
-  times?: number;
-  /** For 429: seconds. */
-  retryAfter?: number;
-  /** For slow: milliseconds. */
-  delayMs?: number;
-}
+export type Fault = PlatformFault | "429_bare" | "html_200" | "cut_json_after" | { error: string; [field: string]: unknown };
 
 export interface Call {
   method: string;
@@ -104,8 +78,7 @@ export interface State {
   /** Methods this app doesn't have. */
   missing: Set<string>;
   calls: Call[];
-  faults: { method: string; fault: Fault; skip: number; times: number; options: FaultOptions }[];
-  open: Set<ServerResponse>;
+  faults: Faults<Fault>;
   wakers: Set<() => void>;
   closed: boolean;
 }

@@ -1,20 +1,20 @@
 // The fake's Web API: form-encoded calls with a token, Slack's error codes, and faults before or after execution.
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
+import { isAfter, respondJson, type Strike, spoil } from "./fake-platform.ts";
 import { buttonsOf, callsSomebody, checkMessage, shownText } from "./fake-slack-rules.ts";
-import { type Call, type Channel, type Fault, type FaultOptions, nextTs, type SeenMessage, type State, wake } from "./fake-slack-state.ts";
+import { type Call, type Channel, type Fault, nextTs, type SeenMessage, type State, wake } from "./fake-slack-state.ts";
 
 type Answer = Record<string, unknown> & { ok: boolean };
 const refuse = (error: string, more: object = {}): Answer => ({ ok: false, error, ...more });
 
 export async function handleCall(state: State, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
   const method = (request.url ?? "").replace(/^\/api\//, "").split("?")[0] ?? "";
-  const args = Object.fromEntries(new URLSearchParams(Buffer.concat(chunks).toString("utf8")));
+  const args = Object.fromEntries(new URLSearchParams(await text(request)));
   const call: Call = { method, args, executed: false };
   state.calls.push(call);
   wake(state);
-  const fault = takeFault(state, method);
+  const fault = state.faults.take(method);
   if (fault !== null && !isAfter(fault.fault)) {
     if (fault.fault !== "slow") return strike(response, fault);
     await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
@@ -23,64 +23,27 @@ export async function handleCall(state: State, request: IncomingMessage, respons
   call.executed = answer.ok;
   wake(state);
   if (fault !== null && isAfter(fault.fault)) return strike(response, fault, answer);
-  respond(response, 200, answer);
+  respondJson(response, 200, answer);
 }
 
-const isAfter = (fault: Fault): boolean => typeof fault === "string" && fault.endsWith("_after");
-
-function takeFault(state: State, method: string) {
-  for (const fault of state.faults) {
-    if (fault.method !== method || fault.times <= 0) continue;
-    if (fault.skip > 0) fault.skip--;
-    else {
-      fault.times--;
-      return fault;
-    }
-  }
-  return null;
-}
-
-const PAGE = "<html><body><h1>503 Service Unavailable</h1></body></html>";
-
-function strike(
-  response: ServerResponse,
-  { fault, options }: { fault: Fault; options: FaultOptions },
-  answer: Answer = { ok: true },
-): void {
-  if (typeof fault === "object") return respond(response, 200, { ok: false, ...fault });
-  const text = JSON.stringify(answer);
+function strike(response: ServerResponse, { fault, options }: Strike<Fault>, answer: Answer = { ok: true }): void {
+  if (typeof fault === "object") return respondJson(response, 200, { ok: false, ...fault });
   switch (fault) {
     case "429":
-      return respond(response, 429, refuse("ratelimited"), { "retry-after": String(options.retryAfter ?? 1) });
+      return respondJson(response, 429, refuse("ratelimited"), { "retry-after": String(options.retryAfter ?? 1) });
     case "429_bare":
-      return respond(response, 429, refuse("ratelimited"));
+      return respondJson(response, 429, refuse("ratelimited"));
     case "500":
     case "500_after":
-      return respond(response, 500, refuse("internal_error"));
-    case "html":
-    case "html_200":
-      response.writeHead(fault === "html" ? 503 : 200, { "content-type": "text/html" }).end(PAGE);
+      return respondJson(response, 500, refuse("internal_error"));
+    case "cut_json_after": {
+      const whole = JSON.stringify(answer);
+      response.writeHead(200, { "content-type": "application/json" }).end(whole.slice(0, Math.floor(whole.length / 2)));
       return;
-    case "cut_json_after":
-      response.writeHead(200, { "content-type": "application/json" }).end(text.slice(0, Math.floor(text.length / 2)));
-      return;
-    case "truncate_after":
-      response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(text) });
-      response.write(text.slice(0, Math.floor(text.length / 2)), () => response.destroy());
-      return;
-    case "drop":
-    case "drop_after":
-      response.destroy();
-      return;
+    }
     default:
-      // hang: the connection stays open and silent until the client or close() ends it.
-      return;
+      return spoil(response, fault, answer);
   }
-}
-
-function respond(response: ServerResponse, status: number, body: object, headers: Record<string, string> = {}): void {
-  if (response.destroyed) return;
-  response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
 }
 
 function execute(state: State, method: string, args: Record<string, string>, token: string): Answer {

@@ -1,21 +1,11 @@
 // A Slack workspace on loopback: the Web API with strict errors, Socket Mode over a real WebSocket, signed HTTP requests,
 // repeated delivery of what was not acknowledged, faults on demand, and a record of what people see in each channel and
 // thread. Slack's real clients talk to it, from this process or from another one that a test kills.
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { createFaults, openFakeServer } from "./fake-platform.ts";
 import { acceptSocket, deliver, signatureOf } from "./fake-slack-delivery.ts";
-import {
-  type Channel,
-  channelOf,
-  type Fault,
-  type FaultOptions,
-  nextId,
-  nextTs,
-  type SeenMessage,
-  type State,
-  wake,
-} from "./fake-slack-state.ts";
+import { type Channel, channelOf, nextId, nextTs, type SeenMessage, type State, wake } from "./fake-slack-state.ts";
 import { handleCall } from "./fake-slack-web.ts";
+import { waitOn } from "./wait.ts";
 
 export type { Fault } from "./fake-slack-state.ts";
 
@@ -43,14 +33,8 @@ export type FakeSlack = Awaited<ReturnType<typeof createFakeSlack>>;
 
 export async function createFakeSlack(options: FakeSlackOptions = {}) {
   const state = createState(options);
-  const server = createServer((request, response) => {
-    state.open.add(response);
-    response.on("close", () => state.open.delete(response));
-    handleCall(state, request, response).catch((error: unknown) => response.destroy(error as Error));
-  });
+  const { server, port, close } = await openFakeServer((request, response) => handleCall(state, request, response), options.port);
   server.on("upgrade", (request, stream) => acceptSocket(state, request, stream));
-  await new Promise<void>((resolve) => server.listen(options.port ?? 0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
   state.wsUrl = `ws://127.0.0.1:${port}/socket`;
   return {
     apiUrl: `http://127.0.0.1:${port}/api/`,
@@ -67,12 +51,7 @@ export async function createFakeSlack(options: FakeSlackOptions = {}) {
     statuses: state.statuses,
     ...people(state),
     ...records(state),
-    faults: {
-      add(method: string, fault: Fault, given: FaultOptions = {}) {
-        state.faults.push({ method, fault, skip: given.skip ?? 0, times: given.times ?? 1, options: given });
-      },
-      clear: () => void state.faults.splice(0),
-    },
+    faults: state.faults,
     channels: {
       add: (id: string, type?: Channel["type"]) => void channelOf(state, id, type),
       /** What Slack answers there from now on, e.g. "not_in_channel". */
@@ -85,14 +64,13 @@ export async function createFakeSlack(options: FakeSlackOptions = {}) {
     sendTo: (url: string | null) => void Object.assign(state, { requestUrl: url }),
     /** The headers of a request by Slack with this body. */
     sign: (body: string, atSeconds?: number) => signatureOf(state, body, atSeconds),
-    until: <T>(check: () => T, what = "a condition", deadlineMs = 15_000): Promise<NonNullable<T>> => until(state, check, what, deadlineMs),
+    until: <T>(check: () => T, what = "a condition", timeoutMs = 15_000): Promise<NonNullable<T>> =>
+      waitOn(state.wakers, what, check, timeoutMs),
     async close() {
       state.closed = true;
       for (const delivery of state.pending) if (delivery.timer !== null) clearTimeout(delivery.timer);
       for (const socket of [...state.sockets]) socket.destroy();
-      for (const response of state.open) response.destroy();
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      await close();
     },
   };
 }
@@ -121,8 +99,7 @@ function createState(options: FakeSlackOptions): State {
     statuses: [],
     missing: new Set(["agents.sessions.setStatus"]),
     calls: [],
-    faults: [],
-    open: new Set(),
+    faults: createFaults(),
     wakers: new Set(),
     closed: false,
   };
@@ -301,32 +278,4 @@ function sockets(state: State) {
       for (const socket of state.sockets) socket.raw(bytes);
     },
   };
-}
-
-function until<T>(state: State, check: () => T, what: string, deadlineMs: number): Promise<NonNullable<T>> {
-  return new Promise((resolve, reject) => {
-    const end = (): void => {
-      clearTimeout(timer);
-      clearInterval(ticker);
-      state.wakers.delete(look);
-    };
-    const look = (): void => {
-      try {
-        const value = check();
-        if (value === undefined || value === null || value === false) return;
-        end();
-        resolve(value as NonNullable<T>);
-      } catch (error) {
-        end();
-        reject(error as Error);
-      }
-    };
-    const timer = setTimeout(() => {
-      end();
-      reject(new Error(`waited ${deadlineMs} ms for ${what}`));
-    }, deadlineMs);
-    const ticker = setInterval(look, 20);
-    state.wakers.add(look);
-    look();
-  });
 }

@@ -6,6 +6,8 @@ export interface ManualClock extends Clock {
   advance(ms: number): Promise<void>;
   /** Jumps, as a machine that slept does: everybody whose time has come wakes once, however long it was. */
   leap(ms: number): Promise<void>;
+  /** Somebody sets the time of day: those who sleep notice nothing. */
+  set(now: number): void;
 }
 
 interface Sleeper {
@@ -19,10 +21,16 @@ const settle = async (): Promise<void> => {
 };
 
 export function createManualClock(startAt = Date.UTC(2026, 0, 1)): ManualClock {
+  /** What sleepers go by. */
   let now = startAt;
+  /** By how much the time of day was set. */
+  let offset = 0;
   const sleepers = new Set<Sleeper>();
   return {
-    now: () => now,
+    now: () => now + offset,
+    set(to) {
+      offset = to - now;
+    },
     sleep: (ms, signal) =>
       new Promise((resolve) => {
         if (signal?.aborted) return resolve();

@@ -12,6 +12,7 @@ import { createFakeGoogle } from "./fake-google.ts";
 import type { FakeModelServer, Respond } from "./fake-model-server.ts";
 import { createFakeOllama } from "./fake-ollama.ts";
 import { createFakeOpenAi } from "./fake-openai.ts";
+import { createFastClock } from "./fast-clock.ts";
 
 export interface ModelFormat {
   readonly name: string;
@@ -42,28 +43,6 @@ export const FORMATS: readonly ModelFormat[] = [
   },
   { name: "ollama", api: "ollama", model: "ollama/qwen3:8b", highThinking: true, create: createFakeOllama },
 ];
-
-/** Time runs `factor` times as fast: a minute's wait is real, only short. */
-export function createFastClock(factor: number): Clock & { readonly waits: number[] } {
-  const origin = Date.now();
-  const waits: number[] = [];
-  return {
-    waits,
-    now: () => origin + (Date.now() - origin) * factor,
-    sleep: (ms, signal) =>
-      new Promise((resolve) => {
-        waits.push(ms);
-        if (signal?.aborted) return resolve();
-        const done = () => {
-          clearTimeout(timer);
-          signal?.removeEventListener("abort", done);
-          resolve();
-        };
-        const timer = setTimeout(done, ms / factor);
-        signal?.addEventListener("abort", done, { once: true });
-      }),
-  };
-}
 
 export interface Subject {
   readonly reports: CallReport[];
@@ -107,13 +86,4 @@ export function createSubject({ endpoints, request: defaults, ...rest }: Subject
     events,
     call: (request = {}) => models.call({ ...base, ...defaults, ...request }, (event) => events.push(event)),
   };
-}
-
-/** Waits until `check` holds; throws after `deadlineMs`. */
-export async function until(check: () => boolean, deadlineMs = 5000): Promise<void> {
-  const end = Date.now() + deadlineMs;
-  while (!check()) {
-    if (Date.now() > end) throw new Error(`not within ${deadlineMs} ms: ${check}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }

@@ -5,6 +5,7 @@ import { createBrain, plan, type Step } from "./brain.ts";
 import type { FakeModelServer, Respond } from "./fake-model-server.ts";
 import { createFakeOpenAi } from "./fake-openai.ts";
 import { createHarness, type Harness, type HarnessOptions, type PageMessage } from "./harness.ts";
+import { reload } from "./reload.ts";
 import { scriptedConfig } from "./scripted-model.ts";
 import { waitFor } from "./wait.ts";
 
@@ -51,17 +52,24 @@ export interface Scene extends AsyncDisposable {
   chat(id?: string): Chat;
   /** Lets the steps go on that hold under this name. */
   release(name: string): void;
+  /** Other settings, taken while it runs, until what it returns is disposed. */
+  configure(settings: SceneSettings): Promise<AsyncDisposable>;
   /** Stops whatever a test left running, so that the next one finds the lanes empty. For afterEach. */
   calm(): Promise<void>;
 }
 
-export interface SceneOptions extends Omit<HarnessOptions, "config"> {
+interface SceneSettings {
   /** agents.defaults.maxConcurrent */
   readonly mainConcurrent?: number;
   /** agents.defaults.subagents */
   readonly subagents?: Record<string, unknown>;
+  /** The rest of agents.defaults. */
+  readonly defaults?: Record<string, unknown>;
   /** The rest of the settings. */
   readonly config?: Record<string, unknown>;
+}
+
+export interface SceneOptions extends Omit<HarnessOptions, "config">, SceneSettings {
   /** Instead of the brain. */
   readonly respond?: Respond;
 }
@@ -69,15 +77,19 @@ export interface SceneOptions extends Omit<HarnessOptions, "config"> {
 export async function createScene(options: SceneOptions = {}): Promise<Scene> {
   const brain = createBrain();
   const model = await createFakeOpenAi({ respond: options.respond ?? brain.respond });
-  // Tests leave runs hanging on purpose; a graceful stop must not wait for them.
-  const config = { gateway: { drainSeconds: 0 }, ...options.config };
-  const defaults = { maxConcurrent: options.mainConcurrent ?? 4, subagents: options.subagents ?? {} };
-  const herald = await createHarness({ ...options, config: scriptedConfig(model.url, defaults, config) });
+  const configOf = ({ mainConcurrent = 4, subagents = {}, defaults, config }: SceneSettings): Record<string, unknown> =>
+    // Tests leave runs hanging on purpose; a graceful stop must not wait for them.
+    scriptedConfig(model.url, { maxConcurrent: mainConcurrent, subagents, ...defaults }, { gateway: { drainSeconds: 0 }, ...config });
+  const herald = await createHarness({ ...options, config: configOf(options) });
   const chats: Chat[] = [];
   return {
     herald,
     model,
     release: brain.release,
+    async configure(settings) {
+      await reload(herald, configOf({ ...options, ...settings }));
+      return { [Symbol.asyncDispose]: () => reload(herald, configOf(options)) };
+    },
     chat(id = randomUUID()) {
       const chat = createChat(herald, id);
       chats.push(chat);

@@ -52,7 +52,7 @@ export function createToolDesk(stage: Stage): ToolDesk {
       waitOutsideLane: <T>(work: () => Promise<T>) => work(),
       onDoing() {},
     };
-    const wanted = calls.map(([name, args], n) => ({ id: `c${n}`, name, args }));
+    const wanted = calls.map(([name, args], n) => ({ id: `c${n}`, entryId: `e${n}`, name, args }));
     await toolCalls.run(turn, wanted, (fresh) => {
       for (const entry of fresh) if (entry.type === "tool_result") results.set(entry.callId, { text: entry.text, isError: entry.isError });
     });

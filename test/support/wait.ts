@@ -17,3 +17,33 @@ export async function waitFor<T>(what: string, probe: () => T | Promise<T>, time
     await new Promise((resolve) => setTimeout(resolve, 15));
   }
 }
+
+/** The same for something that calls its `wakers` at each change: what holds for a moment only is not missed. A probe that throws ends it. */
+export function waitOn<T>(wakers: Set<() => void>, what: string, probe: () => T, timeoutMs: number): Promise<NonNullable<T>> {
+  return new Promise((resolve, reject) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      clearInterval(ticker);
+      wakers.delete(look);
+    };
+    const look = (): void => {
+      try {
+        const value = probe();
+        if (!value) return;
+        end();
+        resolve(value as NonNullable<T>);
+      } catch (error) {
+        end();
+        reject(error as Error);
+      }
+    };
+    const timer = setTimeout(() => {
+      end();
+      reject(new Error(`waited ${timeoutMs} ms for: ${what}`));
+    }, timeoutMs);
+    // What a probe looks at beside it changes without a call.
+    const ticker = setInterval(look, 15);
+    wakers.add(look);
+    look();
+  });
+}

@@ -81,7 +81,7 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
   const bus = createBus((error) => {
     throw error;
   });
-  const messages = createWebMessages(db, systemClock);
+  const messages = createWebMessages({ db, clock: systemClock });
   const channel = createWebChannel({ messages, transaction: db.transaction, bus, split: SPLIT_BY_LENGTH });
   await channel.start(createTableSink(db, bus));
   const token = loadToken(stateDir);
@@ -162,15 +162,4 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
     },
   };
   return fixture;
-}
-
-/** Waits until `check` gives a value that is neither null, undefined nor false. */
-export async function until<T>(check: () => T | Promise<T>, what = "condition", timeoutMs = 10_000): Promise<NonNullable<T>> {
-  const deadline = Date.now() + timeoutMs;
-  for (;;) {
-    const value = await check();
-    if (value !== null && value !== undefined && value !== false) return value as NonNullable<T>;
-    if (Date.now() > deadline) throw new Error(`not in time: ${what}`);
-    await systemClock.sleep(10);
-  }
 }

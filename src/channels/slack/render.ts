@@ -3,7 +3,7 @@
 import type { KnownBlock } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
 import type { Button, OutMessage, Part } from "../../core/message.ts";
-import { escapeSlackText, toSlackMarkdown } from "../markdown.ts";
+import { disarmMentions, escapeSlackText, toSlackMarkdown } from "../markdown.ts";
 import { splitMarkdown } from "../split.ts";
 
 /** What the outbox keeps of one message. */
@@ -31,7 +31,7 @@ const EMPTY = "(empty message)";
 /** Never empty. Buttons stand under the last part. */
 export function renderMessage(message: OutMessage, address: Address): Part[] {
   const cut = splitMarkdown(toSlackMarkdown(message.markdown), { maxLength: MAX_MARKDOWN, maxBlocks: MAX_ELEMENTS });
-  const texts = cut.length === 0 ? [EMPTY] : cut;
+  const texts = cut.length === 0 ? [EMPTY] : cut.map(disarmMentions);
   const actions = toActions(message.buttons ?? []);
   return texts.map((text, n) => {
     const part: SlackPart = {

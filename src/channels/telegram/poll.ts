@@ -3,6 +3,7 @@
 import type { Api } from "grammy";
 import type { Update } from "grammy/types";
 import { errorText } from "../../core/errors.ts";
+import { heldUpdates } from "./albums.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import { ALLOWED_UPDATES, asGrammySignal, createBackoff, isUpdate, learnMe, type Receiver, takeUpdates } from "./receive.ts";
 
@@ -41,6 +42,8 @@ export async function poll(receiver: Receiver, options: PollOptions): Promise<vo
     try {
       if (!ready) {
         offset = storedOffset(receiver);
+        const left = heldUpdates(receiver);
+        if (left.length > 0) record(() => takeUpdates(receiver, me, left));
         await receiver.api.deleteWebhook({}, asGrammySignal(signal));
         ready = true;
       }

@@ -96,11 +96,15 @@ export const isUpdate = (value: unknown): value is Update =>
 
 /** Records updates; durable on return. Throws when the disk refuses: then nothing may be confirmed. */
 export function takeUpdates(receiver: Receiver, me: Me, updates: readonly Update[], cursor?: string): void {
-  const rows = mergeAlbums(updates).map(({ update, album }) => ({
-    externalId: String(update.update_id),
+  const rows = mergeAlbums(updates).map(({ id, update, album }) => ({
+    externalId: String(id),
     raw: { me, update, ...(album.length === 0 ? {} : { album }) },
   }));
-  receiver.inbox.put(rows, cursor);
+  // The pictures that another one carries: none of them may start anew when it is delivered again.
+  const carried = updates
+    .filter((update) => albumOf(update) !== null)
+    .map(({ update_id }) => ({ externalId: String(update_id), raw: null }));
+  receiver.inbox.put([...rows, ...carried], cursor);
   for (const { message, callback_query: press } of updates) {
     if (message?.chat?.is_forum === true && typeof message.chat.id === "number") receiver.forums.add(String(message.chat.id));
     if (message?.migrate_to_chat_id !== undefined) reportMove(receiver, message.chat?.id, message.migrate_to_chat_id);
@@ -129,18 +133,28 @@ export function loosely(receiver: Pick<Receiver, "loose" | "log">, method: strin
   receiver.loose.add(tracked);
 }
 
+interface Entry {
+  /** An album's newest: what comes late must be recorded even if a known one comes again with it. */
+  id: number;
+  update: Update;
+  readonly album: unknown[];
+}
+
 /** Pictures sent together arrive as one update each; the one with words carries the others, so a batch makes one turn of them. */
-function mergeAlbums(updates: readonly Update[]): { update: Update; album: unknown[] }[] {
-  const merged: { update: Update; album: unknown[] }[] = [];
-  const albums = new Map<string, { update: Update; album: unknown[] }>();
+function mergeAlbums(updates: readonly Update[]): Entry[] {
+  const merged: Entry[] = [];
+  const albums = new Map<string, Entry>();
   for (const update of updates) {
     const group = albumOf(update);
     const known = group === null ? undefined : albums.get(group);
     if (known === undefined) {
-      const entry = { update, album: [] };
+      const entry: Entry = { id: update.update_id, update, album: [] };
       merged.push(entry);
       if (group !== null) albums.set(group, entry);
-    } else if (known.update.message?.caption === undefined && update.message?.caption !== undefined) {
+      continue;
+    }
+    known.id = Math.max(known.id, update.update_id);
+    if (known.update.message?.caption === undefined && update.message?.caption !== undefined) {
       known.album.push(known.update.message);
       known.update = update;
     } else known.album.push(update.message);
@@ -149,7 +163,7 @@ function mergeAlbums(updates: readonly Update[]): { update: Update; album: unkno
 }
 
 /** Null: part of no album. Types are checked: an update that throws here would be polled for ever. */
-const albumOf = ({ message }: Update): string | null =>
+export const albumOf = ({ message }: Update): string | null =>
   typeof message?.media_group_id === "string" && typeof message.chat?.id === "number"
     ? `${message.chat.id}/${message.media_group_id}`
     : null;

@@ -1,5 +1,5 @@
-// OutMessage → parts, and part → the exact call. A part holds Telegram's own field names and is stored as it is; only
-// where it goes (chat, topic) and what must be said about the sending itself are added at the call.
+// OutMessage → parts, and part → the exact call. A part holds Telegram's own field names, beside two for the sending, and
+// is stored as it is; only where it goes (chat, topic) and what must be said about the sending itself are added at the call.
 import type { Address } from "../../core/address.ts";
 import type { Button, OutMessage, Part } from "../../core/message.ts";
 import { type TelegramEntity, toTelegram } from "../markdown.ts";
@@ -20,6 +20,8 @@ export type TelegramPart = {
   readonly disable_notification?: true;
   /** The topic it was meant for; when it has to go elsewhere, it says so. */
   readonly topic?: string;
+  /** A place may be reserved for it first. */
+  readonly kind?: "announcement";
 };
 
 export interface Note {
@@ -50,6 +52,7 @@ export function renderMessage(message: OutMessage, address: Address): Part[] {
       ...(n === pieces.length - 1 && keyboard.length > 0 ? { reply_markup: { inline_keyboard: keyboard } } : {}),
       ...(message.quiet === true ? { disable_notification: true } : {}),
       ...(address.thread === undefined ? {} : { topic: address.thread }),
+      ...(message.kind === undefined ? {} : { kind: message.kind }),
     };
     return part;
   });

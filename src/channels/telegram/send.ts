@@ -22,10 +22,10 @@ const AUTH_RETRY_MS = 60_000;
 
 /** Never throws. */
 export async function sendPart(options: SendOptions, request: SendRequest): Promise<SendResult> {
-  const reserves = options.announce === "reserved" && request.key.startsWith("announce:");
-  if (!reserves) return post(options.api, request);
   const place = placeIn(request);
-  return place === null ? reserve(options.api, request) : fill(options.api, request, place);
+  if (place !== null) return fill(options.api, request, place);
+  const reserves = options.announce === "reserved" && asPart(request.part).kind === "announcement";
+  return reserves ? reserve(options.api, request) : post(options.api, request);
 }
 
 /** The id of the status line. One in a chat the text was moved away from doesn't count: there the same id is another message. */
@@ -41,8 +41,8 @@ function target(address: Address): Pick<MessagePayload, "chat_id" | "message_thr
   return { chat_id: chatId(address), ...(address.thread === undefined ? {} : { message_thread_id: Number(address.thread) }) };
 }
 
-function bodyOf({ address, part, repeated }: SendRequest): Omit<TelegramPart, "topic"> {
-  const { topic, text: _text, entities: _entities, ...rest } = asPart(part);
+function bodyOf({ address, part, repeated }: SendRequest): Omit<TelegramPart, "topic" | "kind"> {
+  const { topic, kind: _kind, text: _text, entities: _entities, ...rest } = asPart(part);
   return { ...rest, ...withNotes(asPart(part), { repeated, moved: topic !== undefined && address.thread === undefined }) };
 }
 

@@ -5,8 +5,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Update } from "grammy/types";
 import { AppError, errorText } from "../../core/errors.ts";
 import { readBody } from "../read-body.ts";
+import { createAlbums } from "./albums.ts";
 import { explainFailure } from "./api.ts";
-import { ALLOWED_UPDATES, asGrammySignal, createBackoff, isUpdate, learnMe, type Me, type Receiver, takeUpdates } from "./receive.ts";
+import { ALLOWED_UPDATES, asGrammySignal, createBackoff, isUpdate, learnMe, type Receiver } from "./receive.ts";
 
 export interface WebhookOptions {
   /** The public https address Telegram calls; its path is the only one that answers. */
@@ -22,13 +23,18 @@ export interface Webhook {
   readonly done: Promise<void>;
 }
 
+/** Null until it is known who the bot is: that is stored with each update. */
+interface Intake {
+  take: ((update: Update) => void) | null;
+}
+
 const MAX_BODY_BYTES = 1024 * 1024;
 
 /** Resolves once the port is open; registering with Telegram goes on by itself. Throws AppError("port") when it can't be opened. */
 export async function listen(receiver: Receiver, options: WebhookOptions): Promise<Webhook> {
-  const known: { me: Me | null } = { me: null };
+  const intake: Intake = { take: null };
   const server = createServer({ headersTimeout: 10_000, requestTimeout: 15_000 }, (request, response) => {
-    answer(receiver, options, known.me, request)
+    answer(receiver, options, intake, request)
       .catch((error: unknown) => {
         receiver.log.error({ err: error }, "a webhook call failed");
         return 500;
@@ -47,7 +53,7 @@ export async function listen(receiver: Receiver, options: WebhookOptions): Promi
     server.close();
     server.closeAllConnections();
   });
-  const registered = register(receiver, options, known);
+  const registered = register(receiver, options, intake);
   return { done: Promise.all([closed, registered]).then(() => undefined) };
 }
 
@@ -62,11 +68,13 @@ function open(server: Server, { port, host = "127.0.0.1" }: WebhookOptions): Pro
   });
 }
 
-async function register(receiver: Receiver, options: WebhookOptions, known: { me: Me | null }): Promise<void> {
-  known.me = await learnMe(receiver);
+async function register(receiver: Receiver, options: WebhookOptions, intake: Intake): Promise<void> {
+  const me = await learnMe(receiver);
+  if (me === null) return;
   const backoff = createBackoff(receiver);
   while (!receiver.signal.aborted) {
     try {
+      intake.take ??= createAlbums(receiver, me).take;
       const settings = { secret_token: options.secret, allowed_updates: ALLOWED_UPDATES };
       await receiver.api.setWebhook(options.url, settings, asGrammySignal(receiver.signal));
       return receiver.show("on");
@@ -76,17 +84,17 @@ async function register(receiver: Receiver, options: WebhookOptions, known: { me
   }
 }
 
-async function answer(receiver: Receiver, options: WebhookOptions, me: Me | null, request: IncomingMessage): Promise<number> {
+async function answer(receiver: Receiver, options: WebhookOptions, intake: Intake, request: IncomingMessage): Promise<number> {
   if (!sameSecret(request.headers["x-telegram-bot-api-secret-token"], options.secret)) return 401;
   const { pathname, search } = new URL(options.url);
   if (request.method !== "POST" || request.url !== pathname + search) return 404;
-  // Who the bot is must be stored with each update; Telegram will call again.
-  if (me === null || receiver.signal.aborted) return 503;
+  // Telegram will call again.
+  if (intake.take === null || receiver.signal.aborted) return 503;
   const body = await readBody(request, MAX_BODY_BYTES);
   if (body === null) return 413;
   const update = parseUpdate(body);
   if (update === null) return 400;
-  takeUpdates(receiver, me, [update]);
+  intake.take(update);
   return 200;
 }
 

@@ -77,9 +77,7 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     async send({ address, part, key }) {
       try {
         const { text, ...extra } = part as { text: string };
-        // The outbox names announcements by their id; the page shows them as a card.
-        const kind = key.startsWith("announce:") ? { kind: "announcement" } : {};
-        const { seq, status } = options.messages.post({ chat: address.chat, key, author: "agent", text, extra: { ...extra, ...kind } });
+        const { seq, status } = options.messages.post({ chat: address.chat, key, author: "agent", text, extra });
         if (status === "inserted") posted(address.chat, seq);
         return { status: "sent", ref: String(seq) };
       } catch (error) {
@@ -133,6 +131,8 @@ function renderParts(message: OutMessage, split: WebChannelOptions["split"]): Pa
       text,
       ...(isLast && message.buttons !== undefined && message.buttons.length > 0 ? { buttons: message.buttons } : {}),
       ...(message.quiet === true ? { quiet: true } : {}),
+      // The page shows an announcement as a card.
+      ...(message.kind === undefined ? {} : { kind: message.kind }),
     };
   });
 }

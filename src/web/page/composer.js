@@ -29,8 +29,8 @@ export function createComposer(onSend) {
     grow();
   });
   box.addEventListener("keydown", (event) => {
-    // While an input method composes, Enter picks a word.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    // While an input method composes, Enter picks a word; Safari says so only by this code.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
     event.preventDefault();
     send();
   });

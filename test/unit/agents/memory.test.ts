@@ -69,6 +69,7 @@ it("[AG5] links inside the workspace are followed, links out of it and odd files
 function fillTiers(): string {
   put("memory/AGENT.md", "- a fact\n");
   put("memory/PERSONA.md", "kind");
+  put("memory/pins/über.md", "pin ü");
   put("memory/pins/b.md", "pin b");
   put("memory/pins/a.md", "pin a");
   put("memory/pins/not-a-note.txt", "no");
@@ -85,7 +86,7 @@ function fillTiers(): string {
 it("[ME1] a main session sees all tiers, its own peer and the shared CREW.md; a child only the inherited AGENT.md", async () => {
   const crewPath = fillTiers();
   expect(names(await readMemory({ workspace, forChild: false, crewPath, peer: "42", now }))).toEqual([
-    ...["PERSONA.md", "AGENT.md", "CREW.md", "pins/a.md", "pins/b.md", "lessons/l.md"],
+    ...["PERSONA.md", "AGENT.md", "CREW.md", "pins/a.md", "pins/b.md", "pins/über.md", "lessons/l.md"],
     ...["peers/42.md", "daily/2026-03-01.md", "daily/2026-03-02.md"],
   ]);
   expect(names(await readMemory({ workspace, forChild: false, peer: "../../CREW", now }))).not.toContain("CREW.md");
@@ -114,7 +115,7 @@ it("[BF1] a reference is read by tier and key", async () => {
   expect(await read({ tier: "CREW" })).toEqual(["for all"]);
   expect(await read({ tier: "daily", key: "2026-02-28" })).toEqual(["long ago"]);
   expect(await read({ tier: "peers", key: "43" })).toEqual(["somebody else"]);
-  expect(await read({ tier: "pins" })).toEqual(["pin a", "pin b"]);
+  expect(await read({ tier: "pins" })).toEqual(["pin a", "pin b", "pin ü"]);
   expect(await read({ tier: "lessons", key: "l" })).toEqual(["lesson"]);
   expect(await read({ tier: "pins", key: "zz" })).toBe("There is nothing in pins/zz.md.");
   expect(await readMemoryReference({ tier: "CREW", workspace })).toEqual({ ok: false, error: "There is nothing in CREW.md." });
@@ -143,9 +144,9 @@ it("[BF1] a malformed reference is refused before any file is touched", async ()
     }
   }
   for (const key of ["2026-13-01", "today", "2026-1-1"]) expect(checkMemoryReference({ tier: "daily", key })).toContain("date");
-  expect(checkMemoryReference({ tier: "daily" })).toBe("Tier daily needs a key.");
-  expect(checkMemoryReference({ tier: "peers" })).toBe("Tier peers needs a key.");
-  expect(checkMemoryReference({ tier: "AGENT", key: "x" })).toBe("Tier AGENT takes no key.");
+  expect(checkMemoryReference({ tier: "daily" })).toBe("tier daily needs a key");
+  expect(checkMemoryReference({ tier: "peers" })).toBe("tier peers needs a key");
+  expect(checkMemoryReference({ tier: "AGENT", key: "x" })).toBe("tier AGENT takes no key");
   symlinkSync("../../../secret.md", join(workspace, "memory/pins/out.md"));
   expect(await readMemoryReference({ tier: "pins", key: "out", workspace })).toMatchObject({
     ok: true,

@@ -3,8 +3,9 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { ToolPolicy } from "../../../src/agents/agent.ts";
-import { type ChildLimits, effectiveTools, SESSION_TOOLS } from "../../../src/agents/policy.ts";
+import { type ChildLimits, effectiveTools } from "../../../src/agents/policy.ts";
 import { type Capability, defineTool, type Tool } from "../../../src/core/tool.ts";
+import { SESSION_TOOLS } from "../../../src/core/tool-names.ts";
 
 const tool = (name: string, capability: Capability): Tool =>
   defineTool({ name, capability, description: name, schema: z.object({}), run: async () => ({ text: name }) });
@@ -37,8 +38,17 @@ describe("effectiveTools", () => {
     expect(names([{ allow: ["read", "exec"] }])).toEqual(["read", "exec"]);
     expect(names([{ allow: ["read", "exec"], deny: ["exec"] }])).toEqual(["read"]);
     expect(names([{ allow: [] }])).toEqual([]);
-    expect(names([{ allow: ["*"] }, {}])).toEqual([]);
     expect(names([{ allow: ["READ", "read "] }])).toEqual([]);
+  });
+
+  it("[TL2] * stands for any characters, in deny as in allow", () => {
+    expect(names([{ deny: ["*"] }])).toEqual([]);
+    expect(names([{ allow: ["*"] }])).toEqual(NAMES);
+    expect(names([{ deny: ["sessions_*", "*fetch"] }])).toEqual(NAMES.filter((name) => !/^sessions_|fetch$/.test(name)));
+    expect(names([{ allow: ["r*d", "e*x*c", "wri*te"] }])).toEqual(["read", "write", "exec"]);
+    for (const pattern of ["e*xec*c", "*x", "rea*ad", ".*", "read*d*", "w**f*x"])
+      expect(names([{ allow: [pattern] }]), pattern).toEqual([]);
+    expect(names([], limits({ policies: [{ deny: ["*e*"] }] }))).toEqual([]);
   });
 
   it("[TL2] is the intersection of all policies, the role, the spawn's list and what the requester had", () => {

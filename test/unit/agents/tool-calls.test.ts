@@ -33,7 +33,7 @@ const turn = (): CallingTurn => ({
 const run = (...calls: Partial<ToolCall>[]): Promise<string> =>
   toolCalls.run(
     turn(),
-    calls.map((call, n) => ({ id: `c${n}`, name: "copy", args: {}, ...call })),
+    calls.map((call, n) => ({ id: `c${n}`, entryId: `e${n}`, name: "copy", args: {}, ...call })),
     (fresh) => void entries.push(...fresh),
   );
 const results = (): { text: string; isError: boolean }[] =>

@@ -34,7 +34,7 @@ describe("a turn", () => {
     expect(rig.requests[0]).toMatchObject({ system: "the system prompt", messages: [{ role: "user", text: "question" }] });
     expect(rig.requests[0]?.tools.map((tool) => tool.name)).toEqual(["look"]);
     expect(rig.requests[1]?.messages.at(-1)).toEqual({ role: "tool", callId: "call-look", name: "look", text: "look 1", isError: false });
-    expect(look.contexts[0]).toMatchObject({ agentId: "main", turnId: "turn:1", callId: "call-look", runId: null });
+    expect(look.contexts[0]).toMatchObject({ agentId: "main", turnId: "turn:1", callId: rig.entries()[2]?.id, runId: null });
     expect(rig.doing).toEqual(["thinking", "look", "thinking"]);
   });
 
@@ -129,7 +129,6 @@ describe("a turn", () => {
     rig.tools = [look.tool];
     rig.put(user("hi"));
     await rig.run();
-    expect(look.contexts.map((context) => context.callId)).toEqual(["1", "1-2", "1-3", "1-4"]);
     const tools = rig.requests[2]?.messages.flatMap((message) => (message.role === "tool" ? [[message.callId, message.text]] : []));
     expect(tools).toEqual([
       ["1", "look 1"],
@@ -137,6 +136,51 @@ describe("a turn", () => {
       ["1-3", "look 3"],
       ["1-4", "look 4"],
     ]);
+  });
+
+  it("[SP2] an id that a provider counts from 1 again after a compaction names another call", async () => {
+    let steps = 0;
+    const answer: Answer = (request, onEvent) => {
+      if (request.system.includes("[COMPACTION]")) return { text: "they looked" };
+      return ++steps > 6 ? { text: "done" } : callTools({ name: "look", id: "call_1", args: { n: steps } })(request, onEvent);
+    };
+    using rig = await createTurnRig({ answers: [answer], contextWindow: 2_000 });
+    const look = countingTool("look");
+    rig.tools = [{ ...look.tool, run: async (...given) => ({ text: `${(await look.tool.run(...given)).text} ${"x".repeat(3_000)}` }) }];
+    rig.put(user("hi"));
+    expect((await rig.run()).outcome).toBe("done");
+    expect(rig.entries().filter((entry) => entry.type === "compaction").length).toBeGreaterThan(1);
+    expect(new Set(look.contexts.map((context) => context.callId)).size).toBe(6);
+  });
+
+  it("[AG2] an earlier turn's answer is not given again when this one says nothing", async () => {
+    const paris = { type: "message", role: "assistant", text: "Paris.", model: "test/model", calls: 0 } as const;
+    using silent = await createTurnRig({ answers: [say("")] });
+    silent.put(user("The capital of France?"), paris, user("And of Peru?"));
+    expect(await silent.run()).toMatchObject({ outcome: "done", text: "" });
+
+    using circling = await createTurnRig({ answers: [callTools({ name: "look" })] });
+    circling.tools = [{ ...countingTool("look").tool, run: async () => ({ text: "nothing new" }) }];
+    circling.put(user("The capital of France?"), paris, user("And of Peru?"));
+    expect(await circling.run({ maxIterations: 50 })).toMatchObject({ outcome: "capped", text: "" });
+
+    using failing = await createTurnRig({ answers: [() => ({ outcome: "error", error: { kind: "rate", message: "busy" } })] });
+    failing.put(user("The capital of France?"), paris, user("And of Peru?"));
+    expect(await failing.run()).toMatchObject({ outcome: "error", text: "" });
+  });
+
+  it("[AG2] what was said before the calls is the answer when nothing follows them, also when the question was summed up", async () => {
+    let steps = 0;
+    const answer: Answer = (request) => {
+      if (request.system.includes("[COMPACTION]")) return { text: "they asked" };
+      return ++steps > 1 ? {} : { text: "It is Lima.", toolCalls: [{ id: "c1", name: "look", args: {} }], finish: "tool-calls" };
+    };
+    using rig = await createTurnRig({ answers: [answer], contextWindow: 2_000 });
+    rig.tools = [{ ...countingTool("look").tool, run: async () => ({ text: "x".repeat(5_000) }) }];
+    rig.put(user("And of Peru?"));
+    expect(await rig.run()).toMatchObject({ outcome: "done", text: "It is Lima." });
+    expect(rig.requests.at(-1)?.messages.map((message) => message.role)).toEqual(["user", "assistant", "tool"]);
+    expect(rig.requests.at(-1)?.messages[0]?.text).toMatch(/they asked$/);
   });
 
   it("[AN5] control characters of a model don't reach the transcript", async () => {
@@ -268,8 +312,28 @@ describe("taking up a turn after a crash", () => {
       isError: false,
     });
     await rig.run();
-    expect(look.contexts.map((context) => [context.turnId, context.callId])).toEqual([["turn:1", "c2"]]);
+    expect(look.contexts.map((context) => [context.turnId, context.callId])).toEqual([["turn:1", rig.entries()[3]?.id]]);
     expect(rig.requests[0]?.messages.slice(-2).map((message) => message.text)).toEqual(["first", "look 1"]);
+  });
+
+  it("[SP2] a call that was carried out but whose result is lost is made again as the same call", async () => {
+    const crash = new Error("the process is gone");
+    let isDead = false;
+    using rig = await createTurnRig({
+      answers: [callTools({ name: "look" }), say("done")],
+      onFailpoint(name) {
+        if (name !== "turn.after-tool" || isDead) return;
+        isDead = true;
+        throw crash;
+      },
+    });
+    const look = countingTool("look", { repeatable: true });
+    rig.tools = [look.tool];
+    rig.put(user("hi"));
+    await expect(rig.run()).rejects.toBe(crash);
+    expect((await rig.run()).text).toBe("done");
+    expect(look.contexts).toHaveLength(2);
+    expect(look.contexts[1]?.callId).toBe(look.contexts[0]?.callId);
   });
 
   it("[RC2] half an answer is told to the model, and it goes on from there", async () => {

@@ -5,8 +5,8 @@ import { createSlackChannel, type SlackOptions } from "../../../src/channels/sla
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { AppError } from "../../../src/core/errors.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
-import { createMemoryInbox } from "../../contract/channel.contract.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
+import { createMemoryInbox } from "../../support/memory-inbox.ts";
 
 const base: SlackOptions = { botToken: "xoxb-1-x", appToken: "xapp-1-A0HERALD-2-x", mode: "socket", clock: systemClock, log: silentLogger };
 

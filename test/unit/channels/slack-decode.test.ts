@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { decodePayload } from "../../../src/channels/slack/decode.ts";
 import { externalIdOf } from "../../../src/channels/slack/payload.ts";
+import { PRESS } from "../../support/slack-payloads.ts";
 
 const me = { userId: "U0BOT", botId: "B0BOT", teamId: "T1", appId: "A1" };
 const ACCOUNT = "A1";
@@ -22,15 +23,7 @@ const slash = (more: object = {}) => ({
   api_app_id: "A1",
   ...more,
 });
-const press = (more: object = {}) => ({
-  type: "block_actions",
-  user: { id: "U1", username: "ann", team_id: "T1" },
-  team: { id: "T1" },
-  api_app_id: "A1",
-  container: { channel_id: "C1", message_ts: "200.000001", thread_ts: "100.000001" },
-  actions: [{ action_id: "herald_0", value: "/subagents stop 1" }],
-  ...more,
-});
+const press = (more: object = {}) => ({ ...PRESS, ...more });
 const decode = (payload: unknown, more: object = {}) => decodePayload({ payload, me, ...more }, ACCOUNT);
 
 describe("decodePayload", () => {

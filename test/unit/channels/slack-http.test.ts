@@ -4,9 +4,9 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { AppError } from "../../../src/core/errors.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
-import { createMemoryInbox, type MemoryInbox } from "../../contract/channel.contract.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
 import { freePort } from "../../support/free-port.ts";
+import { createMemoryInbox, type MemoryInbox } from "../../support/memory-inbox.ts";
 
 let fake: FakeSlack;
 let channel: Channel;

@@ -1,3 +1,4 @@
+import { fromMarkdown } from "mdast-util-from-markdown";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createSlackChannel } from "../../../src/channels/slack/channel.ts";
 import type { Address } from "../../../src/core/address.ts";
@@ -227,6 +228,25 @@ describe("rendering for Slack", () => {
     const [message] = fake.messages(CHANNEL, address.thread);
     expect(message?.calls).toBe(false);
     expect(message?.fallback).not.toMatch(/<[!@#]/);
+  });
+
+  it.each([
+    ["a back-tick is open where the text is parsed in pieces", `${"x ".repeat(3_990)}\`open ${"y ".repeat(20)}close\` <!channel> \`end`],
+    ["code is cut between two parts", `${"<@a> ".repeat(1_000)}${"y ".repeat(950)}\`code ${"z ".repeat(100)}<!channel> <@U1>\``],
+    ["a quote too deep to parse", `${">".repeat(60)} \`<!channel>\` & <#C1>`],
+  ])("[SC5] SL-013: what the model writes calls nobody where %s", (_where, markdown) => {
+    const texts = channel.render({ markdown }, address).map((part) => (part as { blocks: { text: string }[] }).blocks[0]?.text ?? "");
+    expect(texts.join("")).toContain("!channel");
+    for (const text of texts) {
+      const code: string[] = [];
+      const visit = (node: { type: string; value?: string; children?: object[] }): void => {
+        if (node.type === "code" || node.type === "inlineCode") code.push(node.value ?? "");
+        for (const child of node.children ?? []) visit(child as typeof node);
+      };
+      visit(fromMarkdown(text));
+      const mentions = (some: string) => some.match(/<[!@#]/g)?.length ?? 0;
+      expect(mentions(text)).toBe(mentions(code.join("\n")));
+    }
   });
 
   it("[CM1] buttons stand under the last part and come back as commands; what Slack can't carry is left out", async () => {

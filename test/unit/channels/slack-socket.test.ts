@@ -4,8 +4,8 @@ import { delayFor } from "../../../src/channels/slack/receive.ts";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
-import { createMemoryInbox, type MemoryInbox } from "../../contract/channel.contract.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
+import { createMemoryInbox, type MemoryInbox } from "../../support/memory-inbox.ts";
 import { forbidUnhandledRejections } from "../../support/rejections.ts";
 
 const DIRECT = "D0PERSON";

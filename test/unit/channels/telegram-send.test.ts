@@ -159,19 +159,20 @@ describe("sending", () => {
 });
 
 describe("announcing into a reserved place", () => {
-  const request = { key: "announce:v1:agent:main:subagent:x:y#0" };
+  const request = { key: "k#0" };
+  const announcement = (markdown: string): OutMessage => ({ markdown, kind: "announcement" });
 
   it("[DL4] posts a status line, then edits the result into it; a lost edit is made again and shows once", async () => {
     const channel = channelWith({ announce: "reserved" });
-    const reserved = await send({ markdown: "**result**" }, topic, request, channel);
+    const reserved = await send(announcement("**result**"), topic, request, channel);
     const [line] = fake.messages(GROUP, 42);
     expect(reserved).toEqual({ status: "reserved", ref: `${GROUP}#${line?.id}` });
     const ref = `${GROUP}#${line?.id}`;
     expect(line?.text).not.toContain("result\n");
     fake.faults.add("editMessageText", "drop_after");
-    const lost = await send({ markdown: "**result**" }, topic, { ...request, ref }, channel);
+    const lost = await send(announcement("**result**"), topic, { ...request, ref }, channel);
     expect(lost).toMatchObject({ status: "retry" });
-    const sent = await send({ markdown: "**result**" }, topic, { ...request, ref, repeated: true }, channel);
+    const sent = await send(announcement("**result**"), topic, { ...request, ref, repeated: true }, channel);
     expect(sent).toEqual({ status: "sent", ref: String(line?.id) });
     expect(fake.messages(GROUP).map((seen) => seen.text)).toEqual(["result"]);
   });
@@ -179,10 +180,10 @@ describe("announcing into a reserved place", () => {
   it("[DL4] killed while reserving: at worst a status line stands alone", async () => {
     const channel = channelWith({ announce: "reserved" });
     fake.faults.add("sendMessage", "drop_after");
-    expect(await send({ markdown: "result" }, dm, request, channel)).toMatchObject({ status: "unknown" });
-    const again = await send({ markdown: "result" }, dm, { ...request, repeated: true }, channel);
+    expect(await send(announcement("result"), dm, request, channel)).toMatchObject({ status: "unknown" });
+    const again = await send(announcement("result"), dm, { ...request, repeated: true }, channel);
     expect(again.status).toBe("reserved");
-    if (again.status === "reserved") await send({ markdown: "result" }, dm, { ...request, ref: again.ref, repeated: true }, channel);
+    if (again.status === "reserved") await send(announcement("result"), dm, { ...request, ref: again.ref, repeated: true }, channel);
     expect(fake.messages(77).filter((seen) => seen.text === "result")).toHaveLength(1);
     expect(fake.messages(77)).toHaveLength(2);
   });
@@ -191,21 +192,31 @@ describe("announcing into a reserved place", () => {
     const channel = channelWith({ announce: "reserved" });
     const old: Address = { ...dm, chat: "-55", kind: "group" };
     fake.chats.add(-55);
-    const reserved = await send({ markdown: "result" }, old, request, channel);
+    const reserved = await send(announcement("result"), old, request, channel);
     fake.chats.migrate(-55, -10055);
     const ref = reserved.status === "reserved" ? reserved.ref : "";
-    const moved = await send({ markdown: "result" }, old, { ...request, ref }, channel);
+    const moved = await send(announcement("result"), old, { ...request, ref }, channel);
     expect(moved).toMatchObject({ status: "retarget", address: { chat: "-10055" } });
-    const again = await send({ markdown: "result" }, { ...old, chat: "-10055" }, { ...request, ref }, channel);
+    const again = await send(announcement("result"), { ...old, chat: "-10055" }, { ...request, ref }, channel);
     expect(again).toMatchObject({ status: "reserved" });
+  });
+
+  it("[DL4] a part stored before parts said what they are still fills the place made for it, and is posted where there is none", async () => {
+    const channel = channelWith({ announce: "reserved" });
+    const reserved = await send(announcement("result"), dm, request, channel);
+    if (reserved.status !== "reserved") throw new Error("not reserved");
+    for (const ref of [{ ref: reserved.ref }, {}]) {
+      expect(await send({ markdown: "result" }, dm, { ...request, ...ref }, channel)).toMatchObject({ status: "sent" });
+    }
+    expect(fake.messages(77).map((seen) => seen.text)).toEqual(["result", "result"]);
   });
 
   it("[DL4] a status line that was deleted is replaced by the result; replies are never reserved", async () => {
     const channel = channelWith({ announce: "reserved" });
-    const reserved = await send({ markdown: "result" }, dm, request, channel);
+    const reserved = await send(announcement("result"), dm, request, channel);
     if (reserved.status !== "reserved") throw new Error("not reserved");
     fake.chats.deleteMessage(77, Number(reserved.ref.split("#")[1]));
-    expect(await send({ markdown: "result" }, dm, { ...request, ref: reserved.ref }, channel)).toMatchObject({ status: "sent" });
+    expect(await send(announcement("result"), dm, { ...request, ref: reserved.ref }, channel)).toMatchObject({ status: "sent" });
     expect(await send({ markdown: "reply" }, dm, {}, channel)).toMatchObject({ status: "sent" });
     expect(fake.messages(77).map((seen) => seen.text)).toEqual(["result", "reply"]);
   });

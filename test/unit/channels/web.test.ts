@@ -25,7 +25,7 @@ const SECRET = "hunter2hunter2";
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "herald-web-channel-"));
   db = openDatabase({ path: join(dir, "herald.db"), redact: (text) => text.replaceAll(SECRET, "[KEY]") });
-  messages = createWebMessages(db, systemClock);
+  messages = createWebMessages({ db, clock: systemClock });
   events = [];
   const bus = createBus((error) => {
     throw error;
@@ -131,8 +131,10 @@ describe("sending", () => {
   });
 
   it("[AN3] an announcement is marked as one", async () => {
-    await send("Status: success", `announce:v1:agent:main:subagent:${newId()}:1#0`);
-    expect(shown()[0]?.extra).toMatchObject({ kind: "announcement" });
+    const parts = channel.render({ markdown: "Status: success", kind: "announcement" }, MAIN);
+    for (const part of parts) await channel.send({ address: MAIN, part, key: "k#0", repeated: false });
+    await send("a reply", "reply:1#0");
+    expect(shown().map(({ extra }) => extra?.kind)).toEqual(["announcement", undefined]);
   });
 
   it("[DL2] text within the limit stays whole; longer text is cut, buttons under the last part", () => {

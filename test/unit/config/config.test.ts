@@ -142,7 +142,7 @@ describe("a strict file", () => {
       'agents.defaults.subagents.onRestart: has a wrong value; accepted: "resume" | "interrupt"',
       "gateway.drainSeconds: has a wrong value; accepted: a whole number from 0 to 3600",
       "logging: has a wrong value; accepted: a block {level, pretty}",
-      "tools.deny: has a wrong value; accepted: a list of: text",
+      "tools.deny: has a wrong value; accepted: a list (at most 1000) of: text",
       "web.enabled: has a wrong value; accepted: true | false",
       "web.host: must be a host name or an IP address",
       "web.port: has a wrong value; accepted: a whole number from 0 to 65535",
@@ -158,6 +158,28 @@ describe("a strict file", () => {
       expect(problems({ web: { port } })).toEqual(["web.port: has a wrong value; accepted: a whole number from 0 to 65535"]);
     }
     expect(loadText({ web: { port: 0 } }).config.web.port).toBe(0);
+  });
+
+  it("[CF1] a policy that names a tool there is not is refused with the nearest name, in each of its places (CFG-007)", () => {
+    const mcp = { servers: { github: { command: "x" } } };
+    const [first, second, third, ...rest] = problems({
+      mcp,
+      tools: { deny: ["Exec", "github__push", "github__*", "*"], subagents: { tools: { allow: ["web-fetch", "gihub__*"] } } },
+    });
+    expect(first).toMatch(
+      /^tools\.deny\[0\]: no tool is called so\. Did you mean exec\? Accepted here: read, write, .*, github__<tool>; \* stands/,
+    );
+    expect(second).toMatch(/^tools\.subagents\.tools\.allow\[0\]: no tool .* Did you mean web_fetch\?/);
+    expect(third).toMatch(/^tools\.subagents\.tools\.allow\[1\]: no tool/);
+    expect(rest).toEqual([]);
+    const one = { id: "a", tools: { allow: ["reed"] }, subagents: { tools: { deny: ["search_"], grant: ["lost"] } } };
+    expect(problems({ agents: { list: [one] } }).map((line) => line.split(":")[0])).toEqual([
+      "agents.list[0].tools.allow[0]",
+      "agents.list[0].subagents.tools.deny[0]",
+      "agents.list[0].subagents.tools.grant[0]",
+    ]);
+    expect(problems({ agents: { list: [{ id: "a", subagents: { tools: { grant: ["*"] } } }] } })).toHaveLength(1);
+    expect(loadText({ mcp, tools: { allow: ["read", "sessions_*", "*__get", "github__a.b"] } }).config.tools.allow).toHaveLength(4);
   });
 
   it.each([
@@ -196,7 +218,7 @@ describe("a strict file", () => {
   it("[CF1] refuses a file that is too large or too deep at once (CFG-018)", () => {
     expect(problems(`{a: "${"x".repeat(5_000_000)}"}`)).toEqual(["file is larger than 1000000 bytes"]);
     expect(problems(`{tools: {deny: [${"1,".repeat(400_000)}]}}`)).toEqual(["holds too many values"]);
-    expect(problems(`{tools: {deny: [${"1,".repeat(20_000)}]}}`)).toHaveLength(51);
+    expect(problems(`{tools: {exec: {envAllow: [${"1,".repeat(20_000)}]}}}`)).toHaveLength(51);
     expect(problems("[".repeat(10_000))).toEqual(["nested deeper than 50 levels"]);
     expect(problems(`{a:${"[".repeat(10_000)}${"]".repeat(10_000)}}`)).toEqual(["nested deeper than 50 levels"]);
   });
@@ -293,6 +315,10 @@ describe("the keys", () => {
     expect(model("openrouter/meta/llama:free")).toEqual({ primary: "openrouter/meta/llama:free", fallbacks: [] });
     expect(model({ primary: "a/b", fallbacks: ["c/d"] })).toEqual({ primary: "a/b", fallbacks: ["c/d"] });
     expect(problems({ agents: { defaults: { model: "gpt" } } })).toEqual(['agents.defaults.model: must be "provider/model-id"']);
+    expect(problems({ agents: { defaults: { model: "openai/$(id)" } } })).toEqual(['agents.defaults.model: must be "provider/model-id"']);
+    expect(problems({ agents: { defaults: { subagents: { model: { fallbacks: ["c/d"] } } } } })).toEqual([
+      "agents.defaults.subagents.model.primary: is missing; accepted: text",
+    ]);
     expect(problems({ agents: { defaults: { model: { primary: "a/b", fallbacks: ["c"] } } } })).toEqual([
       'agents.defaults.model.fallbacks[0]: must be "provider/model-id"',
     ]);

@@ -79,11 +79,11 @@ describe("tokens of channels", () => {
     expect(channels.slack).toMatchObject({ enabled: true, botToken: "xoxb-12345678", appToken: "xapp-12345678" });
   });
 
-  it("[CF3] a channels block turns on only what it names; a named channel takes the tokens it doesn't state", () => {
+  it("[RN2] a channel takes the tokens it doesn't state, whether the file has a block for it or not", () => {
     const env = { TELEGRAM_BOT_TOKEN: "1:abcdefgh", ...slackEnv };
     const { channels } = load({ channels: { telegram: { allowFrom: [7] } } }, env).config;
     expect(channels.telegram).toMatchObject({ enabled: true, botToken: "1:abcdefgh", allowFrom: ["7"] });
-    expect(channels.slack.enabled).toBe(false);
+    expect(channels.slack).toMatchObject({ enabled: true, botToken: "xoxb-12345678" });
     expect(load({ channels: { telegram: { enabled: false } } }, env).config.channels.telegram).not.toHaveProperty("botToken");
     expect(load({ channels: { telegram: { botToken: "2:own" } } }, env).config.channels.telegram).toMatchObject({ botToken: "2:own" });
   });
@@ -92,6 +92,24 @@ describe("tokens of channels", () => {
     const { config, warnings } = load(null, { SLACK_BOT_TOKEN: "xoxb-12345678" });
     expect(config.channels.slack.enabled).toBe(false);
     expect(warnings).toContain("slack stays off: SLACK_BOT_TOKEN is set, but SLACK_APP_TOKEN is not");
+  });
+
+  it("[RN2] a channel that is off says which setting would turn it on", () => {
+    const off = (channels: object) => {
+      const { telegram, slack } = load({ channels }).config.channels;
+      return [telegram, slack].map((channel) => (channel.enabled ? "on" : channel.off));
+    };
+    expect(off({})).toEqual([
+      "set channels.telegram.botToken or TELEGRAM_BOT_TOKEN",
+      "set channels.slack.botToken and appToken, or SLACK_BOT_TOKEN and SLACK_APP_TOKEN",
+    ]);
+    expect(off({ telegram: { enabled: false, botToken: "1:a" }, slack: { enabled: false } })).toEqual([
+      "set channels.telegram.enabled to true",
+      "set channels.slack.enabled to true",
+    ]);
+    expect(off({ slack: { mode: "http", port: 3000 } })[1]).toBe(
+      "set channels.slack.botToken and signingSecret, or SLACK_BOT_TOKEN and SLACK_SIGNING_SECRET",
+    );
   });
 
   it("[SC5] a channel that is on needs what its mode needs", () => {
@@ -139,11 +157,11 @@ describe("secrets", () => {
 
   it("[SC4] the name of a server as its key is a name and no secret", () => {
     const local = (apiKey: string) => ({ api: "openai-compatible", baseUrl: "http://127.0.0.1:1", apiKey });
-    const { secrets } = load(
-      { models: { providers: { "lm-studio": local("lm-studio"), other: local("lmstudio"), third: local("a-real-key") } } },
-      {},
-    );
+    const { secrets } = load({ models: { providers: { "lm-studio": local("lm-studio"), third: local("a-real-key") } } }, {});
     expect(secrets.map(({ value }) => value)).toEqual(["a-real-key"]);
+    for (const name of ["ollama", "lmstudio", "llamacpp", "openai", "openrouter", "slack"]) {
+      expect(load({ models: { providers: { lab: local(name) } } }).secrets, name).toEqual([]);
+    }
   });
 
   it("[SC4] a refusal never shows the value of a setting", () => {

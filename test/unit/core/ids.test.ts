@@ -1,7 +1,7 @@
 // Session keys and ids: built from addresses, read back exactly, and refused when malformed, never repaired.
 import { expect, it } from "vitest";
 import { type Address, addressKey } from "../../../src/core/address.ts";
-import { chatKey, isAgentId, isUuid, newId, parseKey, shortId, subagentKey } from "../../../src/core/ids.ts";
+import { agentIdOf, chatKey, isAgentId, isUuid, newId, parseKey, shortId, subagentKey } from "../../../src/core/ids.ts";
 
 const at = (more: Partial<Address>): Address => ({ channel: "telegram", account: "bot", chat: "123", kind: "dm", ...more });
 
@@ -20,6 +20,11 @@ it.each([
   const { kind, chat, thread } = address;
   const parts = { kind: "chat", agentId: "main", channel: address.channel, shape: kind, chat: chat.toLowerCase() };
   expect(parseKey(key)).toEqual(thread === undefined ? parts : { ...parts, thread });
+});
+
+it("[SE1] a key says whose session it is; what is no key is nobody's", () => {
+  const keys = ["agent:main:telegram:dm:123", subagentKey("helper", newId()), "agent:main", "agent::web:dm:x", "", "x:main:web:dm:main"];
+  expect(keys.map(agentIdOf)).toEqual(["main", "helper", "", "", "", ""]);
 });
 
 it("[SE1] a sub-agent's key reads back, with a uuid and nothing else", () => {

@@ -21,6 +21,8 @@ let asked: ModelRequest[];
 let answer: (request: ModelRequest) => Partial<ModelReply> | Promise<Partial<ModelReply>>;
 let signs: string[];
 let timeoutMs: number;
+let isOn: boolean;
+let agentId: string;
 let lane: ReturnType<typeof createLane>;
 
 const channel = (): Channel => ({
@@ -70,8 +72,8 @@ function create(): void {
     ...stores,
     ...{ clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints, lane },
     turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
-    agents: { defaultId: () => "main", find: (id) => (id === "main" ? agent() : null), list: () => [agent()] },
-    channel: (name) => (name === "test" ? channel() : null),
+    agents: { defaultId: () => "main", find: (id) => (id === agentId ? agent() : null), list: () => [agent()] },
+    channel: (name, account) => (isOn && name === "test" && account === "a" ? channel() : null),
     tools: () => [],
     prompt: async () => "system",
   });
@@ -80,7 +82,7 @@ function create(): void {
 
 beforeEach(async () => {
   folder = await createStateFolder();
-  [asked, signs, timeoutMs] = [[], [], 0];
+  [asked, signs, timeoutMs, isOn, agentId] = [[], [], 0, true, "main"];
   answer = (request) => ({ text: `answer to ${request.messages.at(-1)?.text}` });
   create();
 });
@@ -220,6 +222,53 @@ it("[RN4] a suspended turn leaves its row waiting and uncounted, and goes on fro
   await answered(1);
   expect(replies()).toEqual(["the whole answer"]);
   expect(asked[1]?.messages.filter((message) => message.text === "one")).toHaveLength(1);
+});
+
+it("[RC1] a message whose channel is off waits, uncounted, for a start with it on; nothing spins meanwhile", async () => {
+  isOn = false;
+  arrive("one");
+  await settle();
+  expect(rows()).toEqual([{ state: "new", attempts: 0 }]);
+  expect(folder.lines.filter((line) => line.level !== "debug")).toHaveLength(1);
+  isOn = true;
+  arrive("two");
+  await answered(2);
+  expect(replies()).toEqual(["answer to one", "answer to two"]);
+});
+
+it("[RC1] a message to a bot that is gone holds up none to the one in its place", async () => {
+  const { inbox } = folder.stores;
+  inbox.sink("test", "old bot").put([{ externalId: "1", raw: { text: "to the old one" } }]);
+  inbox.route(1, KEY);
+  arrive("one");
+  await answered(1);
+  expect(replies()).toEqual(["answer to one"]);
+  expect(rows()).toEqual([
+    { state: "new", attempts: 0 },
+    { state: "done", attempts: 1 },
+  ]);
+});
+
+it("[RC1] a message whose agent is gone is answered with one sentence", async () => {
+  agentId = "another";
+  arrive("one");
+  await answered(1);
+  expect(replies()).toEqual([
+    '⚠️ This message could not be answered: its agent "main" is not in the settings any more. Send it again, and the present one answers.',
+  ]);
+  expect(rows()).toEqual([{ state: "done", attempts: 1 }]);
+});
+
+it("[ST1] a compaction that is stopped says so, and the next one works", async () => {
+  for (const text of ["one", "two"]) arrive(text.repeat(10_000));
+  await answered(2);
+  answer = ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted" })));
+  const compacted = conversations.compact(KEY);
+  await waitFor("the model", () => asked.length === 3);
+  expect(conversations.abort(KEY)).toBe(true);
+  expect(await compacted).toBe("stopped");
+  answer = () => ({ text: "summed up" });
+  expect(await conversations.compact(KEY)).toBe("done");
 });
 
 it("[AG2] a turn past its time is ended and says so", async () => {

@@ -206,6 +206,93 @@ it("[DL3] /subagents retry: requeued parts are sent again, without those that ar
   expect(runs.at(-1)).toBe("run-1 delivered");
 });
 
+/** A lost answer, then a refusal, then /subagents retry. */
+async function retryAfterDoubt(): Promise<void> {
+  send = inTurn(
+    () => ({ status: "unknown", reason: "connection reset" }),
+    () => ({ status: "failed", reason: "kicked" }),
+    ok,
+  );
+  start();
+  add("announce:1", ["1"], HOME, "run-1");
+  await settled(1);
+  await folder.clock.advance(1_000);
+  await allSent();
+  expect(folder.stores.outbox.get(1)?.state).toBe("blocked");
+  expect(folder.stores.outbox.requeue("run-1")).toBe(1);
+  await allSent();
+  expect(runs.at(-1)).toBe("run-1 delivered");
+}
+
+it("[DL4] /subagents retry after a lost answer is marked where nobody can be asked", async () => {
+  await retryAfterDoubt();
+  expect(attempts.map((one) => one.request.repeated)).toEqual([false, true, true]);
+});
+
+it("[DL4] /subagents retry after a lost answer asks the platform first", async () => {
+  const answers: Reconciled[] = [{ status: "absent" }, { status: "found", ref: "9" }];
+  reconcile = () => answers.shift() ?? expect.unreachable();
+  await retryAfterDoubt();
+  expect(attempts).toHaveLength(2);
+  expect(answers).toEqual([]);
+});
+
+it("[DL4] /subagents retry of what surely never arrived is not marked, and nobody is asked", async () => {
+  reconcile = () => expect.unreachable();
+  send = inTurn(retry(), () => ({ status: "failed", reason: "kicked" }), ok);
+  start();
+  add("announce:1", ["1"], HOME, "run-1");
+  await settled(1);
+  await folder.clock.advance(1_000);
+  await allSent();
+  folder.stores.outbox.requeue("run-1");
+  await allSent();
+  expect(attempts.map((one) => one.request.repeated)).toEqual([false, false, false]);
+});
+
+it("[DL3][DL5] a clock set back two hours holds up neither the message that waits nor those behind it", async () => {
+  send = inTurn(retry(), retry(), ok);
+  start();
+  add("reply:1", ["1"]);
+  await settled(1);
+  folder.clock.set(folder.clock.now() - 2 * 3_600_000);
+  await folder.clock.advance(1_000);
+  await settled(2);
+  add("reply:2", ["2"]);
+  await folder.clock.advance(1_999);
+  expect(attempts).toHaveLength(2);
+  await folder.clock.advance(1);
+  await allSent();
+  expect(texts()).toEqual(["1", "1", "1", "2"]);
+});
+
+it("[DL3] a clock set back while the gateway was off: what waits is tried at once, then backs off as ever", async () => {
+  send = inTurn(retry(3_600_000), retry(), ok);
+  start();
+  add("reply:1", ["1"]);
+  await settled(1);
+  folder.clock.set(folder.clock.now() - 30 * 24 * 3_600_000);
+  startAgain();
+  await settled(2);
+  await folder.clock.advance(1_999);
+  expect(attempts).toHaveLength(2);
+  await folder.clock.advance(1);
+  await allSent();
+});
+
+it("[DL3] a machine that slept for days gives nothing up at its first try afterwards", async () => {
+  send = retry();
+  start();
+  add("reply:1", ["1"]);
+  await folder.clock.advance(20 * 60_000);
+  const before = attempts.length;
+  await folder.clock.leap(60 * 3_600_000);
+  await settled(before + 1);
+  expect(folder.stores.outbox.get(1)).toMatchObject({ state: "queued" });
+  await folder.clock.advance(24 * 3_600_000 + 600_000);
+  expect(folder.stores.outbox.get(1)).toMatchObject({ state: "blocked", reason: "not delivered within 24 h: busy" });
+});
+
 it("[DL2] after a failure only the missing parts are sent", async () => {
   send = inTurn(ok, retry(), retry(), ok);
   start();
@@ -255,7 +342,8 @@ it("[DL4] a reserved place is recorded before the text goes into it, and used ag
   send = ok;
   startAgain();
   await allSent();
-  expect(attempts[2]?.request).toMatchObject({ ref: "place-7", repeated: false });
+  // The place is edited unmarked; only a message of its own, where the place is gone, must say that it may be a repeat.
+  expect(attempts[2]?.request).toMatchObject({ ref: "place-7", repeated: true });
   hang.resolve({ status: "retry", reason: "too late" });
 });
 

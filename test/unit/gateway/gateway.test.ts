@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { AppError } from "../../../src/core/errors.ts";
-import { noFailpoints } from "../../../src/core/failpoints.ts";
+import { type HitFailpoint, noFailpoints } from "../../../src/core/failpoints.ts";
 import type { Channel, Inbound } from "../../../src/core/message.ts";
 import { createRateLimit } from "../../../src/core/rate-limit.ts";
 import { createAccess } from "../../../src/gateway/access.ts";
@@ -19,6 +19,7 @@ let lane: Lane;
 let worked: string[];
 let ran: string[];
 let slow: PromiseWithResolvers<void>;
+let failpoint: HitFailpoint;
 
 const channel: Channel = {
   name: "test",
@@ -47,15 +48,21 @@ const command = (name: string, run: Command["run"]): Command => ({ name, usage: 
 
 beforeEach(async () => {
   folder = await createStateFolder();
-  [worked, ran, slow] = [[], [], Promise.withResolvers<void>()];
+  [worked, ran, slow, failpoint] = [[], [], Promise.withResolvers<void>(), noFailpoints];
   lane = createLane({ name: "main", concurrency: 1, onError: () => expect.unreachable() });
+  create();
+});
+
+function create(): void {
   const { db, inbox, outbox, pairing } = folder.stores;
   gateway = createGateway({
-    ...{ db, inbox, outbox, lane, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints },
+    ...{ db, inbox, outbox, lane, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: (name) => failpoint(name) },
     agents: { defaultId: () => "main", find: () => null, list: () => [] },
     access: createAccess({ pairing, rules: (name) => (name === "test" ? { allowFrom: ["ann", "bob"], groups: {} } : null) }),
     commands: createCommands([
       command("note", ({ args }) => ({ text: () => `noted ${ran.push(args)}` })),
+      command("stop", () => ({ text: () => `stopped ${ran.push("stop")}` })),
+      command("quiet", () => ({ text: () => null })),
       command("slow", async () => {
         await slow.promise;
         return { text: "slow but done" };
@@ -70,7 +77,7 @@ beforeEach(async () => {
     commandLimit: createRateLimit({ burst: 60, refillMs: 12_000, clock: folder.clock }),
     channel: (name, account) => (name === "test" && account === "a" ? channel : null),
   });
-});
+}
 afterEach(async () => {
   slow.resolve();
   await gateway.stop();
@@ -161,13 +168,44 @@ it("[SC1] an unknown person gets one pairing code and no reaction to anything el
   expect(JSON.stringify(denied)).not.toContain("secret");
 });
 
-it("[CM9] two hundred commands in one instant: the burst is answered, the rest settled in silence, others unaffected", async () => {
+it("[SC1][RC1] a code that was made is told: both or neither, whatever comes in between", async () => {
+  failpoint = () => {
+    throw new Error("the process ends here");
+  };
+  gateway.start();
+  arrive({ text: "hello", sender: "eve" });
+  await settle();
+  expect([answers(), states()]).toEqual([[], ["new"]]);
+  await gateway.stop();
+  failpoint = noFailpoints;
+  create();
+  gateway.start();
+  expect(answers()).toEqual([expect.stringContaining(`**${folder.stores.pairing.listPending()[0]?.code}**`)]);
+  expect(states()).toEqual(["done"]);
+});
+
+it("[CM9] two hundred commands in one instant: the burst is answered, the rest with one word, others unaffected", async () => {
   gateway.start();
   arrive(...Array.from({ length: 200 }, () => "/note x"), { text: "/note mine", sender: "bob" });
   await settle();
   expect(ran.filter((args) => args === "x")).toHaveLength(60);
   expect(ran).toContain("mine");
+  expect(answers().filter((text) => !text.startsWith("noted"))).toEqual([expect.stringMatching(/^Too many commands at once/)]);
   expect(new Set(states())).toEqual(new Set(["done"]));
+});
+
+it("[ST1] /stop works at once, however many commands came before it", async () => {
+  gateway.start();
+  arrive(...Array.from({ length: 200 }, () => "/note x"), "stop");
+  await settle();
+  expect(answers().at(-1)).toBe("stopped 61");
+});
+
+it("[CM9] a command that has nothing to say is settled without an answer", async () => {
+  gateway.start();
+  arrive("/quiet");
+  await settle();
+  expect([answers(), states()]).toEqual([[], ["done"]]);
 });
 
 it("[RC4] a disk that refuses: nothing half done, and the same rows are handled in order when it is over", async () => {

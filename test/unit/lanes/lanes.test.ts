@@ -36,6 +36,35 @@ it("[LN2] two busy chats take turns, each first come, first served", async () =>
   expect(worked).toEqual(["a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3", "a4", "b4"]);
 });
 
+it("[LN2] a backlog gets its turn although two other chats send one run after another", async () => {
+  const { lane, gate } = gated(createLane, 1);
+  for (const id of ["a1", "a2", "a3", "a4"]) lane.ring(id, "a");
+  for (let n = 1; n <= 24; n++) {
+    // One run at a time from each: nothing of theirs waits when the next one comes.
+    lane.ring(n % 2 === 0 ? `b${n}` : `c${n}`, n % 2 === 0 ? "b" : "c");
+    await settle();
+    gate.open(gate.running[0] ?? "");
+    await settle();
+  }
+  const starts = ["a1", "a2", "a3", "a4"].map((id) => gate.started.indexOf(id));
+  expect(starts, gate.started.join(" ")).toEqual(starts.toSorted((a, b) => a - b));
+  for (const [n, at] of starts.entries()) expect(at - (starts[n - 1] ?? 0), gate.started.join(" ")).toBeLessThanOrEqual(3);
+});
+
+it("[LN2] what a chat has dropped is not held against its next run", async () => {
+  const { lane, gate } = gated(createLane, 1);
+  for (const group of ["a", "b"]) for (let n = 0; n < 6; n++) lane.ring(`${group}${n}`, group);
+  await settle();
+  for (let n = 0; n < 6; n++) lane.drop(`b${n}`);
+  lane.ring("b6", "b");
+  expect(lane.position("b6")).toBeLessThanOrEqual(2);
+  gate.open("a0");
+  await settle();
+  if (gate.running[0] !== "b6") gate.open(gate.running[0] ?? "");
+  await settle();
+  expect(gate.started.indexOf("b6")).toBeLessThanOrEqual(2);
+});
+
 it("[LN2] within a group it is first come, first served, however the groups are mixed", async () => {
   await fc.assert(
     fc.asyncProperty(

@@ -8,15 +8,9 @@ import type { Endpoint } from "../../../src/models/language-model.ts";
 import { createPrices } from "../../../src/models/prices.ts";
 import { type FakeModelServer, inOrder, type Respond } from "../../support/fake-model-server.ts";
 import { createFakeOpenAi } from "../../support/fake-openai.ts";
-import {
-  createFastClock,
-  createSubject,
-  FORMATS,
-  type ModelFormat,
-  type Subject,
-  type SubjectOptions,
-  until,
-} from "../../support/model-formats.ts";
+import { createFastClock } from "../../support/fast-clock.ts";
+import { createSubject, FORMATS, type ModelFormat, type Subject, type SubjectOptions } from "../../support/model-formats.ts";
+import { waitFor } from "../../support/wait.ts";
 
 const servers: FakeModelServer[] = [];
 afterEach(async () => {
@@ -139,7 +133,7 @@ describe.each(FORMATS)("$name", (format) => {
     expect(reply).toMatchObject({ outcome: "error", error: { kind: "timeout" } });
     expect(reply.error?.message).toContain("sent nothing for 15 seconds");
     expect(reply.text).toMatch(/^All/);
-    await until(() => server.calls.length === 3 && server.open === 0);
+    await waitFor("three closed calls", () => server.calls.length === 3 && server.open === 0);
     expect(server.calls.every((call) => call.clientClosed)).toBe(true);
   });
 
@@ -152,7 +146,7 @@ describe.each(FORMATS)("$name", (format) => {
     expect(reply).toMatchObject({ outcome: "error", error: { kind: "timeout" } });
     expect(reply.error?.message).toContain("took longer than 10 seconds");
     expect(server.calls).toHaveLength(1);
-    await until(() => server.open === 0);
+    await waitFor("the closed connection", () => server.open === 0);
   });
 
   it("[MO4] PROV-011 cuts an endless and a 10 MB answer with a note and closes the connection", async () => {
@@ -162,7 +156,7 @@ describe.each(FORMATS)("$name", (format) => {
       expect(reply).toMatchObject({ outcome: "ok", finish: "length" });
       expect(reply.text.length).toBeLessThan(1024 * 1024 + 100);
       expect(reply.text).toMatch(/\[Cut here: the answer went past 1 MB\.\]$/);
-      await until(() => server.open === 0);
+      await waitFor("the closed connection", () => server.open === 0);
     }
   });
 
@@ -303,7 +297,7 @@ describe("fallbacks", () => {
     const { a, b, subject } = await pair(inOrder({ status: 429, headers: { "retry-after": "60" } }), inOrder(GOOD));
     const abort = new AbortController();
     const pending = subject.call({ signal: abort.signal });
-    await until(() => retryWaits(subject).length === 1);
+    await waitFor("the wait for the next try", () => retryWaits(subject).length === 1);
     abort.abort();
     expect(await pending).toMatchObject({ outcome: "aborted" });
     expect([a.calls.length, b.calls.length]).toEqual([1, 0]);

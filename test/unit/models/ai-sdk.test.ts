@@ -3,7 +3,8 @@ import { afterEach, describe, expect, it } from "vitest";
 import type { Endpoint } from "../../../src/models/language-model.ts";
 import type { ChatMessage, ModelReply, ToolSpec } from "../../../src/models/model.ts";
 import { type FakeModelServer, inOrder, type Respond, type Script } from "../../support/fake-model-server.ts";
-import { createSubject, FORMATS, type ModelFormat, type Subject, until } from "../../support/model-formats.ts";
+import { createSubject, FORMATS, type ModelFormat, type Subject } from "../../support/model-formats.ts";
+import { waitFor } from "../../support/wait.ts";
 
 const servers: FakeModelServer[] = [];
 afterEach(async () => {
@@ -111,7 +112,7 @@ describe.each(FORMATS)("$name", (format) => {
     for (const round of [0, 1, 2]) {
       const abort = new AbortController();
       const pending = subject.call({ signal: abort.signal });
-      await until(() => server.calls.length === round + 1 && (round > 0 || subject.events.length > 0));
+      await waitFor("the call", () => server.calls.length === round + 1 && (round > 0 || subject.events.length > 0));
       const abortedAt = Date.now();
       abort.abort();
       const reply = await pending;
@@ -120,7 +121,7 @@ describe.each(FORMATS)("$name", (format) => {
         text: round === 0 ? "a long story".slice(0, reply.text.length) : "",
         toolCalls: [],
       });
-      await until(() => server.calls[round]?.clientClosed === true, 1000);
+      await waitFor("the closed connection", () => server.calls[round]?.clientClosed, 1000);
       expect(Date.now() - abortedAt).toBeLessThan(1000);
       expect(reply.text !== "").toBe(round === 0);
     }
@@ -171,7 +172,7 @@ it("[MO3] counts what an aborted Anthropic stream had reported", async () => {
   const { subject } = await start(FORMATS[2] as ModelFormat, inOrder(script));
   const abort = new AbortController();
   const pending = subject.call({ signal: abort.signal });
-  await until(() => subject.events.length > 0);
+  await waitFor("the first event", () => subject.events.length > 0);
   abort.abort();
   const reply = await pending;
   expect(reply).toMatchObject({ outcome: "aborted", usage: { input: 900, output: 1, cacheRead: 600, cacheWrite: 200 } });

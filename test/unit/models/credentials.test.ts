@@ -19,8 +19,9 @@ async function put(agentId: string, content: unknown): Promise<void> {
   await writeFile(pathOf(agentId), typeof content === "string" ? content : JSON.stringify(content), { mode: 0o600 });
 }
 
-const create = (more: Partial<CredentialsOptions> = {}) =>
-  createCredentials({ stateDir, mainAgentId: "main", env: {}, configProviders: {}, ...more });
+type Settings = ReturnType<CredentialsOptions["settings"]>;
+const create = ({ env = {}, configProviders = {}, ...more }: Partial<CredentialsOptions & Settings> = {}) =>
+  createCredentials({ stateDir, settings: () => ({ mainAgentId: "main", env, configProviders }), ...more });
 
 describe("find", () => {
   it("[MO7] the agent's own file, then the main agent's, then environment, then config", async () => {
@@ -126,7 +127,6 @@ describe("find", () => {
       ["openai key", "sk-secret-1"],
       ["anthropic key", "sk-secret-2"],
     ]);
-    expect(credentials.values()).toEqual(["sk-secret-1", "sk-secret-2"]);
   });
 });
 
@@ -134,9 +134,10 @@ describe("npm run auth", () => {
   const script = fileURLToPath(new URL("../../../src/auth.ts", import.meta.url));
 
   /** The real script in a process of its own, with `input` on stdin. */
-  function auth(args: string[], input = ""): Promise<{ code: number | null; output: string }> {
+  function auth(args: string[], input = "", env: NodeJS.ProcessEnv = {}): Promise<{ code: number | null; output: string }> {
     const child = spawn(process.execPath, [script, ...args], {
-      env: { PATH: process.env.PATH, HOME: stateDir, HERALD_STATE_DIR: stateDir },
+      cwd: stateDir,
+      env: { PATH: process.env.PATH, HOME: stateDir, HERALD_STATE_DIR: stateDir, ...env },
     });
     let output = "";
     child.stdout.on("data", (chunk) => (output += chunk));
@@ -168,6 +169,18 @@ describe("npm run auth", () => {
     expect((await auth(["remove", "coder", "anthropic"])).code).toBe(0);
     expect(await auth(["list"])).toEqual({ code: 0, output: "coder: openai\n" });
     expect((await auth(["remove", "coder", "anthropic"])).output).toBe("Agent coder has no key for anthropic.\n");
+  });
+
+  it("[RN6] a key goes where the gateway looks for it: .env may name the folder, ~ is the home, an empty name is none", async () => {
+    await writeFile(join(stateDir, ".env"), "HERALD_STATE_DIR=~/elsewhere\n", { mode: 0o600 });
+    const answers = await Promise.all([
+      auth(["set", "main", "openai"], "sk-secret-1", { HERALD_STATE_DIR: undefined }),
+      auth(["set", "main", "openai"], "sk-secret-2", { HERALD_STATE_DIR: "" }),
+    ]);
+    expect(answers.map(({ code }) => code)).toEqual([0, 0]);
+    const keyIn = (folder: string) => create({ stateDir: join(stateDir, folder) }).find("openai", "main")?.apiKey;
+    expect([keyIn("elsewhere"), keyIn(".herald")]).toEqual(["sk-secret-1", "sk-secret-2"]);
+    expect((await readdir(stateDir)).sort()).toEqual([".env", ".herald", "elsewhere"]);
   });
 
   it("[MO7] refuses bad names, blank keys and a key on the command line, and repeats nothing of it", async () => {

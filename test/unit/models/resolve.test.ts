@@ -2,9 +2,14 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { calcPrice } from "@pydantic/genai-prices";
 import { afterEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../../src/core/clock.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import { createSdkModels } from "../../../src/models/ai-sdk.ts";
 import { LOCAL_PORTS } from "../../../src/models/local-servers.ts";
+import { createPrices } from "../../../src/models/prices.ts";
 import { BUILT_IN_PROVIDERS, parseModelName } from "../../../src/models/provider.ts";
 import { checkModelName, pickSubagentModel, type ResolveOptions, resolveDefaultModel } from "../../../src/models/resolve.ts";
+import { createRouter } from "../../../src/models/router.ts";
 import { freePort } from "../../support/free-port.ts";
 
 type Routes = Record<string, (body: string) => unknown>;
@@ -38,7 +43,7 @@ async function serve(routes: Routes): Promise<number> {
 const noKey: Pick<ResolveOptions, "findKey" | "configProviders" | "probe"> = { findKey: () => null, configProviders: [], probe: true };
 const quiet = async () => {
   const port = await freePort();
-  return { ollama: port, lmStudio: port, llamaCpp: port };
+  return { ollama: port, lmstudio: port, llamacpp: port };
 };
 const TIMEOUT_MS = 3000;
 
@@ -99,22 +104,52 @@ describe("default model", () => {
       model: "ollama/qwen3:8b",
       why: `Ollama answers on 127.0.0.1:${ollama}`,
       providers: {
-        ollama: { api: "ollama", baseUrl: `http://127.0.0.1:${ollama}/api`, models: [{ id: "qwen3:8b", contextWindow: 40_960 }] },
+        ollama: { api: "ollama", baseUrl: `http://127.0.0.1:${ollama}/api`, models: [{ id: "qwen3:8b", contextWindow: 16_384 }] },
       },
     });
   });
 
+  it("[RN2] Ollama is asked for no more context than an ordinary machine has room for, however long the model's own is", async () => {
+    const asked: { options: { num_ctx: number } }[] = [];
+    const said = (message: object, done: boolean) =>
+      `${JSON.stringify({ model: "big", created_at: "2026-01-01T00:00:00Z", message, done, done_reason: "stop" })}\n`;
+    const ollama = await serve({
+      "/api/tags": () => ({ models: [{ name: "big" }] }),
+      "/api/show": () => ({ capabilities: ["tools"], model_info: { "llama.context_length": 131_072 } }),
+      "/api/chat": (body) => {
+        asked.push(JSON.parse(body));
+        return said({ role: "assistant", content: "hi" }, false) + said({ role: "assistant", content: "" }, true);
+      },
+    });
+    const { model, providers } = await resolveDefaultModel({ ...noKey, ports: { ...(await quiet()), ollama }, timeoutMs: TIMEOUT_MS });
+    const endpoint = providers.ollama ?? { api: "ollama" as const };
+    const sdk = createSdkModels({
+      provider: () => endpoint,
+      prices: createPrices({ clock: systemClock }),
+      clock: systemClock,
+      log: silentLogger,
+      limits: { idleMs: 10_000, stepMs: 20_000 },
+    });
+    const router = createRouter({ offline: sdk, loadSdk: async () => sdk, providers: () => providers, findKey: () => null });
+    const request = { model, fallbacks: [], thinking: "off", system: "", tools: [], agentId: "main" } as const;
+    const signal = new AbortController().signal;
+    const reply = await router.call({ ...request, messages: [{ role: "user", text: "hello" }], signal }, () => {});
+    expect(reply).toMatchObject({ outcome: "ok", text: "hi" });
+    expect(asked.map(({ options }) => options.num_ctx)).toEqual([16_384]);
+    expect(router.contextWindow(model)).toBe(16_384);
+  });
+
   it("[RN2] then LM Studio, then llama.cpp", async () => {
-    const lmStudio = await serve({ "/v1/models": () => ({ data: [{ id: "text-embedding-nomic" }, { id: "google/gemma-4" }] }) });
-    const llamaCpp = await serve({ "/v1/models": () => ({ data: [{ id: "model.gguf", meta: { n_ctx: 8192 } }] }) });
-    const ports = { ...(await quiet()), llamaCpp };
-    const both = await resolveDefaultModel({ ...noKey, ports: { ...ports, lmStudio }, timeoutMs: TIMEOUT_MS });
-    expect([both.model, both.why]).toEqual(["lmstudio/google/gemma-4", `LM Studio answers on 127.0.0.1:${lmStudio}`]);
+    const lmstudio = await serve({ "/v1/models": () => ({ data: [{ id: "text-embedding-nomic" }, { id: "google/gemma-4" }] }) });
+    const llamacpp = await serve({ "/v1/models": () => ({ data: [{ id: "model.gguf", meta: { n_ctx: 8192 } }] }) });
+    const ports = { ...(await quiet()), llamacpp };
+    const both = await resolveDefaultModel({ ...noKey, ports: { ...ports, lmstudio }, timeoutMs: TIMEOUT_MS });
+    expect([both.model, both.why]).toEqual(["lmstudio/google/gemma-4", `LM Studio answers on 127.0.0.1:${lmstudio}`]);
     const one = await resolveDefaultModel({ ...noKey, ports, timeoutMs: TIMEOUT_MS });
     expect(one.model).toBe("llamacpp/model.gguf");
     expect(one.providers.llamacpp).toEqual({
       api: "openai-compatible",
-      baseUrl: `http://127.0.0.1:${llamaCpp}/v1`,
+      baseUrl: `http://127.0.0.1:${llamacpp}/v1`,
       models: [{ id: "model.gguf", contextWindow: 8192 }],
     });
   });
@@ -131,10 +166,10 @@ describe("default model", () => {
   it("[RN2] asks nobody when probing is off", async () => {
     let asked = 0;
     const port = await serve({ "/v1/models": () => ++asked && { data: [{ id: "x" }] } });
-    const resolved = await resolveDefaultModel({ ...noKey, probe: false, ports: { ollama: port, lmStudio: port, llamaCpp: port } });
+    const resolved = await resolveDefaultModel({ ...noKey, probe: false, ports: { ollama: port, lmstudio: port, llamacpp: port } });
     expect([resolved.model, asked]).toEqual(["offline/rules", 0]);
     expect(resolved.why).toContain("local servers were not asked");
-    expect(LOCAL_PORTS).toEqual({ ollama: 11434, lmStudio: 1234, llamaCpp: 8080 });
+    expect(LOCAL_PORTS).toEqual({ ollama: 11434, lmstudio: 1234, llamacpp: 8080 });
   });
 
   it("[RN2] survives silent, broken, redirecting and flooding servers", async () => {
@@ -145,12 +180,12 @@ describe("default model", () => {
     const redirecting = await serve({ "/v1/models": () => `http://127.0.0.1:${target}/v1/models` });
     const resolved = await resolveDefaultModel({
       ...noKey,
-      ports: { ollama: silent, lmStudio: junk, llamaCpp: redirecting },
+      ports: { ollama: silent, lmstudio: junk, llamacpp: redirecting },
       timeoutMs: 200,
     });
     expect([resolved.model, reached]).toEqual(["offline/rules", 0]);
     const flooding = await serve({ "/v1/models": () => JSON.stringify({ data: [{ id: "x" }], pad: "x".repeat(3_000_000) }) });
-    const flooded = await resolveDefaultModel({ ...noKey, ports: { ...(await quiet()), lmStudio: flooding }, timeoutMs: TIMEOUT_MS });
+    const flooded = await resolveDefaultModel({ ...noKey, ports: { ...(await quiet()), lmstudio: flooding }, timeoutMs: TIMEOUT_MS });
     expect(flooded.model).toBe("offline/rules");
   });
 });

@@ -16,8 +16,8 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const HEADER = `${JSON.stringify({ type: "session", version: 1, id: "s", at: "", key: "k", agentId: "main", parent: null })}\n`;
-const note = (text: string) => `${JSON.stringify({ id: text, parentId: null, at: "", type: "note", text })}\n`;
+const HEADER = `${JSON.stringify({ type: "session", version: 1, id: "s", timestamp: "", key: "k", parent: null })}\n`;
+const note = (text: string) => `${JSON.stringify({ id: text, parentId: null, timestamp: "", type: "note", text })}\n`;
 const read = (before: number | null, limit: number, fits: (text: string) => boolean = () => true) => {
   const page = readTranscriptPage(path, { before, limit, fits: (entry) => entry.type === "note" && fits(entry.text) });
   return { texts: page.entries.map(({ entry }) => (entry.type === "note" ? entry.text : "")), before: page.before, page };

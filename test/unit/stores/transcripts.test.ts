@@ -52,13 +52,30 @@ it("[SE2] the file is where the rule says, mode 0600 in folders of 0700, with a 
     type: "session",
     version: 1,
     id: ref.sessionId,
-    at: new Date(folder.clock.now()).toISOString(),
+    timestamp: new Date(folder.clock.now()).toISOString(),
     key: "agent:main:web:dm:main",
-    agentId: "main",
     parent: "agent:main:web:dm:parent",
   });
-  expect(JSON.parse(first ?? "")).toMatchObject({ type: "message", role: "user", text: "hello", parentId: null });
+  expect(JSON.parse(first ?? "")).toEqual({
+    ...user("hello"),
+    id: expect.any(String),
+    parentId: null,
+    timestamp: new Date(folder.clock.now()).toISOString(),
+  });
   expect(rest).toEqual([""]);
+});
+
+it("[SE2] a transcript whose lines name their time `at`, as they once did, is read and continued", () => {
+  const at = "2026-01-02T03:04:05.678Z";
+  const header = { type: "session", version: 1, id: ref.sessionId, at, key: "agent:main:web:dm:main", agentId: "main", parent: null };
+  folder.reopen();
+  writeFileSync(path, [header, { ...user("old"), id: "e1", parentId: null, at }].map((line) => `${JSON.stringify(line)}\n`).join(""));
+  append("new");
+  expect(texts()).toEqual(["old", "new"]);
+  const [old, added] = folder.stores.transcripts.tail(ref, 9);
+  expect(old?.timestamp).toBe(at);
+  expect(added).toMatchObject({ parentId: "e1", timestamp: new Date(folder.clock.now()).toISOString() });
+  expect(warnings()).toEqual([]);
 });
 
 it("[SE2] what is appended is in the file at once, so that a crash of the process loses none of it", () => {
@@ -162,7 +179,7 @@ function ioOf(work: () => void): { read: number; written: number } {
 }
 
 function fillWith(megabytes: number): void {
-  const line = `${JSON.stringify({ id: "x", parentId: null, at: "", type: "note", text: "z".repeat(1_000) })}\n`;
+  const line = `${JSON.stringify({ id: "x", parentId: null, timestamp: "", type: "note", text: "z".repeat(1_000) })}\n`;
   const block = Buffer.from(line.repeat(1_000));
   const fd = openSync(path, "a");
   for (let written = 0; written < megabytes * 1024 * 1024; written += block.length) writeSync(fd, block);
@@ -188,6 +205,13 @@ it("[SE4] opening a 50 MB file for the next entry reads its end only, and append
   expect(large.read).toBe(0);
   // The same line: only the first entry has no parent id.
   expect(large.written).toBeLessThanOrEqual(small.written + 64);
+});
+
+it("[SE3] many damaged lines cost no more than reading the file a few times", () => {
+  appendFileSync(path, "damage\n".repeat(20_000));
+  append("last");
+  expect(ioOf(() => expect(texts()).toEqual(["last"])).read).toBeLessThanOrEqual(3 * statSync(path).size);
+  expect((warnings() as { line: number }[]).map(({ line }) => line)).toEqual(Array.from({ length: 20_000 }, (_, n) => 20_001 - n));
 });
 
 it("[SC4] a secret is stored under its name", () => {

@@ -13,7 +13,7 @@ let messages: WebMessages;
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "herald-messages-"));
   db = openDatabase({ path: join(dir, "herald.db") });
-  messages = createWebMessages(db, systemClock);
+  messages = createWebMessages({ db, clock: systemClock });
 });
 
 afterEach(() => {

@@ -1,8 +1,11 @@
 // The end of a run on real stores: the announce step's answer taken apart, and the one transaction that ends it.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { noFailpoints } from "../../../src/core/failpoints.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import type { Channel, OutMessage } from "../../../src/core/message.ts";
 import { isUnfinished } from "../../../src/core/run.ts";
-import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
-import { announceDelivery, parseAnnounceReply } from "../../../src/subagents/announce.ts";
+import type { ModelReply, ModelRequest, Models } from "../../../src/models/model.ts";
+import { announceDelivery, breakOff, parseAnnounceReply, resultOf } from "../../../src/subagents/announce.ts";
 import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
 import { makeRun } from "../../support/runs.ts";
 import { createStage, okReply, type Stage } from "../../support/stage.ts";
@@ -106,6 +109,79 @@ describe("ending a run", () => {
     expect(stage.unread(stage.get(id))).toBe(0);
     expect(stage.announced(stage.get(id))).toHaveLength(1);
     expect(posted(id)).toContain("Result:\nwith that thing");
+  });
+
+  const send = (id: string) => stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(id), "me", "once more"));
+
+  it("[AN1] a generation that failed before it said anything doesn't announce the words of the one before", async () => {
+    const { id } = stage.spawn();
+    await ended(id);
+    await clock.advance(1_000);
+    reply = () => ({ ...okReply(""), outcome: "error", error: { kind: "auth", message: "The key is wrong." } });
+    send(id);
+    expect((await ended(id)).state).toBe("error");
+    expect(posted(id).split("**Sub-agent").at(-1)).toContain(
+      "Status: error\n\nResult:\n(not available)\n\nNotes:\n- It failed: The key is wrong.\n",
+    );
+    expect(resultOf(stage.stores.transcripts, stage.get(id)).result).toBe("");
+    expect(stage.get(id).sections).toBeNull();
+  });
+
+  it("[CM7] a run below another goes on after that one has ended: it announces in the chat, and the chat's model hears of it", async () => {
+    stage.reconfigure({ maxSpawnDepth: 2 });
+    const door = Promise.withResolvers<void>();
+    reply = async (request) => {
+      if (request.messages[0]?.text.includes("above")) await door.promise;
+      return okReply(isAnnounce(request) ? "Result:\nthe report" : "the work");
+    };
+    const above = stage.spawn({ task: "above" });
+    const below = stage.spawn({}, { sessionKey: above.childKey, sessionId: above.sessionId, runId: above.id });
+    expect(await ended(below.id)).toMatchObject({ depth: 2, delivery: "skipped" });
+    door.resolve();
+    await ended(above.id);
+    expect(stage.announced(below)).toEqual([]);
+    send(below.id);
+    await ended(below.id);
+    expect(stage.announced(below)).toEqual([announceDelivery(stage.get(below.id))]);
+    expect(announceDelivery(stage.get(below.id))).toMatch(/:g2$/);
+    expect(stage.stores.mail.listNotes(above.requesterSessionId).at(-1)?.text).toContain("The person has already seen this");
+  });
+
+  it("[DL3] while its channel is off it can't be retried, and says what to do", async () => {
+    const address = { channel: "telegram", account: "nobody", chat: "7", kind: "dm" as const };
+    const { id } = stage.spawn({}, { address });
+    await waitFor("it to be settled", () => stage.get(id).settledAt !== null);
+    expect(stage.get(id)).toMatchObject({
+      state: "done",
+      delivery: "blocked",
+      deliveryReason: expect.stringContaining("/subagents retry"),
+    });
+    expect(stage.stores.db.transaction(() => stage.parts.steering.retry(stage.get(id)))).toBe(false);
+    expect(stage.get(id).delivery).toBe("blocked");
+    expect(stage.announced(stage.get(id))).toEqual([]);
+  });
+
+  it("[AN4] an announcement that can't be rendered is replaced by a sentence: the run ends all the same", () => {
+    const said: string[] = [];
+    const render = ({ markdown }: OutMessage) => {
+      if (said.push(markdown) === 1) throw new Error("no font");
+      return [{ text: markdown }];
+    };
+    const channel = { render } as Partial<Channel> as Channel;
+    const { id } = stage.spawn();
+    const models: Models = { call: async (request) => reply(request), contextWindow: () => 1, check: () => null };
+    const deps = {
+      ...stage.stores,
+      models,
+      agents: stage.agents,
+      clock,
+      log: silentLogger,
+      failpoint: noFailpoints,
+      channel: () => channel,
+    };
+    expect(breakOff(deps, stage.get(id), { as: "interrupted", reason: null, incomplete: false })).toBe(true);
+    expect(posted(id)).toMatch(/^⚠️ The announcement of "run 1" could not be shown: no font\. `\/subagents log [0-9a-f]{8}` shows/);
+    expect(said[0]).toContain("Status: unknown");
   });
 
   it("[RC4] a deleted transcript doesn't keep a run from ending: it is announced as an error", async () => {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
+import { checkMemoryReference, MEMORY_TIERS } from "../../../src/agents/memory.ts";
 import {
   type BriefParams,
   briefParamsSchema,
   listReferences,
-  MEMORY_TIERS,
   parseBriefParams,
   type RequesterBrief,
   renderBrief,
@@ -49,7 +49,10 @@ describe("parseBriefParams", () => {
 
   it("[BF1] knows the tiers, wants a reason, and a key for daily and peers", () => {
     for (const tier of MEMORY_TIERS) {
-      expect(accepted(brief({ sharedMemory: [{ tier, key: "2026-02-06", reason: "r" }] })).sharedMemory[0]?.tier).toBe(tier);
+      const withKey = refusal(brief({ sharedMemory: [{ tier, key: "2026-02-06", reason: "r" }] }));
+      expect(withKey).toBe(
+        tier === "AGENT" || tier === "CREW" ? `Brief refused: brief.sharedMemory.0.key: tier ${tier} takes no key.` : "",
+      );
       const withoutKey = refusal(brief({ sharedMemory: [{ tier, reason: "r" }] }));
       expect(withoutKey).toBe(
         tier === "daily" || tier === "peers" ? `Brief refused: brief.sharedMemory.0.key: tier ${tier} needs a key.` : "",
@@ -63,13 +66,22 @@ describe("parseBriefParams", () => {
   });
 
   it("[BF4] a key can't be a path", () => {
-    for (const key of ["../AGENT", "a/b", "..", ".env", "a\\b", "a\nb", "a\0", "", "-rf", "x".repeat(101)]) {
+    for (const key of ["../AGENT", "a/b", "..", ".env", "a\\b", "a\nb", "a\0", "", "-rf", "a..b", "x".repeat(121)]) {
       expect(refusal(brief({ sharedMemory: [{ tier: "peers", key, reason: "r" }] })), JSON.stringify(key)).toContain(
         "a key is a plain name",
       );
     }
-    for (const key of ["2026-02-06", "U0123", "telegram:42", "Zoë", "山田"]) {
+    for (const key of ["2026-02-06", "U0123", "telegram:42", "Zoë", "山田", "-1001234567890"]) {
       expect(accepted(brief({ sharedMemory: [{ tier: "peers", key, reason: "r" }] }))).toBeTruthy();
+    }
+  });
+
+  it("[BF1] takes exactly the references that can be read later", () => {
+    for (const tier of MEMORY_TIERS) {
+      for (const key of [undefined, "über", "today", "2026-02-06", "-1001234567890", "-rf", "a..b", "telegram:42", "../AGENT"]) {
+        const isAccepted = parseBriefParams(brief({ sharedMemory: [{ tier, key, reason: "r" }] })).ok;
+        expect(isAccepted, `${tier} ${key}`).toBe(checkMemoryReference({ tier, key }) === null);
+      }
     }
   });
 

@@ -228,6 +228,14 @@ describe("outcomeSentence and noteText", () => {
     expect(lines.at(-1)).toBe(fence);
     expect(lines.slice(0, 2)).toEqual([expect.stringContaining("runtime status: success"), "It did."]);
   });
+
+  it("[AN5] long notes are cut like a long result, and it says where the rest is", () => {
+    const answer = { result: "r".repeat(20_000), notes: "n".repeat(30_000) };
+    const text = noteText({ run: makeRun(), as: "done", answer, sentence: "It did.", posted: true });
+    expect(text).toContain('\n… [12000 more characters: call subagents with action "result"]\n');
+    expect(text).toContain('\n… [22000 more characters: call subagents with action "result"]\n');
+    expect(text.length).toBeLessThan(17_000);
+  });
 });
 
 describe("listText", () => {

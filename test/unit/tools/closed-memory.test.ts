@@ -84,7 +84,7 @@ describe("a sub-agent's tools", () => {
 
   it("[BF4] exec sees an empty folder in its place, which it can't fill", async (test) => {
     if (!sandbox.available) return test.skip();
-    const exec = createExecTool({ sandbox, unsandboxed: false, envAllow: [] }) as Tool;
+    const exec = createExecTool({ sandbox, unsandboxed: false, timeoutSeconds: 60, envAllow: [] }) as Tool;
     const command = "ls -A memory | wc -l; cat way-in/a.md; touch memory/x; ls src/memory";
     for (const readOnly of [false, true]) {
       const { text } = await callTool(exec, { command }, { ...asChild(), readOnly });

@@ -9,16 +9,17 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import { createExecTool } from "../../../src/tools/exec.ts";
 import { runProcess } from "../../../src/tools/process.ts";
 import { detectSandbox } from "../../../src/tools/sandbox.ts";
-import { type Bench, createBench, findProcesses, uniqueSleep, until } from "./bench.ts";
+import { createToolBench, findProcesses, type ToolBench, uniqueSleep } from "../../support/tool-bench.ts";
+import { waitFor } from "../../support/wait.ts";
 
 const sandbox = await detectSandbox({ log: silentLogger });
 const none = { available: false, reason: "none", howTo: "none" } as const;
 const env = { PATH: process.env.PATH, HOME: "/nonexistent", ALLOWED: "seen", SECRET: "unseen" };
 const why = sandbox.available ? "" : ` (skipped: ${sandbox.reason})`;
 
-let bench: Bench;
+let bench: ToolBench;
 beforeEach(async () => {
-  bench = await createBench();
+  bench = await createToolBench();
 });
 afterEach(() => bench.remove());
 
@@ -29,7 +30,7 @@ const WAYS = [
 ];
 
 describe.each(WAYS)("exec $name", ({ skip, options }) => {
-  const exec = skip ? null : createExecTool({ ...options, envAllow: ["ALLOWED"], env });
+  const exec = skip ? null : createExecTool({ ...options, timeoutSeconds: 60, envAllow: ["ALLOWED"], env });
   const call = (args: object, over = {}) => bench.call(exec, { timeoutSeconds: 20, ...args }, over);
   const test = it.skipIf(skip);
 
@@ -82,19 +83,19 @@ describe.each(WAYS)("exec $name", ({ skip, options }) => {
     const nap = uniqueSleep();
     const result = await call({ command: `echo begun; ${nap} & ${nap}`, timeoutSeconds: 0.5 });
     expect(result).toMatchObject({ isError: true, text: expect.stringMatching(/^begun\n\n\[ended because it ran longer than 0.5 s/) });
-    await until(() => findProcesses(nap).length === 0, 2000);
+    await waitFor("all to be gone", () => findProcesses(nap).length === 0, 2000);
   });
 
   test("[ST2] abort ends grandchildren and setsid children within 2 s", async () => {
     const nap = uniqueSleep();
     const stop = new AbortController();
     const running = call({ command: `(setsid ${nap} &); setsid sh -c '${nap} & ${nap}' & (${nap} &); ${nap}` }, { signal: stop.signal });
-    await until(() => findProcesses(nap).length >= 5);
+    await waitFor("all to run", () => findProcesses(nap).length >= 5);
     const stoppedAt = Date.now();
     stop.abort();
     expect(await running).toMatchObject({ isError: true, text: expect.stringContaining("[stopped after") });
     expect(Date.now() - stoppedAt).toBeLessThan(2000);
-    await until(() => findProcesses(nap).length === 0, 2000);
+    await waitFor("all to be gone", () => findProcesses(nap).length === 0, 2000);
   });
 
   test("[ST2] does not start after a stop", async () => {
@@ -106,7 +107,7 @@ describe.each(WAYS)("exec $name", ({ skip, options }) => {
   test("[TL5] nothing a command left in the background outlives it", async () => {
     const nap = uniqueSleep();
     expect((await call({ command: `(setsid ${nap} &); ${nap} & echo done` })).text).toMatch(/^done\n\n\[exit code 0/);
-    await until(() => findProcesses(nap).length === 0, 2000);
+    await waitFor("all to be gone", () => findProcesses(nap).length === 0, 2000);
   });
 
   test("[OB2] passes the last line on as progress, escaped", async () => {
@@ -117,7 +118,7 @@ describe.each(WAYS)("exec $name", ({ skip, options }) => {
 });
 
 describe.skipIf(!sandbox.available)(`exec limits${why}`, () => {
-  const exec = createExecTool({ sandbox, unsandboxed: false, envAllow: [] });
+  const exec = createExecTool({ sandbox, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
 
   it("[TL5] a command that starts process after process is ended, with all of them", async () => {
     const nap = uniqueSleep();
@@ -126,11 +127,17 @@ describe.skipIf(!sandbox.available)(`exec limits${why}`, () => {
     const result = await bench.call(exec, { command, timeoutSeconds: 20 });
     expect(result).toMatchObject({ isError: true });
     expect(result.text).toMatch(/more than 512 processes|Resource temporarily unavailable/);
-    await until(() => findProcesses(nap).length === 0, 5000);
+    await waitFor("all to be gone", () => findProcesses(nap).length === 0, 5000);
   });
 
   it("[RO2] /scratch of a read-only session lasts from one command to the next, and is its own", async () => {
-    const lasting = createExecTool({ sandbox, unsandboxed: false, envAllow: [], scratchRoot: join(bench.outer, "scratch") });
+    const lasting = createExecTool({
+      sandbox,
+      unsandboxed: false,
+      timeoutSeconds: 60,
+      envAllow: [],
+      scratchRoot: join(bench.outer, "scratch"),
+    });
     await bench.call(lasting, { command: "echo built > /scratch/out" }, { readOnly: true });
     expect((await bench.call(lasting, { command: "cat /scratch/out" }, { readOnly: true })).text).toContain("built");
     const other = { readOnly: true, sessionId: "7c9a1a0e-0000-4000-8000-000000000000" };
@@ -141,20 +148,20 @@ describe.skipIf(!sandbox.available)(`exec limits${why}`, () => {
     const nap = uniqueSleep();
     const script = `
       import { createExecTool } from ${JSON.stringify(new URL("../../../src/tools/exec.ts", import.meta.url).href)};
-      const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, unsandboxed: false, envAllow: [] });
+      const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
       await tool.run({ command: ${JSON.stringify(`setsid ${nap} & ${nap}`)} }, { workspace: ${JSON.stringify(bench.workspace)}, readOnly: false, signal: new AbortController().signal, progress() {} });`;
     const gateway = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "ignore" });
     const gone = once(gateway, "exit");
-    await until(() => findProcesses(nap).length >= 4);
+    await waitFor("all to run", () => findProcesses(nap).length >= 4);
     gateway.kill("SIGKILL");
     await gone;
-    await until(() => findProcesses(nap).length === 0, 2000);
+    await waitFor("all to be gone", () => findProcesses(nap).length === 0, 2000);
   });
 });
 
 describe("limits", () => {
   it("[RO2] on the host a read-only role gets no command", async () => {
-    const exec = createExecTool({ sandbox: none, unsandboxed: true, envAllow: [] });
+    const exec = createExecTool({ sandbox: none, unsandboxed: true, timeoutSeconds: 60, envAllow: [] });
     const result = await bench.call(exec, { command: "touch made" }, { readOnly: true });
     expect(result).toMatchObject({ isError: true, text: expect.stringContaining("only read") });
     expect(existsSync(join(bench.workspace, "made"))).toBe(false);

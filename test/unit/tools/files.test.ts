@@ -7,14 +7,14 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Tool } from "../../../src/core/tool.ts";
 import { createFileTools } from "../../../src/tools/files.ts";
-import { type Bench, createBench } from "./bench.ts";
+import { createToolBench, type ToolBench } from "../../support/tool-bench.ts";
 
-let bench: Bench;
+let bench: ToolBench;
 let secret: string;
 let tools: Record<string, Tool>;
 
 beforeEach(async () => {
-  bench = await createBench();
+  bench = await createToolBench();
   secret = join(bench.outer, "secret.txt");
   await writeFile(secret, "TOP SECRET");
   tools = Object.fromEntries(createFileTools().map((tool) => [tool.name, tool]));

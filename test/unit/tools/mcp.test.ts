@@ -69,11 +69,9 @@ const isAlive = (pid: number) => {
 
 describe("stdio", () => {
   it("[TL1] server-everything from the registry works: tools are namespaced, schemas real, calls answered", async () => {
-    let changes = 0;
-    const mcp = open({ everything: { command: process.execPath, args: [EVERYTHING, "stdio"] } }, { onChange: () => changes++ });
+    const mcp = open({ everything: { command: process.execPath, args: [EVERYTHING, "stdio"] } });
     expect(mcp.tools()).toEqual([]);
     await ready(mcp, "everything");
-    expect(changes).toBeGreaterThan(0);
     const echo = toolOf(mcp, "everything__echo");
     expect(z.toJSONSchema(echo.schema, { io: "input" })).toMatchObject({
       type: "object",

@@ -1,6 +1,7 @@
 // The probes of POL-005. Each prints REACHED when it gets somewhere it must not; all are harmless even then.
 import { execFile } from "node:child_process";
 import { once } from "node:events";
+import { readdirSync } from "node:fs";
 import { chmod, mkdir, symlink, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import { join } from "node:path";
@@ -9,15 +10,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { silentLogger } from "../../../src/core/logger.ts";
 import { createExecTool } from "../../../src/tools/exec.ts";
 import { detectSandbox } from "../../../src/tools/sandbox.ts";
-import { type Bench, createBench } from "./bench.ts";
+import { createToolBench, type ToolBench } from "../../support/tool-bench.ts";
 
 const sandbox = await detectSandbox({ log: silentLogger });
 const why = sandbox.available ? "" : ` (skipped: ${sandbox.reason}; ${sandbox.howTo})`;
-const exec = sandbox.available ? createExecTool({ sandbox, unsandboxed: false, envAllow: ["PROBE_ALLOWED"] }) : null;
+const exec = sandbox.available ? createExecTool({ sandbox, unsandboxed: false, timeoutSeconds: 60, envAllow: ["PROBE_ALLOWED"] }) : null;
 
-let bench: Bench;
+let bench: ToolBench;
 beforeEach(async () => {
-  bench = await createBench();
+  bench = await createToolBench();
 });
 afterEach(() => bench.remove());
 
@@ -119,13 +120,36 @@ describe.skipIf(!sandbox.available)(`sandbox${why}`, () => {
     const script = `
       import { createExecTool } from ${JSON.stringify(new URL("../../../src/tools/exec.ts", import.meta.url).href)};
       import { silentLogger } from ${JSON.stringify(new URL("../../../src/core/logger.ts", import.meta.url).href)};
-      const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, unsandboxed: false, envAllow: [] });
+      const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
       const context = { workspace: ${JSON.stringify(bench.workspace)}, readOnly: false, signal: new AbortController().signal, log: silentLogger, progress() {} };
       process.stdout.write((await tool.run({ command: "readlink /proc/$$/fd/200; ls /proc/$$/fd/200/ && echo REACHED; echo end" }, context)).text);`;
     const shell = 'exec 200</; exec "$0" --input-type=module -e "$1"';
     const { stdout } = await promisify(execFile)("bash", ["-c", shell, process.execPath, script], { timeout: 20_000 });
     expect(stdout).toContain("end");
     expect(stdout).not.toContain("REACHED");
+  });
+});
+
+describe.skipIf(!sandbox.available)(`folders the sandbox hides${why}`, () => {
+  const detect = (...hide: string[]) => detectSandbox({ log: silentLogger, hide });
+  const [below = ""] = readdirSync("/usr/share", { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? entry.name : []));
+
+  it("[TL5] POL-005 a private folder below /usr is empty inside, by every name; a workspace in it still works", async () => {
+    await symlink("/usr/share", join(bench.outer, "link"));
+    const hiding = await detect(`/usr/share/${below}`, join(bench.outer, "link"), "/usr/share/not-there", bench.outer, "/");
+    const tool = createExecTool({ sandbox: hiding, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
+    const command = "find /usr/share; touch /usr/share/x; echo; find /workspace -maxdepth 0; ls -d /usr/bin/env";
+    const { text } = await bench.call(tool, { command }, { workspace: `/usr/share/${below}`, readOnly: true });
+    expect(text).toContain("/usr/share\n");
+    expect(text).not.toContain(`/usr/share/${below}`);
+    expect(text).toContain("Read-only file system");
+    expect(text).toContain("/workspace\n/usr/bin/env");
+  });
+
+  it.each(["/usr", "/usr/bin"])("[TL5] no exec where %s itself would have to be hidden", async (folder) => {
+    const missing = await detect(folder);
+    const none = { available: false, reason: expect.stringContaining(folder), howTo: expect.stringContaining("move") };
+    expect(missing).toMatchObject(none);
   });
 });
 
@@ -160,7 +184,7 @@ describe("detectSandbox", () => {
 
   it("[TL5] without a sandbox there is no exec, unless the operator chose so", () => {
     const none = { available: false, reason: "none", howTo: "none" } as const;
-    expect(createExecTool({ sandbox: none, unsandboxed: false, envAllow: [] })).toBeNull();
-    expect(createExecTool({ sandbox: none, unsandboxed: true, envAllow: [] })?.name).toBe("exec");
+    expect(createExecTool({ sandbox: none, unsandboxed: false, timeoutSeconds: 60, envAllow: [] })).toBeNull();
+    expect(createExecTool({ sandbox: none, unsandboxed: true, timeoutSeconds: 60, envAllow: [] })?.name).toBe("exec");
   });
 });

@@ -22,7 +22,7 @@ afterEach(() => {
 const other = { sessionKey: "agent:main:web:dm:other" };
 
 it("[NV2] write, append, read and clear, per session", async () => {
-  const tool = createScratchpadTool(createScratchpad(db, systemClock));
+  const tool = createScratchpadTool(createScratchpad({ db, clock: systemClock }));
   await callTool(tool, { op: "write", section: "plan", text: "one" });
   await callTool(tool, { op: "append", section: "plan", text: "zwei ä" });
   await callTool(tool, { op: "append", section: "context_transfer", text: "for children" });
@@ -35,11 +35,11 @@ it("[NV2] write, append, read and clear, per session", async () => {
 });
 
 it("[NV2] survives a restart", () => {
-  const written = createScratchpad(db, systemClock).write("key", "plan", "kept");
+  const written = createScratchpad({ db, clock: systemClock }).write("key", "plan", "kept");
   expect(written).toEqual({ ok: true, bytes: 4 });
   db.close();
   db = openDatabase({ path: join(dir, "state.db") });
-  const again = createScratchpad(db, systemClock);
+  const again = createScratchpad({ db, clock: systemClock });
   expect(again.read("key", "plan")).toBe("kept");
   again.write("key", "more", "x");
   expect(again.clear("key")).toBe(2);
@@ -47,7 +47,7 @@ it("[NV2] survives a restart", () => {
 });
 
 it("[NV2] caps: name, section size, number of sections; a refused write changes nothing", async () => {
-  const scratchpad = createScratchpad(db, systemClock);
+  const scratchpad = createScratchpad({ db, clock: systemClock });
   const tool = createScratchpadTool(scratchpad);
   for (const section of ["", "../x", "A", "a b", "x".repeat(65), "a\n"]) {
     expect((await callTool(tool, { op: "write", section, text: "x" })).isError, section).toBe(true);

@@ -6,15 +6,15 @@ import { findOnPath } from "../../../src/tools/find-on-path.ts";
 import { isIgnored, parseGlob, parseIgnoreFile } from "../../../src/tools/glob.ts";
 import { detectSandbox } from "../../../src/tools/sandbox.ts";
 import { createSearchTool } from "../../../src/tools/search.ts";
-import { type Bench, createBench } from "./bench.ts";
+import { createToolBench, type ToolBench } from "../../support/tool-bench.ts";
 
 const sandbox = await detectSandbox({ log: silentLogger });
 const none = { available: false, reason: "none", howTo: "none" } as const;
 const hasRipgrep = findOnPath("rg", process.env.PATH ?? "") !== null;
 
-let bench: Bench;
+let bench: ToolBench;
 beforeEach(async () => {
-  bench = await createBench();
+  bench = await createToolBench();
 });
 afterEach(() => bench.remove());
 

@@ -40,11 +40,13 @@ async function serve(listener: RequestListener, host = "127.0.0.1", port = 0): P
 const secret: RequestListener = (_, response) => response.setHeader("content-type", "text/plain").end("SECRET");
 const never = new AbortController().signal;
 
-/** A web_fetch that may deliberately reach the loopback server. */
-const local = (port: number, options: GuardedFetchOptions = {}) =>
-  createWebFetch({ ports: [port], allowAddress: (address) => address === "127.0.0.1", ...options });
+const LIMITS = { maxBytes: 5 * 1024 * 1024, timeoutMs: 20_000 };
 
-const fetchPage = (port: number, path = "/", options: GuardedFetchOptions = {}) =>
+/** A web_fetch that may deliberately reach the loopback server. */
+const local = (port: number, options: Partial<GuardedFetchOptions> = {}) =>
+  createWebFetch({ ...LIMITS, ports: [port], allowAddress: (address) => address === "127.0.0.1", ...options });
+
+const fetchPage = (port: number, path = "/", options: Partial<GuardedFetchOptions> = {}) =>
   callTool(local(port, options), { url: `http://127.0.0.1:${port}${path}` });
 
 describe("addresses", () => {
@@ -78,7 +80,7 @@ describe("addresses", () => {
   it("[TL6] SSRF-001 no spelling of a private, loopback, link-local or metadata address is reached", async () => {
     const v4 = await serve(secret);
     const v6 = await serve(secret, "::1", v4.port).catch(() => null);
-    const tool = createWebFetch({ ports: [v4.port] });
+    const tool = createWebFetch({ ...LIMITS, ports: [v4.port] });
     for (const host of hosts) {
       const result = await callTool(tool, { url: `http://${host}:${v4.port}/` });
       expect(result.isError, host).toBe(true);
@@ -114,7 +116,7 @@ describe("addresses", () => {
     );
     const answers: ResolvedAddress[][] = [[{ address: "127.0.0.1", family: 4 }], [{ address: "127.0.0.2", family: 4 }]];
     const asked: string[] = [];
-    const options = (resolve: GuardedFetchOptions["resolve"]): GuardedFetchOptions => ({
+    const options = (resolve: GuardedFetchOptions["resolve"]): Partial<GuardedFetchOptions> => ({
       ports: [outside.port, inside.port],
       ...(resolve && { resolve }),
     });
@@ -157,6 +159,7 @@ describe("addresses", () => {
   it("[TL6] SSRF-006 other schemes, ports, user names and control characters are refused before anything is resolved", async () => {
     const asked: string[] = [];
     const tool = createWebFetch({
+      ...LIMITS,
       async resolve(name) {
         asked.push(name);
         return [];
@@ -190,6 +193,11 @@ describe("addresses", () => {
 });
 
 describe("limits", () => {
+  it("[TL6] the model is told the limits that hold", () => {
+    expect(createWebFetch({ maxBytes: 300 * 1024, timeoutMs: 7_500 }).description).toContain("limited to 300.0 KB and 7.5 seconds");
+    expect(createWebFetch(LIMITS).description).toContain("limited to 5.0 MB and 20 seconds");
+  });
+
   it("[TL6] SSRF-007 an endless body and a gzip bomb are cut at the size limit", async () => {
     const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024, "a"));
     const { port } = await serve((request, response) => {

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { newId } from "../../../src/core/ids.ts";
 import { orderRuns, type RunView } from "../../../src/web/board.ts";
 import { redactAll } from "../../../src/web/board-api.ts";
-import { aRun, startWeb, until, type WebFixture } from "../../support/web-server.ts";
+import { waitFor } from "../../support/wait.ts";
+import { aRun, startWeb, type WebFixture } from "../../support/web-server.ts";
 
 const SECRET = "sk-very-secret";
 const redact = (text: string): string => text.replaceAll(SECRET, "[key]");
@@ -171,13 +172,13 @@ describe("pairing", () => {
     const reading = (async () => {
       for await (const chunk of stream.body ?? []) heard += Buffer.from(chunk).toString();
     })().catch(() => undefined);
-    await until(() => heard.includes("event: pairing\ndata: []"));
+    await waitFor("the greeting", () => heard.includes("event: pairing\ndata: []"));
     const code = web.pairing.request(ann);
-    await until(() => heard.includes(`"code":"${code}"`));
+    await waitFor("the code", () => heard.includes(`"code":"${code}"`));
     const [busy, other] = [newId(), newId()];
     for (let n = 0; n < 20; n++)
       web.bus.emit({ type: "turn.doing", sessionKey: "k", address: null, runId: n === 0 ? other : busy, doing: `${n}` });
-    await until(() => heard.includes(`event: run\ndata: {"id":"${busy}"}`));
+    await waitFor("the run", () => heard.includes(`event: run\ndata: {"id":"${busy}"}`));
     expect(heard.split(`{"id":"${busy}"}`)).toHaveLength(2);
     expect(heard).toContain(`{"id":"${other}"}`);
     abort.abort();

@@ -3,7 +3,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Address } from "../../../src/core/address.ts";
 import { newId } from "../../../src/core/ids.ts";
 import type { RunView } from "../../../src/web/board.ts";
-import { aRun, startWeb, until, type WebFixture } from "../../support/web-server.ts";
+import { waitFor } from "../../support/wait.ts";
+import { aRun, startWeb, type WebFixture } from "../../support/web-server.ts";
 
 const MAIN: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
 
@@ -19,6 +20,8 @@ interface Tab {
   isClosed: boolean;
   messages(): string[];
   of(event: string): Record<string, unknown>[];
+  /** Begins to take what it left in the socket. */
+  read(): void;
   close(): void;
 }
 
@@ -52,6 +55,12 @@ async function openTab(query = "", { lastEventId = "", isReading = true } = {}):
         isClosed: false,
         messages: () => tab.of("message").map((data) => String(data.html ?? data.text)),
         of: (event) => tab.heard.filter((heard) => heard.event === event).map((heard) => heard.data),
+        read: () =>
+          void res.on("data", (chunk: string) => {
+            const blocks = (rest + chunk).split("\n\n");
+            rest = blocks.pop() ?? "";
+            for (const block of blocks) hear(tab, block);
+          }),
         close: () => req.destroy(),
       };
       let rest = "";
@@ -60,13 +69,7 @@ async function openTab(query = "", { lastEventId = "", isReading = true } = {}):
       res.on("close", () => {
         tab.isClosed = true;
       });
-      if (isReading) {
-        res.on("data", (chunk: string) => {
-          const blocks = (rest + chunk).split("\n\n");
-          rest = blocks.pop() ?? "";
-          for (const block of blocks) hear(tab, block);
-        });
-      }
+      if (isReading) tab.read();
       tabs.push(tab);
       resolve(tab);
     });
@@ -82,6 +85,9 @@ function hear(tab: Tab, block: string): void {
     tab.heard.push({ id: field("id") === undefined ? null : Number(field("id")), event: field("event") ?? "", data: JSON.parse(data) });
 }
 
+/** 12 000 characters that are five times as long on the page. */
+const TABLE = ["|".padEnd(41, "a|"), "|".padEnd(41, "-|"), ...Array(284).fill("|".padEnd(41, "a|"))].join("\n");
+
 describe("messages by cursor", () => {
   it("[WB2] a new tab hears what comes, with a growing id, and nothing of other chats", async () => {
     await start();
@@ -90,7 +96,7 @@ describe("messages by cursor", () => {
     await web.say("elsewhere", { chat: newId() });
     await web.say("one");
     await web.say("two");
-    await until(() => tab.messages().length === 2);
+    await waitFor("both messages", () => tab.messages().length === 2);
     expect(tab.messages()).toEqual(["<p>one</p>", "<p>two</p>"]);
     const ids = tab.heard.filter((heard) => heard.event === "message").map((heard) => heard.id);
     expect(ids).toEqual(
@@ -110,7 +116,7 @@ describe("messages by cursor", () => {
     for (let round = 0; round < 4; round++) {
       const from = web.messages.lastSeq();
       await web.say(`live ${round}`);
-      await until(() => current.heard.some((event) => event.id !== null && event.id > from));
+      await waitFor("the live one", () => current.heard.some((event) => event.id !== null && event.id > from));
       heard.push(...current.messages());
       cursor = String(current.heard.findLast((event) => event.id !== null)?.id);
       current.close();
@@ -119,7 +125,7 @@ describe("messages by cursor", () => {
       // As EventSource does: the old URL again, and what it saw last in the header.
       current = await openTab("&cursor=0", { lastEventId: cursor });
     }
-    await until(() => current.messages().length === 1);
+    await waitFor("the missed one", () => current.messages().length === 1);
     heard.push(...current.messages());
     expect(heard).toEqual([0, 1, 2, 3].flatMap((round) => [`<p>live ${round}</p>`, `<p>missed ${round}</p>`]));
   });
@@ -129,9 +135,19 @@ describe("messages by cursor", () => {
     for (let n = 0; n < 300; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: `${n} ${"x".repeat(3000)}` });
     const tab = await openTab("&cursor=0");
     await web.say("last");
-    await until(() => tab.messages().length >= 301, "all messages");
+    await waitFor("all messages", () => tab.messages().length >= 301);
     const seqs = tab.of("message").map((data) => data.seq);
     expect(seqs).toEqual(web.messages.list("main", { limit: 1000 }).map((message) => message.seq));
+  });
+
+  it("[WB2] a page of messages that is more than a tab may be behind arrives on one connection", async () => {
+    await start();
+    for (let n = 0; n < 20; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: TABLE });
+    const tab = await openTab("&cursor=0");
+    await waitFor("all messages, or the end of the stream", () => tab.messages().length === 20 || tab.isClosed);
+    expect(tab.messages()).toHaveLength(20);
+    expect(tab.messages().join("").length).toBeGreaterThan(1024 * 1024);
+    expect(tab.isClosed).toBe(false);
   });
 
   it("[WB1] [WB2] two tabs stay in step while one of them posts", async () => {
@@ -141,7 +157,7 @@ describe("messages by cursor", () => {
       web.channel.accept({ id: newId(), chat: "main", text: `q${n}`, kind: "message" });
       await web.say(`a${n}`);
     }
-    await until(() => one.messages().length === 20 && two.messages().length === 20);
+    await waitFor("all in both tabs", () => one.messages().length === 20 && two.messages().length === 20);
     expect(one.of("message")).toEqual(two.of("message"));
     expect(one.messages().slice(0, 2)).toEqual(["q0", "<p>a0</p>"]);
   });
@@ -168,7 +184,7 @@ describe("what goes on now", () => {
     web.bus.emit({ type: "turn.doing", sessionKey: "k", address: MAIN, runId: null, doing: "read README.md" });
     web.bus.emit({ type: "turn.text", ...turn("t1"), text: "**Hel" });
     web.bus.emit({ type: "turn.text", ...turn("t1"), text: "**Hello** <b>" });
-    await until(() => tab.of("draft").length > 0);
+    await waitFor("a draft", () => tab.of("draft").length > 0);
     expect(tab.of("draft").at(-1)).toEqual({ turnId: "t1", html: "<p><strong>Hello</strong> &lt;b&gt;</p>" });
     expect(tab.of("working").map((data) => [data.working, data.doing])).toEqual([
       [false, null],
@@ -177,11 +193,11 @@ describe("what goes on now", () => {
     ]);
     web.bus.emit({ type: "turn.text", ...turn("t1"), text: "too late to be drawn" });
     web.bus.emit({ type: "turn.ended", ...turn("t1"), outcome: "ok" });
-    await until(() => tab.of("working").at(-1)?.working === false);
+    await waitFor("the end", () => tab.of("working").at(-1)?.working === false);
     web.bus.emit({ type: "turn.text", ...turn("t1"), text: "after the end" });
     web.bus.emit({ type: "turn.started", ...turn("t2") });
     web.bus.emit({ type: "turn.text", ...turn("t2"), text: "next" });
-    await until(() => tab.of("draft").at(-1)?.turnId === "t2");
+    await waitFor("the next draft", () => tab.of("draft").at(-1)?.turnId === "t2");
     expect(tab.of("draft").map((draft) => draft?.turnId)).toEqual(["t1", "t2"]);
     expect(JSON.stringify(tab.of("draft"))).not.toContain("late");
     expect(JSON.stringify(tab.of("draft"))).not.toContain("after the end");
@@ -193,9 +209,9 @@ describe("what goes on now", () => {
     web.bus.emit({ type: "turn.started", sessionKey: "x", address: { ...MAIN, channel: "telegram" }, turnId: "other" });
     web.bus.emit({ type: "turn.started", ...turn("t1") });
     web.bus.emit({ type: "turn.text", ...turn("t1"), text: "so far" });
-    await until(() => early.of("draft").length > 0);
+    await waitFor("a draft", () => early.of("draft").length > 0);
     const late = await openTab();
-    await until(() => late.of("runs").length > 0);
+    await waitFor("the greeting", () => late.of("runs").length > 0);
     expect(late.of("working")).toMatchObject([{ working: true }]);
     expect(late.of("draft")).toEqual([{ turnId: "t1", html: "<p>so far</p>" }]);
     expect(late.of("status")).toEqual([{ version: "0.1.0", model: "offline model" }]);
@@ -211,7 +227,7 @@ describe("what goes on now", () => {
       web.bus.emit({ type: "turn.text", ...turn("t1"), text });
       if (n % 100 === 0) await new Promise(setImmediate);
     }
-    await until(() => String(tab.of("draft").at(-1)?.html).includes("word1999"));
+    await waitFor("the last word", () => String(tab.of("draft").at(-1)?.html).includes("word1999"));
     expect(tab.of("draft").length).toBeLessThan(200);
   });
 
@@ -221,7 +237,7 @@ describe("what goes on now", () => {
     web.bus.emit({ type: "turn.started", ...turn("t1") });
     web.bus.emit({ type: "turn.doing", sessionKey: "k", address: MAIN, runId: null, doing: "fetch sk-very-secret" });
     web.bus.emit({ type: "turn.text", ...turn("t1"), text: "it is sk-very-secret" });
-    await until(() => tab.of("draft").length > 0);
+    await waitFor("a draft", () => tab.of("draft").length > 0);
     expect(JSON.stringify(tab.heard)).not.toContain("sk-very-secret");
   });
 
@@ -233,12 +249,12 @@ describe("what goes on now", () => {
       aRun({ label: "stuck", state: "done", delivery: "blocked" }),
     );
     const tab = await openTab();
-    await until(() => tab.of("runs").length === 1);
+    await waitFor("the runs", () => tab.of("runs").length === 1);
     const labels = () => (tab.of("runs").at(-1) as unknown as RunView[]).map((view) => view.label);
     expect(labels()).toEqual(["stuck", "active", "old"]);
     web.runs.push(aRun({ label: "newer", createdAt: 5 }));
     for (let n = 0; n < 50; n++) web.bus.emit({ type: "run.changed", runId: "x", state: "running" });
-    await until(() => tab.of("runs").length === 2);
+    await waitFor("the runs again", () => tab.of("runs").length === 2);
     expect(labels()).toEqual(["stuck", "newer", "active", "old"]);
   });
 
@@ -247,7 +263,7 @@ describe("what goes on now", () => {
     const tab = await openTab();
     const chat = newId();
     web.channel.accept({ id: newId(), chat, text: "Other", kind: "message" });
-    await until(() => JSON.stringify(tab.of("chats").at(-1)).includes(chat));
+    await waitFor("the chat", () => JSON.stringify(tab.of("chats").at(-1)).includes(chat));
     expect(tab.messages()).toEqual([]);
   });
 });
@@ -258,15 +274,36 @@ describe("slow and lost readers", () => {
     const good = await openTab();
     await openTab("", { isReading: false });
     for (let n = 0; n < 400; n++) web.channel.accept({ id: newId(), chat: "main", text: `${n} ${"x".repeat(12_000)}`, kind: "message" });
-    await until(() => good.messages().length === 400);
-    await until(() => good.comments >= 3);
+    await waitFor("all messages", () => good.messages().length === 400);
+    await waitFor("beats", () => good.comments >= 3);
+  });
+
+  it("[AG4] [WB2] one that is behind gets the messages, then the last draft, on the same connection", async () => {
+    const turn = { sessionKey: "k", address: MAIN, turnId: "t1" };
+    await start({ streams: { limits: { maxBufferedBytes: 200_000, stallMs: 45_000 } } });
+    const [slow, good] = [await openTab("", { isReading: false }), await openTab()];
+    web.bus.emit({ type: "turn.started", ...turn });
+    // Far more than the kernel takes by itself.
+    const text = "x".repeat(100_000);
+    for (let n = 0; n < 100; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "user", text });
+    web.bus.emit({ type: "web.posted", chat: "main", seq: 100 });
+    await waitFor("all messages", () => good.messages().length === 100);
+    for (const n of [1, 2, 3, 4]) {
+      web.bus.emit({ type: "turn.text", ...turn, text: `${TABLE}\n\n${n}` });
+      await waitFor("the draft in the other tab", () => String(good.of("draft").at(-1)?.html).endsWith(`<p>${n}</p>`));
+    }
+    slow.read();
+    await waitFor("the last draft, or the end", () => String(slow.of("draft").at(-1)?.html).endsWith("<p>4</p>") || slow.isClosed);
+    await waitFor("all messages, or the end", () => slow.messages().length === 100 || slow.isClosed);
+    expect(slow.isClosed).toBe(false);
+    expect(slow.of("draft")).toHaveLength(1);
   });
 
   it("[RN4] closing the server ends every stream", async () => {
     await start();
     const tab = await openTab();
     await web.server.close();
-    await until(() => tab.isClosed);
+    await waitFor("the end of the stream", () => tab.isClosed);
     web.bus.emit({ type: "run.changed", runId: "x", state: "running" });
   });
 });

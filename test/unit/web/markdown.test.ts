@@ -36,6 +36,13 @@ describe("safe HTML", () => {
     expect(html.startsWith('<pre class="plain">&lt;b&gt;*x*')).toBe(true);
   });
 
+  it("[WB1] a table whose rows would be filled up to megabytes stays plain, and quick", () => {
+    const wide = (columns: number, rows: number) => `${"|a".repeat(columns)}\n${"|-".repeat(columns)}\n${"|b\n".repeat(rows)}`;
+    expect(renderMarkdown(wide(100, 3_800)).length).toBeLessThan(100_000);
+    expect(renderMarkdown(wide(2_000, 1_000)).length).toBeLessThan(100_000);
+    expect(renderMarkdown(wide(20, 500))).toContain("<td>b</td>");
+  });
+
   it("[SC4] whatever the text, only known tags come out and no handler or script address", () => {
     const piece = fc.constantFrom(
       "<img src=x onerror=1>",
@@ -80,6 +87,21 @@ describe("a growing draft", () => {
     const plain = (html: string) => html.replace(/<[^>]*>|\s/g, "");
     expect(plain(draft(text))).toBe(plain(renderMarkdown(text)));
     expect(draft(text)).toContain("let a;\n\nlet b;");
+  });
+
+  it("[AG4] of a long text the last part is shown, from the start of a line", () => {
+    const draft = createDraft();
+    const numbers = (html: string) => [...html.matchAll(/<p>line (\d+) /g)].map((match) => Number(match[1]));
+    let text = "";
+    for (let n = 0; n < 700; n++) {
+      text += `line ${n} ${"x".repeat(60)}\n\n`;
+      if (n % 50 !== 49) continue;
+      const html = draft(text);
+      const shown = numbers(html);
+      expect(shown).toEqual(Array.from(shown, (_, i) => n + 1 - shown.length + i));
+      expect(shown.length).toBeGreaterThanOrEqual(Math.min(n + 1, 200));
+      expect(html.length).toBeLessThan(30_000);
+    }
   });
 
   it("[AG4] starts over when the text is another one", () => {

@@ -3,7 +3,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { Clock } from "../../../src/core/clock.ts";
 import { openStream, type Stream, type StreamLimits } from "../../../src/web/sse.ts";
-import { until } from "../../support/web-server.ts";
+import { waitFor } from "../../support/wait.ts";
 
 const CHUNK = "x".repeat(50_000);
 
@@ -58,7 +58,7 @@ it("[WB2] HTTP-012 a reader that is too far behind is cut off, with no more than
   });
   expect(stream.isClosed()).toBe(true);
   expect(most).toBeLessThan(limit + 2 * CHUNK.length);
-  await until(() => closes === 1);
+  await waitFor("the close", () => closes === 1);
   stream.send("x", "nothing happens");
   stream.beat();
 });
@@ -72,7 +72,7 @@ it("[WB2] WS-009 a reader that stalls is given up at a later beat, one that catc
   stream.beat();
   expect(stream.isClosed()).toBe(false);
   reader.resume();
-  await until(() => stream.hasRoom());
+  await waitFor("room", () => stream.hasRoom());
   now += 5000;
   stream.beat();
   expect(stream.isClosed()).toBe(false);
@@ -82,5 +82,5 @@ it("[WB2] WS-009 a reader that stalls is given up at a later beat, one that catc
   now += 1001;
   stream.beat();
   expect(stream.isClosed()).toBe(true);
-  await until(() => closes === 1);
+  await waitFor("the close", () => closes === 1);
 });

@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Tool, ToolContext, ToolResult } from "../../../src/core/tool.ts";
-import { callTool } from "../../support/tool-context.ts";
+import type { Tool, ToolContext, ToolResult } from "../../src/core/tool.ts";
+import { callTool } from "./tool-context.ts";
 
-export interface Bench {
+export interface ToolBench {
   /** Holds the workspace and what must stay out of reach. */
   readonly outer: string;
   readonly workspace: string;
@@ -14,7 +14,7 @@ export interface Bench {
   remove(): Promise<void>;
 }
 
-export async function createBench(): Promise<Bench> {
+export async function createToolBench(): Promise<ToolBench> {
   const outer = await realpath(await mkdtemp(join(tmpdir(), "herald-tools-")));
   const workspace = await mkdtemp(join(outer, "workspace-"));
   return {
@@ -26,15 +26,6 @@ export async function createBench(): Promise<Bench> {
     },
     remove: () => rm(outer, { recursive: true, force: true }),
   };
-}
-
-/** Polls until true; throws after the deadline. */
-export async function until(condition: () => boolean, deadlineMs = 10_000): Promise<void> {
-  const end = Date.now() + deadlineMs;
-  while (!condition()) {
-    if (Date.now() > end) throw new Error("the condition did not become true in time");
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
 }
 
 /** Pids on this machine whose command line holds the text. */

@@ -1,0 +1,71 @@
+// The tools' settings: what each tool may do, and the policies that say who has which. A policy that names no tool there
+// is would protect nobody, so it is refused.
+// tools.ts → schema.ts.
+import { z } from "zod";
+import { BUILT_IN_TOOLS, matchesTool } from "../core/tool-names.ts";
+import { didYouMean } from "./nearest.ts";
+import type { Path, Problem } from "./text.ts";
+import { block, whole } from "./values.ts";
+
+const toolNames = (names: RegExp, message: string) => z.array(z.string().regex(names, message)).max(1000);
+const toolPatterns = () => toolNames(/^[A-Za-z0-9_.*-]{1,128}$/, "must be the name of a tool; * stands for any characters");
+
+const policyShape = {
+  allow: toolPatterns().optional().describe("Once set, only these tools; unset means all. * stands for any characters."),
+  deny: toolPatterns().default([]).describe("Never these tools; deny wins over allow. * stands for any characters."),
+};
+
+export const toolPolicy = block(policyShape);
+
+export const subagentToolPolicy = block({
+  ...policyShape,
+  grant: toolNames(/^[A-Za-z0-9_.-]{1,128}$/, "must be the whole name of a tool")
+    .default([])
+    .describe("Tools a sub-agent under this agent may use although its requester can't."),
+});
+
+export const tools = block({
+  ...policyShape,
+  subagents: block({ tools: toolPolicy.prefault({}).describe("Tool policy of every sub-agent.") })
+    .prefault({})
+    .describe("Tools of sub-agents."),
+  exec: block({
+    unsandboxed: z.boolean().default(false).describe("Run commands without a sandbox when the host has none. Only on a host you can lose."),
+    timeoutSeconds: whole(1, 86_400).default(120).describe("Kill a command after this time."),
+    envAllow: z
+      .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be the name of an environment variable"))
+      .default([])
+      .describe("Environment variables a command may see; the rest are withheld."),
+  })
+    .prefault({})
+    .describe("The exec tool."),
+  webFetch: block({
+    maxBytes: whole(1024, 104_857_600).default(5_242_880).describe("Read at most this much of a page."),
+    timeoutSeconds: whole(1, 600).default(20).describe("Give up on a page after this time."),
+  })
+    .prefault({})
+    .describe("The web_fetch tool."),
+});
+
+type Policy = Partial<z.output<typeof subagentToolPolicy>>;
+
+/** Entries that mean neither a built-in tool nor one an MCP server in the settings could have. */
+export function unknownTools(path: Path, policy: Policy, servers: readonly string[]): Problem[] {
+  const known = [...BUILT_IN_TOOLS, ...servers.map((server) => `${server}__<tool>`)];
+  return (["allow", "deny", "grant"] as const).flatMap((key) =>
+    [...(policy[key] ?? []).entries()]
+      .filter(([, entry]) => !couldMean(entry, servers))
+      .map(([n, entry]) => ({
+        path: [...path, key, n],
+        text: `no tool is called so.${didYouMean(entry, known)} Accepted here: ${known.join(", ")}; * stands for any characters`,
+      })),
+  );
+}
+
+function couldMean(entry: string, servers: readonly string[]): boolean {
+  if (BUILT_IN_TOOLS.some((name) => matchesTool(entry, name))) return true;
+  // Which tools a server has is known only once it runs.
+  const star = entry.indexOf("*");
+  const head = star === -1 ? entry : entry.slice(0, star);
+  return star === 0 || servers.some((server) => head.startsWith(`${server}__`) || (star > 0 && `${server}__`.startsWith(head)));
+}

@@ -1,0 +1,145 @@
+// One turn of a main session: the person's words into the transcript, then the turn itself with its events, typing sign and
+// time limit, and what its end says to the chat. conversation.ts decides which message it is for and records the reply.
+import type { Agent, Agents } from "../agents/agent.ts";
+import { transcriptOf } from "../agents/open-session.ts";
+import type { TurnEnd, Turns } from "../agents/turn.ts";
+import { abortAfter, type Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Channel, Inbound } from "../core/message.ts";
+import type { Tool } from "../core/tool.ts";
+import type { Slot } from "../lanes/lanes.ts";
+import type { InboxRow } from "../stores/inbox.ts";
+import type { MailStore } from "../stores/mail.ts";
+import type { Session, Sessions } from "../stores/sessions.ts";
+import type { Transcripts } from "../stores/transcripts.ts";
+
+export interface MainTurnDeps {
+  readonly sessions: Sessions;
+  readonly transcripts: Transcripts;
+  readonly mail: MailStore;
+  readonly turns: Turns;
+  readonly agents: Agents;
+  readonly clock: Clock;
+  readonly bus: Bus;
+  readonly log: Logger;
+  tools(agent: Agent): readonly Tool[];
+  prompt(agent: Agent, sessionKey: string, tools: readonly Tool[]): Promise<string>;
+}
+
+/** A waiting message and all that is needed to answer it. */
+export interface Job {
+  readonly row: InboxRow;
+  readonly inbound: Inbound;
+  readonly channel: Channel;
+  readonly agent: Agent;
+  readonly session: Session;
+  readonly abort: AbortController;
+  readonly slot: Slot;
+}
+
+const STATUS_EVERY_MS = 4_000;
+
+/** The person's words are on disk before the model is called (SE2); a second attempt finds them there. */
+export function appendInput(deps: MainTurnDeps, { row, inbound, session }: Job): void {
+  const ref = transcriptOf(session);
+  const id = `in:${row.id}`;
+  // Again, because the first try may have come to an end right here.
+  if (lastInput(deps, session) === id) return void deps.transcripts.sync(ref);
+  const from = inbound.sender.name ?? inbound.sender.id;
+  // In a group several people speak; the name is theirs to choose, so it stands as data in the text.
+  const text = inbound.address.kind === "dm" ? inbound.text : `[from ${JSON.stringify(from)}]\n${inbound.text}`;
+  deps.transcripts.append(ref, [{ type: "message", role: "user", text, from, id }]);
+  deps.transcripts.sync(ref);
+}
+
+/** Id of the last message on record. One turn at a time, in order: what an earlier try of this message appended is the last one. */
+function lastInput({ transcripts }: MainTurnDeps, session: Session): string | undefined {
+  for (const count of [20, 1_000]) {
+    const entries = transcripts.tail(transcriptOf(session), count);
+    const last = entries.findLast((entry) => entry.id.startsWith("in:"));
+    if (last !== undefined || entries.length < count) return last?.id;
+  }
+  return undefined;
+}
+
+/** Runs the turn, or takes it up where the transcript ends. Throws only when the disk refuses. */
+export async function runTurn(deps: MainTurnDeps, job: Job): Promise<TurnEnd> {
+  const { row, inbound, agent, session, abort } = job;
+  const turnId = `turn:${row.id}`;
+  const { address } = inbound;
+  const where = { sessionKey: session.key, address, turnId };
+  const tools = (): readonly Tool[] => deps.tools(deps.agents.find(agent.id) ?? agent);
+  const over = new AbortController();
+  const endWatch = agent.timeoutMs > 0 ? abortAfter(deps.clock, agent.timeoutMs, abort) : null;
+  deps.bus.emit({ type: "turn.started", ...where });
+  const status = showWorking(deps, job, over.signal);
+  let outcome = "failed";
+  try {
+    const end = await deps.turns.run({
+      id: turnId,
+      ref: transcriptOf(session),
+      sessionKey: session.key,
+      runId: null,
+      address,
+      model: session.model ?? agent.model,
+      fallbacks: session.model === null ? agent.fallbacks : [],
+      thinking: agent.thinking,
+      workspace: agent.workspace,
+      readOnly: false,
+      maxIterations: agent.maxIterations,
+      signal: abort.signal,
+      log: deps.log.child({ sessionKey: session.key, turnId }),
+      system: () => deps.prompt(agent, session.key, tools()),
+      tools,
+      mail: () => notesFor(deps, session.id),
+      waitOutsideLane: (work) => job.slot.outside(work, abort.signal),
+      onText: (text) => deps.bus.emit({ type: "turn.text", ...where, text }),
+      onDoing: (doing) => deps.bus.emit({ type: "turn.doing", sessionKey: session.key, address, runId: null, doing }),
+      onSpend: (spend, model) => deps.sessions.addSpend(session.id, model, spend),
+    });
+    outcome = end.outcome;
+    return end;
+  } finally {
+    endWatch?.();
+    over.abort();
+    await status;
+    deps.bus.emit({ type: "turn.ended", ...where, outcome });
+  }
+}
+
+function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Parameters<Turns["run"]>[0]["mail"]> {
+  const notes = deps.mail.listNotes(sessionId);
+  return {
+    entries: notes.map((note) => ({ type: "note", id: note.entryId, text: note.text, about: note.from })),
+    commit: () => deps.mail.takeNotes(notes.map((note) => note.id)),
+  };
+}
+
+/** The typing sign, again every few seconds until the turn is over (AG4). Never holds anything up. */
+async function showWorking(deps: MainTurnDeps, { channel, inbound }: Job, over: AbortSignal): Promise<void> {
+  const show = (state: "working" | "idle"): void => {
+    channel.status?.(inbound.address, state).catch((error: unknown) => deps.log.debug({ err: error }, "the typing sign failed"));
+  };
+  while (!over.aborted) {
+    show("working");
+    await deps.clock.sleep(STATUS_EVERY_MS, over);
+  }
+  show("idle");
+}
+
+/** What the chat reads. Empty for a turn that was stopped: the stop has its own answer. */
+export function replyText(end: TurnEnd, signal: AbortSignal, agent: Agent): string {
+  switch (end.outcome) {
+    case "done":
+      return end.text.trim() === "" ? "(The agent ended its turn without saying anything.)" : end.text;
+    case "capped":
+      return `${end.text}\n\n_Stopped early: ${end.reason}. Say "go on" to let it continue._`.trim();
+    case "error":
+      return `⚠️ ${end.reason}`;
+    case "aborted":
+      return signal.reason === "timeout"
+        ? `⚠️ The turn was ended after ${agent.timeoutMs / 1000} s (agents.defaults.timeoutSeconds). What it did so far is kept; say "go on" to let it continue.`
+        : "";
+  }
+}

@@ -1,0 +1,187 @@
+// The fake's methods: strict errors in Telegram's words, and faults before or after execution.
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
+import { isAfter, respondJson, type Strike, spoil } from "./fake-platform.ts";
+import {
+  type ApiAnswer,
+  bad,
+  checkCommands,
+  checkEntities,
+  checkMarkup,
+  checkText,
+  type Entity,
+  ok,
+  refuse,
+} from "./fake-telegram-rules.ts";
+import { type Call, type Chat, type Fault, messageJson, type SeenMessage, type State, wake } from "./fake-telegram-state.ts";
+import { callWebhook, getUpdates, OTHER_POLLER } from "./fake-telegram-updates.ts";
+
+export async function handleCall(state: State, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const body = await text(request);
+  const [, token, method = ""] = /^\/bot([^/]+)\/(\w+)/.exec(request.url ?? "") ?? [];
+  if (token === undefined) return respond(response, refuse(404, "Not Found"));
+  if (token !== state.token || state.revoked) return respond(response, refuse(401, "Unauthorized"));
+  const payload = (body === "" ? {} : JSON.parse(body)) as Record<string, unknown>;
+  const call: Call = { method, payload, executed: false };
+  state.calls.push(call);
+  const fault = takeFault(state, method, payload);
+  if (fault !== null && !isAfter(fault.fault)) {
+    if (fault.fault !== "slow") return strike(state, response, fault);
+    await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
+  }
+  const answer = method === "getUpdates" ? await getUpdates(state, payload, response) : execute(state, method, payload);
+  call.executed = answer.status === 200;
+  wake(state);
+  if (fault !== null && isAfter(fault.fault)) return strike(state, response, fault, answer);
+  respond(response, answer);
+}
+
+function takeFault(state: State, method: string, payload: Record<string, unknown>): Strike<Fault> | null {
+  const planned = state.faults.take(method);
+  if (planned !== null) return planned;
+  const chosen = state.chooser?.(method, payload) ?? null;
+  return chosen === null ? null : { fault: chosen, options: {} };
+}
+
+function strike(state: State, response: ServerResponse, { fault, options }: Strike<Fault>, answer?: ApiAnswer): void {
+  wake(state);
+  if (typeof fault === "object") return respond(response, refuse(fault.code, fault.description, fault.parameters));
+  const retryAfter = options.retryAfter ?? 1;
+  switch (fault) {
+    case "429":
+      return respond(response, refuse(429, `Too Many Requests: retry after ${retryAfter}`, { retry_after: retryAfter }));
+    case "401":
+      return respond(response, refuse(401, "Unauthorized"));
+    case "409":
+      return respond(response, OTHER_POLLER);
+    case "500":
+    case "500_after":
+      return respond(response, refuse(500, "Internal Server Error"));
+    default:
+      return spoil(response, fault, answer?.body ?? {});
+  }
+}
+
+const respond = (response: ServerResponse, { status, body }: ApiAnswer): void => respondJson(response, status, body);
+
+function execute(state: State, method: string, payload: Record<string, unknown>): ApiAnswer {
+  switch (method) {
+    case "getMe":
+      return ok({ id: state.botId, is_bot: true, first_name: "Herald", username: state.username });
+    case "sendMessage":
+      return sendMessage(state, payload);
+    case "editMessageText":
+      return editMessage(state, payload);
+    case "sendChatAction":
+      return sendAction(state, payload);
+    case "setMessageReaction":
+      return setReaction(state, payload);
+    case "answerCallbackQuery":
+      if (state.queries.get(String(payload.callback_query_id)) !== false) {
+        return bad("query is too old and response timeout expired or query ID is invalid");
+      }
+      state.queries.set(String(payload.callback_query_id), true);
+      return ok(true);
+    case "setMyCommands": {
+      const refusal = checkCommands(payload.commands);
+      if (refusal === null) state.commands = payload.commands as unknown[];
+      return refusal ?? ok(true);
+    }
+    case "setWebhook":
+      state.webhook = { url: String(payload.url), secret: String(payload.secret_token ?? "") };
+      for (const update of state.updates) callWebhook(state, update).catch(() => undefined);
+      return ok(true);
+    case "deleteWebhook":
+      state.webhook = null;
+      return ok(true);
+    default:
+      return refuse(404, "Not Found: method not found");
+  }
+}
+
+/** The chat a call goes to, or why it can't. */
+function findChat(state: State, payload: Record<string, unknown>): Chat | ApiAnswer {
+  const chat = state.chats.get(Number(payload.chat_id));
+  if (chat === undefined) return bad("chat not found");
+  if (chat.migratedTo !== null) return bad("group chat was upgraded to a supergroup chat", { migrate_to_chat_id: chat.migratedTo });
+  if (chat.trouble === "blocked") return refuse(403, "Forbidden: bot was blocked by the user");
+  if (chat.trouble === "kicked") return refuse(403, `Forbidden: bot was kicked from the ${chat.type} chat`);
+  return chat;
+}
+
+function sendMessage(state: State, payload: Record<string, unknown>): ApiAnswer {
+  const chat = findChat(state, payload);
+  if ("status" in chat) return chat;
+  const thread = payload.message_thread_id === undefined ? null : Number(payload.message_thread_id);
+  // General (1) can't be written to by its id.
+  if (thread !== null && !chat.topics.has(thread)) return bad("message thread not found");
+  if (thread !== null && chat.topics.get(thread) === "closed") return bad("TOPIC_CLOSED");
+  const refusal = checkText(payload.text) ?? checkEntities(String(payload.text), payload.entities) ?? checkMarkup(payload.reply_markup);
+  if (refusal !== null) return refusal;
+  const reply = payload.reply_parameters as { message_id?: number; allow_sending_without_reply?: boolean } | undefined;
+  const target = chat.messages.find((seen) => seen.id === reply?.message_id);
+  if (reply !== undefined && target === undefined && reply.allow_sending_without_reply !== true)
+    return bad("message to be replied not found");
+  const seen: SeenMessage = {
+    id: state.nextMessage++,
+    chat: chat.id,
+    thread,
+    text: String(payload.text),
+    entities: (payload.entities as Entity[] | undefined) ?? [],
+    buttons: buttonsOf(payload.reply_markup),
+    replyTo: target?.id ?? null,
+    quiet: payload.disable_notification === true,
+    edits: 0,
+    reactions: [],
+    fromBot: true,
+  };
+  chat.messages.push(seen);
+  return ok(messageJson(state, chat, seen));
+}
+
+const buttonsOf = (markup: unknown): { text: string; data: string }[] =>
+  ((markup as { inline_keyboard?: { text: string; callback_data: string }[][] } | undefined)?.inline_keyboard ?? [])
+    .flat()
+    .map((button) => ({ text: button.text, data: button.callback_data }));
+
+function editMessage(state: State, payload: Record<string, unknown>): ApiAnswer {
+  const chat = findChat(state, payload);
+  if ("status" in chat) return chat;
+  const seen = chat.messages.find((message) => message.id === Number(payload.message_id) && message.fromBot);
+  if (seen === undefined) return bad("message to edit not found");
+  const refusal = checkText(payload.text) ?? checkEntities(String(payload.text), payload.entities) ?? checkMarkup(payload.reply_markup);
+  if (refusal !== null) return refusal;
+  const next = {
+    text: String(payload.text),
+    entities: (payload.entities as Entity[] | undefined) ?? [],
+    buttons: buttonsOf(payload.reply_markup),
+  };
+  if (JSON.stringify(next) === JSON.stringify({ text: seen.text, entities: seen.entities, buttons: seen.buttons })) {
+    return bad(
+      "message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message",
+    );
+  }
+  Object.assign(seen, next, { edits: seen.edits + 1 });
+  return ok(messageJson(state, chat, seen));
+}
+
+function sendAction(state: State, payload: Record<string, unknown>): ApiAnswer {
+  const chat = findChat(state, payload);
+  if ("status" in chat) return chat;
+  const thread = payload.message_thread_id === undefined ? null : Number(payload.message_thread_id);
+  const general = thread === 1 && chat.forum;
+  if (thread !== null && !general && !chat.topics.has(thread)) return bad("message thread not found");
+  state.actions.push({ chat: chat.id, thread });
+  return ok(true);
+}
+
+function setReaction(state: State, payload: Record<string, unknown>): ApiAnswer {
+  const chat = findChat(state, payload);
+  if ("status" in chat) return chat;
+  const seen = chat.messages.find((message) => message.id === Number(payload.message_id));
+  if (seen === undefined) return bad("message to react not found");
+  const emoji = ((payload.reaction as { emoji?: string }[] | undefined) ?? []).map((reaction) => reaction.emoji ?? "");
+  if (emoji.length > 1 || emoji.some((one) => !["👀", "👍", "💔", "❤", "🔥"].includes(one))) return bad("REACTION_INVALID");
+  seen.reactions = emoji;
+  return ok(true);
+}

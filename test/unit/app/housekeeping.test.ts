@@ -1,0 +1,30 @@
+// The hourly chores on real stores, with a clock the test drives.
+import { expect, it } from "vitest";
+import { keepHouse } from "../../../src/app/housekeeping.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import { createManualClock } from "../../support/manual-clock.ts";
+import { createStage, okReply } from "../../support/stage.ts";
+
+it("[AN5] mail that was read is forgotten after some days, unread mail stays", async () => {
+  const clock = createManualClock();
+  await using stage = await createStage({ clock, call: async () => okReply("x"), idle: true });
+  const { mail, db } = stage.stores;
+  const over = new AbortController();
+  const house = keepHouse(stage.stores, clock, silentLogger, over.signal);
+  for (const about of ["run:1", "run:2"]) mail.addNote("session", about, about);
+  mail.sendToRun("run", "Ann", "hello");
+  mail.takeNotes(
+    mail
+      .listNotes("session")
+      .slice(0, 1)
+      .map((note) => note.id),
+  );
+  mail.takeForRun(mail.listForRun("run").map((one) => one.id));
+  const left = () => db.all<{ text: string }>("SELECT text FROM notes UNION ALL SELECT text FROM run_messages").map((row) => row.text);
+  await clock.leap(5 * 24 * 3_600_000);
+  expect(left()).toEqual(["run:1", "run:2", "hello"]);
+  await clock.leap(2 * 24 * 3_600_000);
+  expect(left()).toEqual(["run:2"]);
+  over.abort();
+  await house;
+});

@@ -1,0 +1,96 @@
+// Restarts on real stores: which of them are held against a run. A row as a killed process leaves it is one that was
+// started and never worked on.
+import { rmSync } from "node:fs";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { z } from "zod";
+import { SUSPENDED } from "../../../src/core/run.ts";
+import { defineTool } from "../../../src/core/tool.ts";
+import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
+import { createManualClock } from "../../support/manual-clock.ts";
+import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../../support/stage.ts";
+import { waitFor } from "../../support/wait.ts";
+
+let stateDir: string;
+beforeEach(() => {
+  stateDir = makeStateDir();
+});
+afterEach(() => rmSync(stateDir, { recursive: true, force: true }));
+
+const hangs = (request: ModelRequest): Promise<ModelReply> =>
+  new Promise((resolve) => request.signal.addEventListener("abort", () => resolve({ ...okReply(""), outcome: "aborted" })));
+const clock = createManualClock();
+const stageOf = (options: Partial<StageOptions> = {}): Promise<Stage> =>
+  createStage({ clock, call: hangs, stateDir, idle: true, subagents: { maxConcurrent: 1 }, ...options });
+const atWork = (stage: Stage) =>
+  waitFor("one to work", () => stage.stores.runs.listUnfinished().some((run) => run.doing === "thinking"), 5_000);
+/** A start and a graceful stop of the gateway; `meanwhile` sees it at work. */
+async function visit(options: Partial<StageOptions>, meanwhile: (stage: Stage) => Promise<unknown>) {
+  await using stage = await stageOf(options);
+  const recovered = stage.parts.recover();
+  stage.lane.serve(stage.parts.runner.work);
+  await meanwhile(stage);
+  const drained = stage.lane.drain();
+  stage.parts.runner.suspend();
+  await drained;
+  return recovered;
+}
+
+it("[RC2] a run that still waited for its slot after a crash is not held to have crashed again by a graceful stop", async () => {
+  {
+    await using stage = await stageOf();
+    for (const { id } of [stage.spawn(), stage.spawn()]) stage.stores.runs.start(id);
+  }
+  expect(await visit({}, atWork)).toEqual({ queued: 0, resumed: 2, interrupted: 0 });
+  expect(await visit({}, atWork)).toEqual({ queued: 0, resumed: 2, interrupted: 0 });
+  await using stage = await stageOf();
+  expect(stage.stores.runs.listUnfinished().map(({ resumes, crashes }) => ({ resumes, crashes }))).toEqual([
+    { resumes: 2, crashes: 1 },
+    { resumes: 2, crashes: 1 },
+  ]);
+});
+
+it("[RC2] a run that was taken up and lost its process counts, one that waited doesn't", async () => {
+  {
+    await using stage = await stageOf();
+    for (const { id } of [stage.spawn(), stage.spawn()]) stage.stores.runs.start(id);
+    stage.parts.recover();
+    stage.lane.serve(stage.parts.runner.work);
+    await atWork(stage);
+    // What the kill leaves behind is what stands there now.
+    const rows = stage.stores.runs.listUnfinished();
+    const drained = stage.lane.drain();
+    stage.parts.runner.suspend();
+    await drained;
+    for (const { id, doing } of rows) stage.stores.runs.setDoing(id, doing);
+  }
+  await using stage = await stageOf();
+  expect(stage.parts.recover()).toEqual({ queued: 0, resumed: 1, interrupted: 1 });
+});
+
+it("[RC2][RN4] output a tool still writes while it is put aside doesn't make the stop a crash", async () => {
+  const builds = defineTool({
+    name: "read",
+    description: "prints until it is killed, and a little longer",
+    schema: z.strictObject({}),
+    capability: "read",
+    run: (_args, context) =>
+      new Promise((resolve) => {
+        context.progress("line 1");
+        context.signal.addEventListener("abort", () => {
+          context.progress("line 2");
+          resolve({ text: "killed" });
+        });
+      }),
+  });
+  const callsTool = async (request: ModelRequest): Promise<ModelReply> =>
+    request.messages.at(-1)?.role === "tool"
+      ? hangs(request)
+      : { ...okReply("I build."), finish: "tool-calls", toolCalls: [{ id: "c1", name: "read", args: {} }] };
+  let id = "";
+  await visit({ tools: [builds], call: callsTool }, async (stage) => {
+    id = stage.spawn().id;
+    await waitFor("its output", () => stage.get(id).doing === "read: line 1");
+  });
+  await using stage = await stageOf();
+  expect(stage.get(id)).toMatchObject({ state: "running", doing: SUSPENDED });
+});

@@ -1,0 +1,87 @@
+// A run whose transcript the disk refuses although everything else works: it must neither hold its slot nor go on for ever.
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { AppError } from "../../../src/core/errors.ts";
+import { isUnfinished, type Run } from "../../../src/core/run.ts";
+import type { ModelReply } from "../../../src/models/model.ts";
+import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
+import { createStage, okReply, type Stage } from "../../support/stage.ts";
+import { waitFor } from "../../support/wait.ts";
+
+const MINUTE = 60_000;
+
+let clock: ManualClock;
+let stage: Stage;
+let calls: number;
+beforeEach(async () => {
+  clock = createManualClock();
+  calls = 0;
+  const call = async (): Promise<ModelReply> => {
+    calls++;
+    return okReply("fine");
+  };
+  stage = await createStage({ clock, call, subagents: { maxConcurrent: 1, archiveAfterMinutes: 0 } });
+});
+afterEach(async () => stage[Symbol.asyncDispose]());
+
+const ended = (id: string) => waitFor("it to end", () => (isUnfinished(stage.get(id).state) ? null : stage.get(id)));
+
+/** From now on its file can't be read, as on a disk with a bad sector; returns what mends it. */
+function damage(run: Run): () => void {
+  const { transcripts } = stage.stores;
+  const { window } = transcripts;
+  transcripts.window = (ref, maxBytes) => {
+    if (ref.sessionId !== run.sessionId) return window(ref, maxBytes);
+    throw new AppError("storage", "The transcript can't be read: EIO", { cause: Object.assign(new Error("i/o error"), { code: "EIO" }) });
+  };
+  return () => {
+    transcripts.window = window;
+  };
+}
+
+it("[RC4][LN4] one bad transcript: its run waits without its slot, and in the end is announced as an error", async () => {
+  const run = stage.spawn();
+  damage(run);
+  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
+  const other = stage.spawn();
+  expect((await ended(other.id)).state).toBe("done");
+  await clock.advance(5 * MINUTE);
+  expect(stage.get(run.id).state).toBe("running");
+  await clock.advance(30 * MINUTE);
+  expect(await ended(run.id)).toMatchObject({ state: "error", reason: "The transcript can't be read: EIO" });
+  expect(stage.announced(run)).toHaveLength(1);
+  expect(stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
+  // Two for the other run: nothing was paid for what could not be kept.
+  expect(calls).toBe(2);
+});
+
+it("[RC4] a transcript that can be read again in time: the run goes on and is announced as if nothing had been", async () => {
+  const run = stage.spawn();
+  const mend = damage(run);
+  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
+  await clock.advance(2 * MINUTE);
+  mend();
+  await clock.advance(5 * MINUTE);
+  expect((await ended(run.id)).state).toBe("done");
+  expect(stage.announced(run)).toHaveLength(1);
+});
+
+it("[ST1] a run that waits for its transcript can be stopped", async () => {
+  const run = stage.spawn();
+  damage(run);
+  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
+  stage.stores.db.transaction(() => stage.parts.steering.stop([run], "by the test"));
+  expect(stage.get(run.id).state).toBe("stopped");
+  await clock.advance(60 * MINUTE);
+  expect(stage.announced(run)).toEqual([]);
+});
+
+it("[SP8] the time limit of a run goes on while it waits for its transcript", async () => {
+  const run = stage.spawn({ runTimeoutSeconds: 60 });
+  const mend = damage(run);
+  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
+  await clock.advance(2 * MINUTE);
+  mend();
+  await clock.advance(5 * MINUTE);
+  expect((await ended(run.id)).state).toBe("timeout");
+  expect(calls).toBe(0);
+});
