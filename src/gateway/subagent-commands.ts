@@ -30,7 +30,10 @@ export interface SubagentCommandDeps
 type Action = (deps: SubagentCommandDeps, context: CommandContext, rest: string) => Answer;
 
 const ACTIONS: ReadonlyMap<string, { usage: string; summary: string; run: Action }> = new Map([
-  ["list", { usage: "list", summary: "this chat's sub-agents, numbered", run: (deps, context) => list(deps, context, false) }],
+  [
+    "list",
+    { usage: "list", summary: "this chat's sub-agents, numbered", run: (deps, context, rest) => list(deps, context, rest === "all") },
+  ],
   ["all", { usage: "all", summary: "also those of earlier starts", run: (deps, context) => list(deps, context, true) }],
   ["stop", { usage: "stop <id|#|all>", summary: "end one and everything below it, or all", run: stop }],
   ["log", { usage: "log <id|#> [limit] [tools]", summary: "its last messages", run: log }],

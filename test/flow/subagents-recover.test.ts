@@ -130,6 +130,7 @@ it("[RU3] lists show this start's runs and all unfinished ones; all shows earlie
   expect(list).not.toContain("old one");
   expect(list).toContain("still going");
   const all = await chat.ask("/subagents all");
+  expect(await chat.ask("/subagents list all")).toContain("(earlier start)");
   expect(all).toMatch(/· old one · .*\(earlier start\)$/m);
   expect(all).not.toMatch(/· (new one|still going) · .*\(earlier start\)/);
   await chat.ask("/stop");
