@@ -65,7 +65,8 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
         for (const table of ["run_messages", "notes"]) db.run(`DELETE FROM ${table} WHERE taken_at < ?`, before);
         db.run(
           `DELETE FROM notes INDEXED BY notes_open
-           WHERE taken_at IS NULL AND EXISTS (SELECT 1 FROM sessions WHERE id = notes.session_id AND ended_at < ?)`,
+           WHERE taken_at IS NULL AND created_at < ? AND EXISTS (SELECT 1 FROM sessions WHERE id = notes.session_id AND ended_at < ?)`,
+          before,
           before,
         );
       }),

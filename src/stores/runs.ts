@@ -49,8 +49,8 @@ export interface Runs {
   end(id: string, end: RunEnd): boolean;
   /** A finished run goes on in its session as the next generation. False when it is unfinished. */
   again(id: string): boolean;
-  /** To be taken up again after a restart; the row stays running. */
-  countResume(id: string, afterCrash: boolean): void;
+  /** To be taken up again after a restart; the row stays running. False: it has ended meanwhile. */
+  countResume(id: string, afterCrash: boolean): boolean;
   setDoing(id: string, doing: string | null): void;
   /** The plan of a running child; replaces the one before. */
   setPlan(id: string, plan: readonly PlanStep[]): void;
@@ -162,10 +162,14 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
          plan = NULL, sections = NULL, delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`,
         clock.now(),
       ),
-    countResume(id, afterCrash) {
-      // Still put aside: until somebody takes it up, another restart is nothing it could have caused.
-      db.run("UPDATE runs SET resumes = resumes + 1, crashes = crashes + ?, doing = ? WHERE id = ?", afterCrash ? 1 : 0, SUSPENDED, id);
-    },
+    // Still put aside: until somebody takes it up, another restart is nothing it could have caused.
+    countResume: (id, afterCrash) =>
+      db.run(
+        "UPDATE runs SET resumes = resumes + 1, crashes = crashes + ?, doing = ? WHERE id = ? AND state = 'running'",
+        afterCrash ? 1 : 0,
+        SUSPENDED,
+        id,
+      ) === 1,
   };
 }
 

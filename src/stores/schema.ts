@@ -258,6 +258,10 @@ export const MIGRATIONS: readonly string[] = [
   DROP INDEX sessions_key;
   `,
   `
+  -- Whether an earlier attempt may have arrived stands in sending_at now: it was never cleared, and of those given up only
+  -- these can have.
+  UPDATE outbox SET sending_at = NULL WHERE state = 'blocked' AND reason NOT LIKE 'not delivered within 24 h%';
+  UPDATE runs SET doing = 'put aside until it is taken up again' WHERE doing = 'put aside until the gateway starts again';
   -- What was read long ago is forgotten.
   CREATE INDEX run_messages_taken ON run_messages (taken_at) WHERE taken_at IS NOT NULL;
   CREATE INDEX notes_taken ON notes (taken_at) WHERE taken_at IS NOT NULL;

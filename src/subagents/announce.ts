@@ -39,7 +39,7 @@ export interface Ending {
   readonly as: EndState;
   readonly reason: string | null;
   readonly incomplete: boolean;
-  /** What it said last, for when its transcript can't be read any more. */
+  /** What it said last, for when its transcript doesn't tell: it can't be read any more, or the clock was set back. */
   readonly words?: string;
   /** Its transcript was waited for long enough. */
   readonly isLost?: boolean;
@@ -56,7 +56,7 @@ export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: Ab
   // Sent while it announced: the sender was told that it is read. From here to the end nothing else can come in between.
   if (ending.as === "done" && deps.mail.listForRun(run.id).length > 0) return "mail";
   deps.failpoint("run.announced");
-  endRun(deps, run, ending, { words: entries === null ? (ending.words ?? "") : lastWords(entries, run), reply });
+  endRun(deps, run, ending, { words: lastWords(entries ?? [], run) || (ending.words ?? ""), reply });
   return "over";
 }
 

@@ -19,7 +19,8 @@ export function recoverRuns(deps: SubagentDeps): { queued: number; resumed: numb
         continue;
       }
       const crashed = run.doing !== SUSPENDED;
-      deps.runs.countResume(run.id, crashed);
+      // A requester that was given up has taken it along.
+      if (!deps.runs.countResume(run.id, crashed)) continue;
       const reason = givesUp(deps, run, crashed);
       if (reason !== null) {
         breakOff(deps, { ...run, resumes: run.resumes + 1 }, { as: "interrupted", reason, incomplete: false });

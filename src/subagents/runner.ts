@@ -34,6 +34,7 @@ interface Job {
   readonly signal: AbortSignal;
   /** Of the work it is at, however often the disk interrupts it. */
   limit: Limit | null;
+  isStarted: boolean;
 }
 
 interface Limit {
@@ -53,7 +54,7 @@ export function createRunner(deps: SubagentDeps): Runner {
     async work(runId, slot) {
       const abort = new AbortController();
       active.set(runId, abort);
-      const job: Job = { runId, slot, signal: abort.signal, limit: null };
+      const job: Job = { runId, slot, signal: abort.signal, limit: null, isStarted: false };
       try {
         await carryOut(deps, job);
       } finally {
@@ -96,7 +97,9 @@ async function carryOut(deps: SubagentDeps, job: Job): Promise<void> {
       const waitMs = Math.min(STORAGE_RETRY_MS * 2 ** tries, MAX_RETRY_MS);
       if (isWritable(deps, job)) tries++;
       if (tries >= MAX_TRIES && (await giveUp(deps, job, error, true))) return;
-      await job.slot.outside(() => waitForDisk(deps, job, waitMs), job.signal);
+      const wait = () => waitForDisk(deps, job, waitMs);
+      // What never began keeps its place: else all that stands behind it would leave the lane, one after the other.
+      await (job.isStarted ? job.slot.outside(wait, job.signal) : wait());
       if (job.signal.aborted) return;
     }
   }
@@ -106,9 +109,12 @@ async function carryOut(deps: SubagentDeps, job: Job): Promise<void> {
 async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "mail"> {
   const run = claim(deps, job.runId);
   if (run === null) return "over";
+  job.isStarted = true;
   job.limit ??= limitOf(deps, run);
   const end = await childTurn(deps, run, job.slot, AbortSignal.any([job.signal, job.limit.signal]));
   job.limit.clear();
+  // Over in time: if its end can't be recorded, the work is begun anew, and so is the limit.
+  if (!job.limit.signal.aborted) job.limit = null;
   if (job.signal.aborted) return "over";
   deps.failpoint("run.worked");
   const left = await finishRun(deps, run, { ...endingOf(run, end), words: end.text }, job.signal);

@@ -22,22 +22,24 @@ export interface Steering {
 }
 
 export function createSteering(deps: SubagentDeps): Steering {
-  const stop = (runs: readonly Run[], by: string): Run[] => {
-    const all = new Map<string, Run>();
-    for (const run of runs) {
-      all.set(run.id, run);
-      for (const below of deps.runs.unfinishedBelow(run.childKey)) all.set(below.id, below);
-    }
+  const stopAll = (runs: Iterable<Run>, by: string): Run[] => {
     // Deepest first: a run that ends takes what is below it along, and those would not be counted here.
-    const stopped = [...all.values()]
+    const stopped = [...runs]
       .sort((a, b) => b.depth - a.depth)
       .filter((run) => isUnfinished(run.state) && breakOff(deps, run, { as: "stopped", reason: by, incomplete: false }));
     deps.db.afterCommit(() => deps.failpoint("stop.recorded"));
     return stopped;
   };
   return {
-    stop,
-    stopBelow: (sessionKey, by) => stop(deps.runs.unfinishedBelow(sessionKey), by),
+    stop(runs, by) {
+      const all = new Map<string, Run>();
+      for (const run of runs) {
+        all.set(run.id, run);
+        for (const below of deps.runs.unfinishedBelow(run.childKey)) all.set(below.id, below);
+      }
+      return stopAll(all.values(), by);
+    },
+    stopBelow: (sessionKey, by) => stopAll(deps.runs.unfinishedBelow(sessionKey), by),
     send: (run, from, text) => send(deps, run, from, text),
     retry(run) {
       const isOnItsWay = postLate(deps, run) || deps.outbox.requeue(run.id) > 0;

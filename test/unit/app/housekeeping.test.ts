@@ -3,12 +3,16 @@ import { expect, it } from "vitest";
 import { keepHouse } from "../../../src/app/housekeeping.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
+import { ADDRESS } from "../../support/runs.ts";
 import { createStage, okReply } from "../../support/stage.ts";
 
 it("[AN5] mail that was read is forgotten after some days, unread mail stays", async () => {
   const clock = createManualClock();
   await using stage = await createStage({ clock, call: async () => okReply("x"), idle: true });
-  const { mail, db } = stage.stores;
+  const { mail, db, sessions } = stage.stores;
+  const ended = sessions.newSessionId();
+  sessions.insert({ id: ended, key: "agent:main:subagent:1", agentId: "main", address: ADDRESS, parentKey: null });
+  sessions.end(ended);
   const over = new AbortController();
   const house = keepHouse(stage.stores, clock, silentLogger, over.signal);
   for (const about of ["run:1", "run:2"]) mail.addNote("session", about, about);
@@ -24,6 +28,12 @@ it("[AN5] mail that was read is forgotten after some days, unread mail stays", a
   await clock.leap(5 * 24 * 3_600_000);
   expect(left()).toEqual(["run:1", "run:2", "hello"]);
   await clock.leap(2 * 24 * 3_600_000);
+  expect(left()).toEqual(["run:2"]);
+  // Its session was archived long ago and goes on all the same.
+  mail.addNote(ended, "run:3", "run:3");
+  await clock.leap(2 * 3_600_000);
+  expect(left()).toEqual(["run:2", "run:3"]);
+  await clock.leap(7 * 24 * 3_600_000);
   expect(left()).toEqual(["run:2"]);
   over.abort();
   await house;

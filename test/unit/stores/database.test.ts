@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError, isStorageError } from "../../../src/core/errors.ts";
 import { createBus } from "../../../src/core/events.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
+import { SUSPENDED } from "../../../src/core/run.ts";
 import { type Database, openDatabase, type Params } from "../../../src/stores/database.ts";
 import { createInbox } from "../../../src/stores/inbox.ts";
 import { createMail } from "../../../src/stores/mail.ts";
@@ -95,6 +96,27 @@ describe("opening", () => {
     expect(after).toEqual(before.map((row, n) => ({ ...row, seq: n + 1 })));
     // The copy goes by the place of a column.
     expect(Object.keys(after[0] ?? {})).toEqual(["seq", ...Object.keys(before[0] ?? {})]);
+  });
+
+  it("[RC2][DL4] what an earlier version put aside is still put aside, and what it surely did not send is in no doubt", () => {
+    const old = new DatabaseSync(path);
+    old.exec(`${MIGRATIONS[0]} ${MIGRATIONS[1]} PRAGMA user_version=2`);
+    const columns = { ...runColumns(newRun("a"), 1), state: "running", doing: "put aside until the gateway starts again" };
+    const names = Object.keys(columns);
+    old.prepare(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`).run(...Object.values(columns));
+    const part = old.prepare(
+      `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, reason, run_id, created_at, sending_at)
+       VALUES (?, 0, 1, '{}', 'k', '{}', 'blocked', ?, ?, 1, 5)`,
+    );
+    part.run("d1", "bot was blocked", "r1");
+    part.run("d2", "not delivered within 24 h: no answer", "r2");
+    old.close();
+    const db = open();
+    const bus = createBus(() => {});
+    expect(createRuns({ db, clock: createManualClock(), bus }).get("a")?.doing).toBe(SUSPENDED);
+    const outbox = createOutbox({ db, clock: createManualClock(), bus });
+    for (const runId of ["r1", "r2"]) outbox.requeue(runId);
+    expect(db.all("SELECT state FROM outbox ORDER BY delivery")).toEqual([{ state: "queued" }, { state: "unknown" }]);
   });
 
   it("[RU1] every step is applied from wherever the file stands", () => {

@@ -94,3 +94,18 @@ it("[RC2][RN4] output a tool still writes while it is put aside doesn't make the
   await using stage = await stageOf();
   expect(stage.get(id)).toMatchObject({ state: "running", doing: SUSPENDED });
 });
+
+it("[RC2] a child whose requester is given up ends with it, and is not put aside", async () => {
+  {
+    await using stage = await stageOf({ subagents: { maxSpawnDepth: 2 } });
+    const parent = stage.spawn();
+    const below = stage.spawn({}, { sessionKey: parent.childKey, sessionId: parent.sessionId, runId: parent.id });
+    for (const { id } of [parent, below]) stage.stores.runs.start(id);
+  }
+  await using stage = await stageOf({ subagents: { onRestart: "interrupt" } });
+  expect(stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
+  expect(stage.stores.runs.listRecent(5).map(({ state, doing }) => ({ state, doing }))).toEqual([
+    { state: "stopped", doing: null },
+    { state: "interrupted", doing: null },
+  ]);
+});

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { AppError } from "../../../src/core/errors.ts";
 import { isUnfinished, type Run } from "../../../src/core/run.ts";
-import type { ModelReply } from "../../../src/models/model.ts";
+import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
 import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
 import { createStage, okReply, type Stage } from "../../support/stage.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -12,16 +12,22 @@ const MINUTE = 60_000;
 let clock: ManualClock;
 let stage: Stage;
 let calls: number;
+let reply: (request: ModelRequest) => Promise<ModelReply>;
 beforeEach(async () => {
   clock = createManualClock();
   calls = 0;
-  const call = async (): Promise<ModelReply> => {
+  reply = async () => okReply("fine");
+  const call = async (request: ModelRequest): Promise<ModelReply> => {
     calls++;
-    return okReply("fine");
+    return reply(request);
   };
   stage = await createStage({ clock, call, subagents: { maxConcurrent: 1, archiveAfterMinutes: 0 } });
 });
 afterEach(async () => stage[Symbol.asyncDispose]());
+
+const full = (): never => {
+  throw new AppError("storage", "The disk is full", { cause: Object.assign(new Error("no space"), { code: "ENOSPC" }) });
+};
 
 const ended = (id: string) => waitFor("it to end", () => (isUnfinished(stage.get(id).state) ? null : stage.get(id)));
 
@@ -84,4 +90,42 @@ it("[SP8] the time limit of a run goes on while it waits for its transcript", as
   await clock.advance(5 * MINUTE);
   expect((await ended(run.id)).state).toBe("timeout");
   expect(calls).toBe(0);
+});
+
+it("[RC4][LN2] a full disk keeps what waits in its place: only what has a slot asks for room", async () => {
+  const { transcripts } = stage.stores;
+  const { ensure, probe } = transcripts;
+  let probes = 0;
+  transcripts.ensure = full;
+  transcripts.probe = () => {
+    probes++;
+    full();
+  };
+  const runs = [stage.spawn(), stage.spawn(), stage.spawn()];
+  await waitFor("somebody to ask", () => probes > 0);
+  await clock.advance(20_000);
+  expect(probes).toBeLessThan(10);
+  expect(stage.lane.depth()).toEqual({ waiting: 2, running: 1 });
+  Object.assign(transcripts, { ensure, probe });
+  await clock.advance(5 * MINUTE);
+  for (const { id } of runs) expect((await ended(id)).state).toBe("done");
+});
+
+it("[SP8] work that is begun anew, because its end could not be recorded, has its time limit again", async () => {
+  const { runs } = stage.stores;
+  const { end } = runs;
+  runs.end = () => {
+    runs.end = end;
+    return full();
+  };
+  reply = async (request) => {
+    if (calls === 1) return { ...okReply(""), outcome: "error", error: { kind: "auth", message: "The key is wrong." } };
+    return new Promise((resolve) => request.signal.addEventListener("abort", () => resolve({ ...okReply(""), outcome: "aborted" })));
+  };
+  const run = stage.spawn({ runTimeoutSeconds: 60 });
+  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
+  await clock.advance(5_000);
+  await waitFor("the second call", () => calls === 2);
+  await clock.advance(MINUTE);
+  expect((await ended(run.id)).state).toBe("timeout");
 });
