@@ -149,6 +149,7 @@ function withWorkspaces(config: Config, places: Places): Config {
 }
 
 function workspaceProblem(folder: string, { stateDir, files }: Places): string | null {
+  if (/^\/(proc|sys)(\/|$)/.test(folder)) return "must not lie in /proc or /sys: nobody can keep files there";
   const state = realPath(stateDir);
   const fromState = relative(state, folder);
   if (contains(folder, state)) return `must not hold the state folder ${stateDir}`;

@@ -55,11 +55,14 @@ export function unknownTools(path: Path, policy: Policy, servers: readonly strin
   return (["allow", "deny", "grant"] as const).flatMap((key) =>
     [...(policy[key] ?? []).entries()]
       .filter(([, entry]) => !couldMean(entry, servers))
-      .map(([n, entry]) => ({
-        path: [...path, key, n],
-        text: `no tool is called so.${didYouMean(entry, known)} Accepted here: ${known.join(", ")}; * stands for any characters`,
-      })),
+      .map(([n, entry]) => ({ path: [...path, key, n], text: `no tool is called so.${explain(entry, known, key !== "grant")}` })),
   );
+}
+
+function explain(entry: string, known: readonly string[], isPattern: boolean): string {
+  const server = /^([A-Za-z0-9_.-]+?)__/.exec(entry)?.[1];
+  if (server !== undefined) return ` There is no MCP server ${server} in mcp.servers; one that is there but not enabled counts.`;
+  return `${didYouMean(entry, known)} Accepted here: ${known.join(", ")}${isPattern ? "; * stands for any characters" : ""}`;
 }
 
 function couldMean(entry: string, servers: readonly string[]): boolean {

@@ -262,6 +262,9 @@ export const MIGRATIONS: readonly string[] = [
   -- these can have.
   UPDATE outbox SET sending_at = NULL WHERE state = 'blocked' AND reason NOT LIKE 'not delivered within 24 h%';
   UPDATE runs SET doing = 'put aside until it is taken up again' WHERE doing = 'put aside until the gateway starts again';
+  -- A part says by itself now that it is one of an announcement.
+  UPDATE outbox SET part = json_set(part, '$.kind', 'announcement')
+    WHERE delivery LIKE 'announce:%' AND state <> 'sent' AND json_extract(address, '$.channel') IN ('telegram', 'web');
   -- What was read long ago is forgotten.
   CREATE INDEX run_messages_taken ON run_messages (taken_at) WHERE taken_at IS NOT NULL;
   CREATE INDEX notes_taken ON notes (taken_at) WHERE taken_at IS NOT NULL;

@@ -75,7 +75,7 @@ export function createLive(options: LiveOptions): Live {
   const runs = () => redactAll(orderRuns(board.listRuns({ limit: MAX_RUNS })), redact);
   const chats = () => messages.chats().map((chat) => ({ ...chat, title: chat.title && redact(chat.title) }));
   const present = { chats, runs, pairing: () => pairingViews(options) };
-  const feedTab = (tab: Tab) => void feed(tab, options).catch(onError);
+  const feedTab = (tab: Tab) => void feed(tab, options, turns).catch(onError);
   const ring = createBells(tabs, present, common);
   const unsubscribe = options.bus.on((event) => {
     turns.see(event);
@@ -88,11 +88,7 @@ export function createLive(options: LiveOptions): Live {
     open(response, chat, cursor) {
       if (tabs.size >= MAX_TABS) return false;
       const limits = options.limits ?? STREAM_LIMITS;
-      const onDrain = () => {
-        if (tab.isDraftDue) sendDraft(tab, turns);
-        feedTab(tab);
-      };
-      const stream = openStream({ response, clock, limits, onDrain, onClose: () => tabs.delete(tab) });
+      const stream = openStream({ response, clock, limits, onDrain: () => feedTab(tab), onClose: () => tabs.delete(tab) });
       const tab: Tab = { chat, stream, sentSeq: cursor ?? messages.lastSeq(), isFeeding: false, isDraftDue: false };
       tabs.add(tab);
       stream.send("working", turns.working(chat));
@@ -157,14 +153,15 @@ function sendDraft(tab: Tab, turns: Turns): void {
 }
 
 /** Writes what the tab has not got yet for as long as it keeps up; `drain` calls again. */
-async function feed(tab: Tab, { messages, views }: LiveOptions): Promise<void> {
+async function feed(tab: Tab, { messages, views }: LiveOptions, turns: Turns): Promise<void> {
   // One at a time per tab, else two would send the same rows.
   if (tab.isFeeding) return;
   tab.isFeeding = true;
   try {
     while (!tab.stream.isClosed() && tab.stream.hasRoom()) {
       const rows = messages.list(tab.chat, { afterSeq: tab.sentSeq, limit: PAGE_SIZE });
-      if (rows.length === 0) return;
+      // Messages first: on a slow line drafts alone would fill it.
+      if (rows.length === 0) return void (tab.isDraftDue && sendDraft(tab, turns));
       for (const view of await views.toViews(rows)) {
         // Nothing leaves before this moment's writes are done: a whole page at once could be more than a tab may be behind.
         if (!tab.stream.hasRoom()) return;

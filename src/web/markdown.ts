@@ -32,7 +32,7 @@ export function renderMarkdown(markdown: string): string {
 /** As if all lines were rows of the widest table. */
 function mostCells(markdown: string): number {
   const lines = markdown.split("\n");
-  const widths = lines.filter((line) => /^[\s>|:-]*\|[\s|:-]*$/.test(line)).map((line) => line.split("|").length);
+  const widths = lines.filter((line) => line.includes("|") && /^[\s>|:-]*$/.test(line)).map((line) => line.split("|").length);
   return Math.max(0, ...widths) * lines.length;
 }
 

@@ -102,7 +102,7 @@ describe("where settings come from", () => {
 
   it("[RN6] a workspace that would let an agent edit its settings or state is refused (CFG-021)", () => {
     const at = (workspace: string) => ({ agents: { defaults: { workspace } } });
-    for (const workspace of ["/", cwd, "~/", "~/.herald", "~/.herald/agents", join(cwd, "config")]) {
+    for (const workspace of ["/", "/proc/x", cwd, "~/", "~/.herald", "~/.herald/agents", join(cwd, "config")]) {
       expect(problems(at(workspace)), workspace).toEqual([expect.stringMatching(/^agents\.defaults\.workspace: must not/)]);
     }
     symlinkSync(cwd, join(cwd, "link"));
@@ -170,7 +170,7 @@ describe("a strict file", () => {
       /^tools\.deny\[0\]: no tool is called so\. Did you mean exec\? Accepted here: read, write, .*, github__<tool>; \* stands/,
     );
     expect(second).toMatch(/^tools\.subagents\.tools\.allow\[0\]: no tool .* Did you mean web_fetch\?/);
-    expect(third).toMatch(/^tools\.subagents\.tools\.allow\[1\]: no tool/);
+    expect(third).toMatch(/^tools\.subagents\.tools\.allow\[1\]: no tool is called so\. There is no MCP server gihub in mcp\.servers/);
     expect(rest).toEqual([]);
     const one = { id: "a", tools: { allow: ["reed"] }, subagents: { tools: { deny: ["search_"], grant: ["lost"] } } };
     expect(problems({ agents: { list: [one] } }).map((line) => line.split(":")[0])).toEqual([

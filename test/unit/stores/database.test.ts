@@ -106,17 +106,20 @@ describe("opening", () => {
     old.prepare(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`).run(...Object.values(columns));
     const part = old.prepare(
       `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, reason, run_id, created_at, sending_at)
-       VALUES (?, 0, 1, '{}', 'k', '{}', 'blocked', ?, ?, 1, 5)`,
+       VALUES (?, 0, 1, '{"channel":"web"}', 'k', '{"text":"t"}', 'blocked', ?, ?, 1, 5)`,
     );
-    part.run("d1", "bot was blocked", "r1");
-    part.run("d2", "not delivered within 24 h: no answer", "r2");
+    part.run("announce:1", "bot was blocked", "r1");
+    part.run("reply:2", "not delivered within 24 h: no answer", "r2");
     old.close();
     const db = open();
     const bus = createBus(() => {});
     expect(createRuns({ db, clock: createManualClock(), bus }).get("a")?.doing).toBe(SUSPENDED);
     const outbox = createOutbox({ db, clock: createManualClock(), bus });
     for (const runId of ["r1", "r2"]) outbox.requeue(runId);
-    expect(db.all("SELECT state FROM outbox ORDER BY delivery")).toEqual([{ state: "queued" }, { state: "unknown" }]);
+    expect(db.all("SELECT state, part FROM outbox ORDER BY delivery")).toEqual([
+      { state: "queued", part: '{"text":"t","kind":"announcement"}' },
+      { state: "unknown", part: '{"text":"t"}' },
+    ]);
   });
 
   it("[RU1] every step is applied from wherever the file stands", () => {

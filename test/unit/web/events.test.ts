@@ -297,6 +297,7 @@ describe("slow and lost readers", () => {
     await waitFor("all messages, or the end", () => slow.messages().length === 60 || slow.isClosed);
     expect(slow.isClosed).toBe(false);
     expect(slow.of("draft")).toHaveLength(1);
+    expect(slow.heard.at(-1)?.event).toBe("draft");
   });
 
   it("[RN4] closing the server ends every stream", async () => {
