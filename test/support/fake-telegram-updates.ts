@@ -1,5 +1,5 @@
 // How the fake tells the bot what happened: long polling with the offset's real meaning, or calls of its webhook that are
-// repeated until it takes them.
+// repeated until it takes them, one after the other in each chat.
 import type { ServerResponse } from "node:http";
 import { type ApiAnswer, ok, refuse } from "./fake-telegram-rules.ts";
 import { type State, wake } from "./fake-telegram-state.ts";
@@ -51,6 +51,10 @@ export async function getUpdates(state: State, payload: Record<string, unknown>,
 
 export async function callWebhook(state: State, update: Record<string, unknown>): Promise<void> {
   while (!state.closed && state.webhook !== null && state.updates.includes(update)) {
+    if (state.updates.find((other) => chatOf(other) === chatOf(update)) !== update) {
+      await nextChange(state);
+      continue;
+    }
     const { url, secret } = state.webhook;
     const headers = { "content-type": "application/json", "x-telegram-bot-api-secret-token": secret };
     const status = await fetch(url, { method: "POST", headers, body: JSON.stringify(update) }).then(
@@ -62,3 +66,19 @@ export async function callWebhook(state: State, update: Record<string, unknown>)
     wake(state);
   }
 }
+
+function chatOf(update: Record<string, unknown>): unknown {
+  const { message } = (update.callback_query ?? { message: update.message ?? update.edited_message }) as {
+    message?: { chat?: { id: number } };
+  };
+  return message?.chat?.id;
+}
+
+const nextChange = (state: State): Promise<void> =>
+  new Promise((resolve) => {
+    const look = (): void => {
+      state.wakers.delete(look);
+      resolve();
+    };
+    state.wakers.add(look);
+  });
