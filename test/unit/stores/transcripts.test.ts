@@ -19,6 +19,7 @@ import { newId } from "../../../src/core/ids.ts";
 import { parseEntry } from "../../../src/stores/transcript-entry.ts";
 import type { TranscriptRef } from "../../../src/stores/transcripts.ts";
 import { user } from "../../contract/transcripts.contract.ts";
+import { ADDRESS, newRun } from "../../support/runs.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
 
 let folder: StateFolder;
@@ -267,4 +268,22 @@ it("[AR2] a crash between renaming and recording is mended: the file is found un
   expect(folder.stores.transcripts.path({ ...ref, archiveName })).toBe(path);
   renameSync(path, `${path}.deleted.x`);
   expect(folder.stores.transcripts.path({ ...ref, archiveName })).toBe(`${path}.deleted.x`);
+});
+
+it("[AR2][SE2] archiving begun before a crash leaves what was archived as it was, also of a run that never started", async () => {
+  const run = newRun("a", { sessionId: folder.stores.sessions.newSessionId() });
+  const { db, runs, sessions } = folder.stores;
+  db.transaction(() => {
+    sessions.insert({ id: run.sessionId, key: run.childKey, agentId: run.agentId, address: ADDRESS, parentKey: run.requesterKey });
+    runs.insert(run, "count the lines");
+  });
+  const child = { agentId: run.agentId, sessionId: run.sessionId };
+  const name = `${run.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
+  expect(folder.stores.transcripts.archive(child, name)).toBe(true);
+  const kept = readFileSync(join(folder.stores.transcripts.folder(run.agentId), name), "utf8");
+  expect(kept).toContain("count the lines");
+  await folder.clock.advance(1_000);
+  const { transcripts } = folder.reopen();
+  expect(transcripts.archive(child, name)).toBe(true);
+  expect(readFileSync(join(transcripts.folder(run.agentId), name), "utf8")).toBe(kept);
 });
