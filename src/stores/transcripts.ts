@@ -105,10 +105,9 @@ export function createTranscripts(deps: Deps): Transcripts {
     window: (ref, maxBytes) => readWindow(present(state, ref), deps.log, maxBytes),
     page: (ref, range) => readTranscriptPage(present(state, ref), range),
     archive(ref, name) {
-      const folder = folderOf(deps, ref.agentId);
-      // Renamed before a crash: begun anew it would take the place of what is archived.
-      if (!existsSync(join(folder, name))) letGo(state, present(state, ref));
-      return moveFile(folder, `${ref.sessionId}.jsonl`, name);
+      // By either name: one renamed before a crash is there, and is not begun anew.
+      letGo(state, present(state, { ...ref, archiveName: name }));
+      return moveFile(folderOf(deps, ref.agentId), `${ref.sessionId}.jsonl`, name);
     },
     restore(ref) {
       if (ref.archiveName != null) moveFile(folderOf(deps, ref.agentId), ref.archiveName, `${ref.sessionId}.jsonl`);

@@ -212,8 +212,8 @@ const textOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult): string
  * posted then, or its channel is still off. Call inside a transaction.
  */
 export function postLate(deps: Deps, run: Run): boolean {
-  if (deps.channel(run.address.channel, run.address.account) === null) return false;
-  const ending = { as: run.state as EndState, reason: run.reason, incomplete: run.incomplete, isLost: true };
+  if (isUnfinished(run.state) || deps.channel(run.address.channel, run.address.account) === null) return false;
+  const ending = { as: run.state, reason: run.reason, incomplete: run.incomplete, isLost: true };
   const answer = fromTranscript(deps, run, ending, () => resultOf(deps.transcripts, run)) ?? { result: "", notes: "" };
   return post(deps, run, textOf(deps, run, ending, answer));
 }

@@ -1,6 +1,7 @@
 // A run whose transcript the disk refuses although everything else works: it must neither hold its slot nor go on for ever.
+import fs from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { AppError } from "../../../src/core/errors.ts";
 import { isUnfinished, type Run } from "../../../src/core/run.ts";
 import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
 import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
@@ -25,24 +26,32 @@ beforeEach(async () => {
 });
 afterEach(async () => stage[Symbol.asyncDispose]());
 
-const full = (): never => {
-  throw new AppError("storage", "The disk is full", { cause: Object.assign(new Error("no space"), { code: "ENOSPC" }) });
-};
+const mends: (() => void)[] = [];
+afterEach(() => {
+  for (const mend of mends.splice(0)) mend();
+});
+
+/** The system refuses these calls, as it does for a bad or full disk; returns what mends it. */
+function refuse(name: "openSync" | "fdatasyncSync", code: string, isRefused: (path: string, flags: unknown) => boolean): () => void {
+  const real = fs[name] as (...args: unknown[]) => unknown;
+  const use = (call: typeof real): void => {
+    Object.assign(fs, { [name]: call });
+    syncBuiltinESMExports();
+  };
+  use((...args) => {
+    if (isRefused(String(args[0]), args[1])) throw Object.assign(new Error(`${code}: refused`), { code });
+    return real(...args);
+  });
+  const mend = (): void => use(real);
+  mends.push(mend);
+  return mend;
+}
 
 const ended = (id: string) => waitFor("it to end", () => (isUnfinished(stage.get(id).state) ? null : stage.get(id)));
 
 /** From now on its file can't be read, as on a disk with a bad sector; returns what mends it. */
-function damage(run: Run): () => void {
-  const { transcripts } = stage.stores;
-  const { window } = transcripts;
-  transcripts.window = (ref, maxBytes) => {
-    if (ref.sessionId !== run.sessionId) return window(ref, maxBytes);
-    throw new AppError("storage", "The transcript can't be read: EIO", { cause: Object.assign(new Error("i/o error"), { code: "EIO" }) });
-  };
-  return () => {
-    transcripts.window = window;
-  };
-}
+const damage = ({ sessionId }: Run): (() => void) =>
+  refuse("openSync", "EIO", (path, flags) => path.endsWith(`${sessionId}.jsonl`) && flags === "r");
 
 it("[RC4][LN4] one bad transcript: its run waits without its slot, and in the end is announced as an error", async () => {
   const run = stage.spawn();
@@ -53,7 +62,7 @@ it("[RC4][LN4] one bad transcript: its run waits without its slot, and in the en
   await clock.advance(5 * MINUTE);
   expect(stage.get(run.id).state).toBe("running");
   await clock.advance(30 * MINUTE);
-  expect(await ended(run.id)).toMatchObject({ state: "error", reason: "The transcript can't be read: EIO" });
+  expect(await ended(run.id)).toMatchObject({ state: "error", reason: expect.stringMatching(/^The transcript .* can't be opened: EIO/) });
   expect(stage.announced(run)).toHaveLength(1);
   expect(stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
   // Two for the other run: nothing was paid for what could not be kept.
@@ -93,31 +102,24 @@ it("[SP8] the time limit of a run goes on while it waits for its transcript", as
 });
 
 it("[RC4][LN2] a full disk keeps what waits in its place: only what has a slot asks for room", async () => {
-  const { transcripts } = stage.stores;
-  const { ensure, probe } = transcripts;
   let probes = 0;
-  transcripts.ensure = full;
-  transcripts.probe = () => {
-    probes++;
-    full();
-  };
+  const mend = refuse("openSync", "ENOSPC", (path, flags) => {
+    if (path.includes(".probe-")) probes++;
+    return flags === "ax" || flags === "wx";
+  });
   const runs = [stage.spawn(), stage.spawn(), stage.spawn()];
   await waitFor("somebody to ask", () => probes > 0);
   await clock.advance(20_000);
   expect(probes).toBeLessThan(10);
   expect(stage.lane.depth()).toEqual({ waiting: 2, running: 1 });
-  Object.assign(transcripts, { ensure, probe });
+  mend();
   await clock.advance(5 * MINUTE);
   for (const { id } of runs) expect((await ended(id)).state).toBe("done");
 });
 
 it("[SP8] work that is begun anew, because its end could not be recorded, has its time limit again", async () => {
-  const { runs } = stage.stores;
-  const { end } = runs;
-  runs.end = () => {
-    runs.end = end;
-    return full();
-  };
+  let refused = 0;
+  refuse("fdatasyncSync", "ENOSPC", () => calls === 1 && refused++ === 0);
   reply = async (request) => {
     if (calls === 1) return { ...okReply(""), outcome: "error", error: { kind: "auth", message: "The key is wrong." } };
     return new Promise((resolve) => request.signal.addEventListener("abort", () => resolve({ ...okReply(""), outcome: "aborted" })));
