@@ -12,7 +12,7 @@ import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { createDelivery } from "../gateway/delivery.ts";
 import { createLane } from "../lanes/lanes.ts";
-import { recordDelivery } from "../subagents/announce.ts";
+import { recordDelivery } from "../subagents/ending.ts";
 import { detectSandbox } from "../tools/sandbox.ts";
 import { createAgents } from "./agents.ts";
 import type { Base, Lanes } from "./base.ts";

@@ -10,11 +10,11 @@ import { totalTokens } from "../core/usage.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { readTranscriptPage } from "../stores/transcript-page.ts";
 import type { Archiver } from "../subagents/archive.ts";
-import { BRIEF_FILE } from "../subagents/briefing.ts";
 import { transcriptOfRun } from "../subagents/deps.ts";
-import { readEnd, sessionFolder } from "../subagents/session-folder.ts";
+import { BRIEF_FILE } from "../subagents/documents/briefing.ts";
+import { readEnd, sessionFolder } from "../subagents/documents/session-folder.ts";
+import { readTraceEnd, TRACE_FILE } from "../subagents/documents/trace-file.ts";
 import { TASK_PREVIEW } from "../subagents/spawn.ts";
-import { readTraceEnd, TRACE_FILE } from "../subagents/trace-file.ts";
 import type { Board, RunDetail, RunDetails, RunView } from "../web/board.ts";
 import type { Stores } from "./stores.ts";
 

@@ -13,7 +13,7 @@ import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { createGatewayCommands } from "../gateway/gateway-commands.ts";
 import { createSubagentsCommand } from "../gateway/subagent-commands.ts";
 import type { Models } from "../models/model.ts";
-import { renderMemoryBlock } from "../subagents/brief-params.ts";
+import { renderMemoryBlock } from "../subagents/documents/brief-params.ts";
 import { oneLine } from "../subagents/report.ts";
 import type { Requester } from "../subagents/spawn.ts";
 import type { Base, Lanes } from "./base.ts";

@@ -3,7 +3,7 @@ import type { LoadedConfig } from "../config/config.ts";
 import type { Config } from "../config/schema.ts";
 import type { SdkModelsOptions } from "../models/ai-sdk.ts";
 import { createCredentials } from "../models/credentials.ts";
-import { createOfflineModel } from "../models/offline.ts";
+import { createOfflineModel } from "../models/offline/offline.ts";
 import { createPrices } from "../models/prices.ts";
 import { builtInDefinition, type ProviderDefinition, parseModelName } from "../models/provider.ts";
 import { type ResolvedModel, resolveDefaultModel } from "../models/resolve.ts";

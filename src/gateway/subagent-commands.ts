@@ -3,10 +3,10 @@
 import { shortId } from "../core/ids.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
 import type { Archiver } from "../subagents/archive.ts";
-import { renderBrief } from "../subagents/brief-params.ts";
-import type { Briefing } from "../subagents/briefing.ts";
 import { type SubagentDeps, transcriptOfRun } from "../subagents/deps.ts";
-import type { Documents } from "../subagents/documents.ts";
+import { renderBrief } from "../subagents/documents/brief-params.ts";
+import type { Briefing } from "../subagents/documents/briefing.ts";
+import type { Documents } from "../subagents/documents/documents.ts";
 import { infoText, listText, quotable } from "../subagents/report.ts";
 import type { Requester, Spawn } from "../subagents/spawn.ts";
 import type { Steering } from "../subagents/steering.ts";

@@ -1,6 +1,6 @@
 // The seam between an agent and whatever answers it. One call = one model step: messages and tools in, text and
 // tool calls out; agents/turn.ts owns the loop, so that every step is on disk before the next one starts.
-// agents/turn.ts → Models.call → ai-sdk.ts | offline.ts. Messages are our own JSON: a transcript outlives a library.
+// agents/turn.ts → Models.call → ai-sdk.ts | offline/offline.ts. Messages are our own JSON: a transcript outlives a library.
 import type { Thinking } from "../core/thinking.ts";
 import type { Usage } from "../core/usage.ts";
 

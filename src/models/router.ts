@@ -1,5 +1,5 @@
 // The one Models object everybody uses: `offline/…` goes to the built-in model, everything else to the AI SDK adapter,
-// which is loaded at its first call because it costs start-up time. agents/turn.ts → router → offline.ts | ai-sdk.ts
+// which is loaded at its first call because it costs start-up time. agents/turn.ts → router → offline/offline.ts | ai-sdk.ts
 import { errorText } from "../core/errors.ts";
 import type { Credential } from "./credentials.ts";
 import type { ModelErrorKind, ModelEvent, ModelReply, ModelRequest, Models } from "./model.ts";

@@ -1,5 +1,5 @@
 // Briefs of child sessions, one per child and requester (BF3). Rows hold the brief as JSON; what it means and how it is
-// shown is subagents/briefing.ts. The file BRIEF.md is made from these rows.
+// shown is subagents/documents/briefing.ts. The file BRIEF.md is made from these rows.
 import type { Clock } from "../core/clock.ts";
 import type { Database } from "./database.ts";
 

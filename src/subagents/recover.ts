@@ -2,8 +2,8 @@
 // second crash (or by config), which is announced too. Runs before the lanes start, so it sees the rows as they were.
 import { standingOf } from "../agents/context.ts";
 import { type Run, SUSPENDED } from "../core/run.ts";
-import { breakOff } from "./announce.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+import { breakOff } from "./ending.ts";
 
 const MAX_CRASHES = 2;
 

@@ -8,9 +8,9 @@ import type { Bus } from "../core/events.ts";
 import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
 import type { Slot } from "../lanes/lanes.ts";
-import { type Ending, finishRun } from "./announce.ts";
 import { childFallbacks, childPrompt, childTools, roleOf } from "./child.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+import { type Ending, finishRun } from "./ending.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { duration } from "./report.ts";
 

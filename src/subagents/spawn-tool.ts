@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { THINKING_LEVELS } from "../core/thinking.ts";
 import { defineTool, type Tool, type ToolContext, toolError, toolJson } from "../core/tool.ts";
-import { briefParamsSchema } from "./brief-params.ts";
+import { briefParamsSchema } from "./documents/brief-params.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { ACCEPTED_ROLES } from "./roles.ts";
 import type { Spawn } from "./spawn.ts";

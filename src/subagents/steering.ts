@@ -2,8 +2,8 @@
 // Every change is in the stores first, so it survives a crash; the runner hears of it from the bus and ends the work.
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
-import { breakOff, postLate } from "./announce.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+import { breakOff, postLate } from "./ending.ts";
 
 export type SendAnswer = "queued" | "running" | "continued" | { readonly refused: string };
 

@@ -8,7 +8,7 @@ import { Brief } from "../../src/brief/brief.ts";
 import { createTelegramChannel } from "../../src/channels/telegram/channel.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { briefIdOf } from "../../src/subagents/run-documents.ts";
+import { briefIdOf } from "../../src/subagents/documents/run-documents.ts";
 import { createDelegation } from "../support/delegation.ts";
 import { createFakeTelegram } from "../support/fake-telegram.ts";
 

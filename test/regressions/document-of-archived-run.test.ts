@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { silentLogger } from "../../src/core/logger.ts";
-import { briefIdOf, writeDocuments } from "../../src/subagents/run-documents.ts";
+import { briefIdOf, writeDocuments } from "../../src/subagents/documents/run-documents.ts";
 import { createDelegation } from "../support/delegation.ts";
 
 it("[BP1] the documents of a run that was archived meanwhile carry its task and its result", async () => {

@@ -5,8 +5,8 @@ import { dirname, join } from "node:path";
 import type { Agent, Agents } from "../../src/agents/agent.ts";
 import { newId, subagentKey } from "../../src/core/ids.ts";
 import type { Run } from "../../src/core/run.ts";
-import { type Briefing, createBriefing } from "../../src/subagents/briefing.ts";
-import { createDocuments, type Documents } from "../../src/subagents/documents.ts";
+import { type Briefing, createBriefing } from "../../src/subagents/documents/briefing.ts";
+import { createDocuments, type Documents } from "../../src/subagents/documents/documents.ts";
 import { makeRun } from "./runs.ts";
 import { createStateFolder, type StateFolder } from "./state-folder.ts";
 

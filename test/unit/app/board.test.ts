@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createRunBoard } from "../../../src/app/board.ts";
 import { newId } from "../../../src/core/ids.ts";
 import type { Run } from "../../../src/core/run.ts";
-import { sessionFolder } from "../../../src/subagents/session-folder.ts";
+import { sessionFolder } from "../../../src/subagents/documents/session-folder.ts";
 import { makeRun } from "../../support/runs.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
 

@@ -8,8 +8,8 @@ import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import type { Tool } from "../../../src/core/tool.ts";
 import type { ChatMessage, ModelEvent, ModelReply, ToolSpec } from "../../../src/models/model.ts";
-import { createOfflineModel } from "../../../src/models/offline.ts";
-import { calculate } from "../../../src/models/offline-sums.ts";
+import { createOfflineModel } from "../../../src/models/offline/offline.ts";
+import { calculate } from "../../../src/models/offline/sums.ts";
 import { createFileTools } from "../../../src/tools/files.ts";
 
 interface Answer {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { AppError } from "../../../src/core/errors.ts";
 import type { ModelEvent, ModelReply, ModelRequest, Models } from "../../../src/models/model.ts";
-import { createOfflineModel } from "../../../src/models/offline.ts";
+import { createOfflineModel } from "../../../src/models/offline/offline.ts";
 import { createRouter, type RouterOptions } from "../../../src/models/router.ts";
 
 const request = (model: string, more: Partial<ModelRequest> = {}): ModelRequest => ({

@@ -9,7 +9,7 @@ import {
   type RequesterBrief,
   renderBrief,
   renderMemoryBlock,
-} from "../../../src/subagents/brief-params.ts";
+} from "../../../src/subagents/documents/brief-params.ts";
 
 const brief = (fields: object = {}): unknown => ({ mission: "Look after the docs.", ...fields });
 const refusal = (input: unknown): string => {

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type BriefParams, parseBriefParams } from "../../../src/subagents/brief-params.ts";
+import { type BriefParams, parseBriefParams } from "../../../src/subagents/documents/brief-params.ts";
 import { createDelegation } from "../../support/delegation.ts";
 
 const CHAT = "agent:main:web:dm:main";

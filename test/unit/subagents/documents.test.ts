@@ -8,8 +8,8 @@ import { Brief } from "../../../src/brief/brief.ts";
 import { BriefResponse } from "../../../src/brief/response.ts";
 import { Trace, type TraceEntry } from "../../../src/brief/trace.ts";
 import type { EndState, Run } from "../../../src/core/run.ts";
-import { briefIdOf } from "../../../src/subagents/run-documents.ts";
-import { addToTrace, readTraceEnd } from "../../../src/subagents/trace-file.ts";
+import { briefIdOf } from "../../../src/subagents/documents/run-documents.ts";
+import { addToTrace, readTraceEnd } from "../../../src/subagents/documents/trace-file.ts";
 import { createDelegation, type Delegation } from "../../support/delegation.ts";
 
 const ended = (scene: Delegation, run: Run, as: EndState, incomplete = false): void => {

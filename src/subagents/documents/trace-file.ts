@@ -5,8 +5,8 @@
 import { statSync } from "node:fs";
 import { appendFile, rename } from "node:fs/promises";
 import { join } from "node:path";
-import { Trace, type TraceEntry } from "../brief/trace.ts";
-import { fileStamp } from "../core/clock.ts";
+import { Trace, type TraceEntry } from "../../brief/trace.ts";
+import { fileStamp } from "../../core/clock.ts";
 import { readEnd, replaceText } from "./session-folder.ts";
 
 export const TRACE_FILE = "trace.md";

@@ -2,13 +2,13 @@
 // One call = one step: take the request out of the messages, run its jobs again over the results on record, and return
 // the calls that are still missing or the final text. router.ts → here → offline-intents.ts
 import { setImmediate } from "node:timers/promises";
-import type { Clock } from "../core/clock.ts";
-import { errorText } from "../core/errors.ts";
-import type { ChatMessage, ModelEvent, ModelReply, ModelRequest, Models, ToolCall } from "./model.ts";
-import { confusion } from "./offline-intents.ts";
-import { type Ask, type Call, createDesk, type Desk, type Outcome, quote, type Result } from "./offline-job.ts";
-import { type Evidence, toAnnouncement, toCompaction, toSections } from "./offline-report.ts";
-import { type Errand, lookAtMentioned, toErrands } from "./offline-request.ts";
+import type { Clock } from "../../core/clock.ts";
+import { errorText } from "../../core/errors.ts";
+import type { ChatMessage, ModelEvent, ModelReply, ModelRequest, Models, ToolCall } from "../model.ts";
+import { confusion } from "./intents.ts";
+import { type Ask, type Call, createDesk, type Desk, type Outcome, quote, type Result } from "./job.ts";
+import { type Evidence, toAnnouncement, toCompaction, toSections } from "./report.ts";
+import { type Errand, lookAtMentioned, toErrands } from "./request.ts";
 
 const INTRODUCTION =
   "I'm Herald's built-in offline model: a set of rules, not an LLM. For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, run Ollama on this machine, or set `agents.defaults.model` in the config, then start Herald again.";

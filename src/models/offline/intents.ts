@@ -1,8 +1,8 @@
 // What the offline model understands: a table of {name, match, act}, tried in order, first fit wins.
 // offline-request.ts → findJob → a job (offline-files.ts, or a small one here).
-import { countLines, readFile, runCommand, summarise } from "./offline-files.ts";
-import { callTool, cut, type Desk, type Job, plural, quote, say } from "./offline-job.ts";
-import { calculate } from "./offline-sums.ts";
+import { countLines, readFile, runCommand, summarise } from "./files.ts";
+import { callTool, cut, type Desk, type Job, plural, quote, say } from "./job.ts";
+import { calculate } from "./sums.ts";
 
 type Groups = Readonly<Record<string, string | undefined>>;
 

@@ -3,15 +3,15 @@
 // the truth and are read at every step of the child, so that a new brief or a revoke counts from the next one on.
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Agents } from "../agents/agent.ts";
-import { formatMemory, type MemoryReference, type MemorySection, readMemoryReference } from "../agents/memory.ts";
-import { agentIdOf } from "../core/ids.ts";
-import type { Logger } from "../core/logger.ts";
-import type { Run } from "../core/run.ts";
-import type { Briefs } from "../stores/briefs.ts";
-import type { Database } from "../stores/database.ts";
-import type { Runs } from "../stores/runs.ts";
-import type { Transcripts } from "../stores/transcripts.ts";
+import type { Agents } from "../../agents/agent.ts";
+import { formatMemory, type MemoryReference, type MemorySection, readMemoryReference } from "../../agents/memory.ts";
+import { agentIdOf } from "../../core/ids.ts";
+import type { Logger } from "../../core/logger.ts";
+import type { Run } from "../../core/run.ts";
+import type { Briefs } from "../../stores/briefs.ts";
+import type { Database } from "../../stores/database.ts";
+import type { Runs } from "../../stores/runs.ts";
+import type { Transcripts } from "../../stores/transcripts.ts";
 import { type BriefParams, listReferences, parseBriefParams, type RequesterBrief, renderBrief } from "./brief-params.ts";
 import { readEnd, sessionFolder } from "./session-folder.ts";
 

@@ -3,20 +3,20 @@
 // The trace goes down with the child when it is spawned, and what it gained comes back up when the run ends.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { Agents } from "../agents/agent.ts";
-import { Brief } from "../brief/brief.ts";
-import { BriefResponse, type ResponseStatus } from "../brief/response.ts";
-import { Trace, type TraceEntry } from "../brief/trace.ts";
-import { errorText, isStorageError } from "../core/errors.ts";
-import { agentIdOf } from "../core/ids.ts";
-import type { Logger } from "../core/logger.ts";
-import { type EndState, isUnfinished, type Run, STATUS_WORD } from "../core/run.ts";
-import type { Runs } from "../stores/runs.ts";
-import type { Transcripts } from "../stores/transcripts.ts";
-import { resultOf } from "./announce.ts";
+import type { Agents } from "../../agents/agent.ts";
+import { Brief } from "../../brief/brief.ts";
+import { BriefResponse, type ResponseStatus } from "../../brief/response.ts";
+import { Trace, type TraceEntry } from "../../brief/trace.ts";
+import { errorText, isStorageError } from "../../core/errors.ts";
+import { agentIdOf } from "../../core/ids.ts";
+import type { Logger } from "../../core/logger.ts";
+import { type EndState, isUnfinished, type Run, STATUS_WORD } from "../../core/run.ts";
+import type { Runs } from "../../stores/runs.ts";
+import type { Transcripts } from "../../stores/transcripts.ts";
+import { resultOf } from "../announce.ts";
+import { transcriptOfRun } from "../deps.ts";
+import { oneLine, outcomeSentence, sectionsText } from "../report.ts";
 import type { Briefing } from "./briefing.ts";
-import { transcriptOfRun } from "./deps.ts";
-import { oneLine, outcomeSentence, sectionsText } from "./report.ts";
 import { replaceText, sessionFolder } from "./session-folder.ts";
 import { addToTrace, readTrace, readTraceEnd, startTrace, TRACE_FILE } from "./trace-file.ts";
 

@@ -1,10 +1,10 @@
 // Keeps each run's documents (run-documents.ts) up with its row: an event of a run ⇒ look at the row ⇒ write what is
 // missing, a moment later. Doing it again changes nothing, so what a crash left undone is made good at the next look or
 // at the next start; what the disk refused is tried again, and a failure never reaches the run.
-import type { TraceEntry } from "../brief/trace.ts";
-import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
-import { isUnfinished, type Run } from "../core/run.ts";
+import type { TraceEntry } from "../../brief/trace.ts";
+import type { Clock } from "../../core/clock.ts";
+import type { Bus } from "../../core/events.ts";
+import { isUnfinished, type Run } from "../../core/run.ts";
 import { listTrace, type RunDocumentDeps, writeDocuments } from "./run-documents.ts";
 
 export interface DocumentDeps extends RunDocumentDeps {

@@ -1,6 +1,6 @@
 // The offline model sending out sub-agents: "in the background, …", "send three helpers to …" → one sessions_spawn
 // call per helper in one step, then what the runtime answered, truthfully.
-import { cut, type Desk, failed, type Job, missing, type Result } from "./offline-job.ts";
+import { cut, type Desk, failed, type Job, missing, type Result } from "./job.ts";
 
 const MAX_HELPERS = 20;
 const NUMBER_WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];

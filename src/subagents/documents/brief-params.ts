@@ -1,9 +1,9 @@
 // The `brief` of sessions_spawn: what a requester lets a child know. Checked here, kept per requester, merged when read.
 // tool arguments → parseBriefParams → briefing.ts keeps it → renderBrief → BRIEF.md and the child's [AGENT MEMORY] block
 import { z } from "zod";
-import { checkMemoryReference, MEMORY_TIERS, type MemoryReference } from "../agents/memory.ts";
-import { safeParse } from "../core/safe-parse.ts";
-import { oneLine } from "./report.ts";
+import { checkMemoryReference, MEMORY_TIERS, type MemoryReference } from "../../agents/memory.ts";
+import { safeParse } from "../../core/safe-parse.ts";
+import { oneLine } from "../report.ts";
 
 const MAX_MISSION_BYTES = 500;
 const MAX_REFERENCES = 10;

@@ -4,8 +4,8 @@
 import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
 import { mkdir, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { newId } from "../core/ids.ts";
-import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
+import { newId } from "../../core/ids.ts";
+import type { TranscriptRef, Transcripts } from "../../stores/transcripts.ts";
 
 export const sessionFolder = (transcripts: Pick<Transcripts, "folder">, ref: Pick<TranscriptRef, "agentId" | "sessionId">): string =>
   join(transcripts.folder(ref.agentId), ref.sessionId);

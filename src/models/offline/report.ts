@@ -1,7 +1,7 @@
 // The texts the runtime asks the offline model for by a fixed form: a sub-agent's sections (RO3), Result and Notes of
 // the announce step (AN1), the bullet list of a compaction (SE6). All from what stands in the messages.
-import type { ChatMessage } from "./model.ts";
-import { type Call, cut, type Outcome, type Result } from "./offline-job.ts";
+import type { ChatMessage } from "../model.ts";
+import { type Call, cut, type Outcome, type Result } from "./job.ts";
 
 export interface Evidence {
   readonly call: Call;

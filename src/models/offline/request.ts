@@ -1,9 +1,9 @@
 // From a request in words to things to do: politeness off, sub-agents first, then clause by clause.
 // offline.ts → toErrands → offline-spawn.ts | offline-intents.ts
-import { summarise } from "./offline-files.ts";
-import { findJob } from "./offline-intents.ts";
-import { type Desk, type Job, say } from "./offline-job.ts";
-import { delegate, parseDelegation } from "./offline-spawn.ts";
+import { summarise } from "./files.ts";
+import { findJob } from "./intents.ts";
+import { type Desk, type Job, say } from "./job.ts";
+import { delegate, parseDelegation } from "./spawn.ts";
 
 /** One thing to do: its name for a plan, and the work. Null job: no rule fits. */
 export interface Errand {
