@@ -3,7 +3,7 @@
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../core/clock.ts";
 import { createLanguageModel, type ModelTarget } from "./language-model.ts";
-import { type Failure, silence, toFailure } from "./model-error.ts";
+import { type Failure, refuseRedirect, silence, toFailure } from "./model-error.ts";
 import { NAMELESS_CALL, type ReplyDraft } from "./reply-draft.ts";
 
 export interface AttemptOptions {
@@ -107,8 +107,9 @@ function createWatch({ clock, idleMs }: AttemptOptions, closing: AbortController
   return {
     isIdle: () => isIdle,
     fetch: async (input, init) => {
-      const response = await globalThis.fetch(input, init);
+      const response = await globalThis.fetch(input, { ...init, redirect: "manual" });
       lastByteAt = clock.now();
+      refuseRedirect(response, response.url);
       if (response.body === null) return response;
       return new Response(response.body.pipeThrough(countBytes()), {
         status: response.status,

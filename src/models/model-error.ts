@@ -20,8 +20,35 @@ const CONTEXT_WORDS =
 const QUOTA_WORDS = /insufficient_quota|exceeded your current quota|credit balance|billing/i;
 const MAX_DETAIL = 240;
 
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const MAX_HOST = 100;
+
+/**
+ * The provider answered with another address. Followed, `x-api-key` and `x-goog-api-key` and the whole conversation would
+ * go there: fetch takes only `authorization` off on the way to another host.
+ */
+class RedirectRefused extends Error {
+  /** Where it pointed; the rest of the address may hold anything. */
+  readonly host: string;
+  constructor(host: string) {
+    super(`redirected to ${host}`);
+    this.name = "RedirectRefused";
+    this.host = host;
+  }
+}
+
+/** Throws RedirectRefused for an answer that sends the caller elsewhere, be it on the same host. */
+export function refuseRedirect(response: Response, askedUrl: string): void {
+  if (!REDIRECTS.has(response.status)) return;
+  const location = response.headers.get("location");
+  const url = location === null ? null : URL.parse(location, askedUrl);
+  throw new RedirectRefused(url === null || url.host === "" ? "an address that can't be read" : url.host.slice(0, MAX_HOST));
+}
+
 /** Any error the library throws or streams. `now` is the time that a retry-after date is measured against. */
 export function toFailure(error: unknown, now: number): Failure {
+  // Trying again would ask for the same, and a fallback would hide that the key was asked for elsewhere.
+  if (error instanceof RedirectRefused) return { kind: "redirect", status: null, isPassing: false, afterMs: null, detail: error.host };
   const facts = readFacts(error);
   const words = `${facts.message} ${facts.body}`;
   const detail = shortDetail(facts);
@@ -141,6 +168,8 @@ export function sentence(failure: Failure, target: ModelTarget, agentId: string)
       return `The provider ${provider} failed to answer for ${id}${code}${said}. Try again in a few minutes, or add a model to model.fallbacks.`;
     case "network":
       return `The connection to the provider ${provider} failed${said}. Check the network and models.providers.${provider}.baseUrl, then try again.`;
+    case "redirect":
+      return `The provider ${provider} pointed the request to another address (${failure.detail}). It was not followed, because the key and the conversation would have gone along. If it has moved, set models.providers.${provider}.baseUrl.`;
     case "context":
       return `The conversation no longer fits into the context window of ${id}. Use /compact to shorten it or /new to start afresh.`;
     case "timeout":

@@ -44,7 +44,7 @@ export interface ModelRequest {
   readonly signal: AbortSignal;
 }
 
-export type ModelErrorKind = "auth" | "rate" | "overload" | "context" | "network" | "bad-request" | "timeout" | "unknown";
+export type ModelErrorKind = "auth" | "rate" | "overload" | "context" | "network" | "bad-request" | "redirect" | "timeout" | "unknown";
 
 export interface ModelError {
   readonly kind: ModelErrorKind;

@@ -45,7 +45,7 @@ describe.each(FORMATS)("$name", (format) => {
     const forms: ((now: number) => Record<string, string>)[] = [
       () => ({ "retry-after": "5" }),
       () => ({ "retry-after-ms": "4500" }),
-      (now) => ({ "retry-after": new Date(now + 20_000).toUTCString() }),
+      (now) => ({ "retry-after": new Date(now + 50_000).toUTCString() }),
     ];
     for (const form of forms) {
       const clock = createFastClock(200);
@@ -60,7 +60,7 @@ describe.each(FORMATS)("$name", (format) => {
       expect(server.calls).toHaveLength(2);
       expect(retryWaits(subject)).toHaveLength(1);
       expect(retryWaits(subject)[0]).toBeGreaterThan(4000);
-      expect(retryWaits(subject)[0]).toBeLessThan(21_000);
+      expect(retryWaits(subject)[0]).toBeLessThan(51_000);
       expect(subject.reports.map((report) => report.outcome)).toEqual(["error", "ok"]);
     }
   });
@@ -74,6 +74,32 @@ describe.each(FORMATS)("$name", (format) => {
       expect(reply.error?.message).toContain(`(${status})`);
       expect(server.calls).toHaveLength(3);
       expect(retryWaits(subject)).toEqual([500, 1000]);
+    }
+  });
+
+  it.each([301, 302, 303, 307, 308])(
+    "[SC4] a redirect (%i) is not followed: key and conversation stay where they were sent",
+    async (status) => {
+      const elsewhere = await start(format, inOrder(GOOD));
+      const location = `${elsewhere.server.url}/steal?token=1`;
+      const { server, endpoint } = await start(format, inOrder({ status, headers: { location } }));
+      const other = await start(CHAT, inOrder(GOOD));
+      const endpoints = { [providerOf(format)]: endpoint, other: other.endpoint };
+      const subject = createSubject({ endpoints, request: { model: format.model, tools: TOOLS, fallbacks: ["other/model"] } });
+      const reply = await subject.call();
+      expect(reply).toMatchObject({ outcome: "error", error: { kind: "redirect" } });
+      expect(reply.error?.message).toContain(new URL(location).host);
+      expect(reply.error?.message).not.toContain("steal");
+      expect(reply.error?.message).toContain(`models.providers.${providerOf(format)}.baseUrl`);
+      expect([server.calls.length, elsewhere.server.calls.length, other.server.calls.length]).toEqual([1, 0, 0]);
+    },
+  );
+
+  it("[SC4] a redirect that says nowhere, or nonsense, is refused as well", async () => {
+    for (const headers of [{}, { location: "http://[not-a-host" }] as Record<string, string>[]) {
+      const { server, subject } = await start(format, inOrder({ status: 302, headers }));
+      expect(await subject.call()).toMatchObject({ outcome: "error", error: { kind: "redirect" } });
+      expect(server.calls).toHaveLength(1);
     }
   });
 
