@@ -19,12 +19,16 @@ export interface Turn extends CallingTurn {
   readonly fallbacks: readonly string[];
   readonly thinking: Thinking;
   readonly maxIterations: number;
+  /** Steps of the limit that processes before this one have used. */
+  readonly stepsUsed?: number;
   /** Asked before every step: memory and briefs may have changed. */
   system(): Promise<string>;
   /** What arrived meanwhile and must be read now; `commit` is called once the entries are in the transcript. */
   mail(): { entries: readonly NewEntry[]; commit(): void };
   /** Called when the model has nothing more to do; true = wait is over and there is more to read, go on. */
   more?(): Promise<boolean>;
+  /** Model step number `step` is about to begin; what it throws keeps the call from being made. */
+  onStep?(step: number): void;
   onText(text: string): void;
   onSpend(spend: Spend, model: string): void;
 }
@@ -104,7 +108,7 @@ async function runTurn(work: Work): Promise<TurnEnd> {
 
   let lastDone = "";
   let repeats = 0;
-  let steps = 0;
+  let steps = turn.stepsUsed ?? 0;
   for (;;) {
     if (turn.signal.aborted) return ended("aborted", work.entries);
     // There may be something to wait for (children); what they say arrives as mail. A complete answer is not given a
@@ -113,6 +117,7 @@ async function runTurn(work: Work): Promise<TurnEnd> {
     if (takeMail(work)) answered = false;
     if (answered) continue;
     if (steps++ >= turn.maxIterations) return ended("capped", work.entries, `it reached its limit of ${turn.maxIterations} steps`);
+    turn.onStep?.(steps);
 
     const reply = await nextReply(work);
     if (reply.outcome !== "ok") return brokenOff(reply, work);

@@ -72,6 +72,10 @@ export interface Run {
   /** When it last entered the queue: new at each generation. */
   readonly queuedAt: number;
   readonly startedAt: number | null;
+  /** When the time it has is over, whatever restarts come in between; null: never, or not started yet (SP10). */
+  readonly deadlineAt: number | null;
+  /** Model steps begun, in all processes together, since its limits began to count. */
+  readonly steps: number;
   readonly endedAt: number | null;
   readonly spend: Spend;
   /** Why it ended as it did, in plain words, when that is not simply success. */

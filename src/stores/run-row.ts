@@ -7,7 +7,7 @@ import { parseColumn } from "./database.ts";
 // biome-ignore format: a list of names reads better in rows
 export type NewRun = Omit<
   Run,
-  | "state" | "delivery" | "deliveryReason" | "generation" | "resumes" | "crashes" | "createdAt" | "queuedAt" | "startedAt" | "endedAt"
+  | "state" | "delivery" | "deliveryReason" | "generation" | "resumes" | "crashes" | "createdAt" | "queuedAt" | "startedAt" | "deadlineAt" | "steps" | "endedAt"
   | "spend" | "reason" | "incomplete" | "doing" | "plan" | "sections" | "settledAt" | "archivedAt" | "archiveName"
 >;
 
@@ -87,6 +87,8 @@ export function fromRunRow(row: RunRow): Run {
     createdAt: number("created_at"),
     queuedAt: number("queued_at"),
     startedAt: time("started_at"),
+    deadlineAt: time("deadline_at"),
+    steps: number("steps"),
     endedAt: time("ended_at"),
     spend: { usage, costUsd: time("cost_usd") },
     reason: maybe("reason"),

@@ -47,10 +47,14 @@ export interface Runs {
   start(id: string): boolean;
   /** → an end state. False when it had ended already; then nothing was written. */
   end(id: string, end: RunEnd): boolean;
-  /** A finished run goes on in its session as the next generation. False when it is unfinished. */
+  /** A finished run goes on in its session as the next generation, with all its time and steps. False when it is unfinished. */
   again(id: string): boolean;
   /** To be taken up again after a restart; the row stays running. False: it has ended meanwhile. */
   countResume(id: string, afterCrash: boolean): boolean;
+  /** What a running one does from now on is new work: its time and its steps begin anew. */
+  renewLimits(id: string): void;
+  /** Model step `step` of a running one begins; written before the call, so that a crash can't make it free. */
+  beginStep(id: string, step: number, doing: string): void;
   setDoing(id: string, doing: string | null): void;
   /** The plan of a running child; replaces the one before. */
   setPlan(id: string, plan: readonly PlanStep[]): void;
@@ -134,6 +138,9 @@ function readRun({ onDamaged }: Pick<RunDeps, "onDamaged">, row: RunRow): Run | 
 
 type Changed = (id: string) => void;
 
+/** Takes the present time as its parameter. */
+const FRESH_LIMITS = "deadline_at = iif(timeout_ms > 0, ? + timeout_ms, NULL), steps = 0";
+
 function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "end" | "again" | "countResume"> {
   /** The one place where a state changes: only from a state the machine allows. */
   const move = (id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): boolean => {
@@ -146,7 +153,8 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
   };
   return {
     // Nobody waits for this one: a power cut that takes it leaves a queued run, which starts from what its transcript has.
-    start: (id) => db.relaxed(() => move(id, { type: "start" }, "started_at = coalesce(started_at, ?)", clock.now())),
+    start: (id) =>
+      db.relaxed(() => move(id, { type: "start" }, `started_at = coalesce(started_at, ?), ${FRESH_LIMITS}`, clock.now(), clock.now())),
     end(id, end) {
       const set = `ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL${end.hasTranscript === true ? ", first_message = NULL" : ""}`;
       const sections = end.sections == null ? null : JSON.stringify(end.sections);
@@ -158,7 +166,7 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
       move(
         id,
         { type: "again" },
-        `generation = generation + 1, resumes = 0, crashes = 0, queued_at = ?, started_at = NULL, ended_at = NULL, reason = NULL, incomplete = 0,
+        `generation = generation + 1, resumes = 0, crashes = 0, queued_at = ?, started_at = NULL, deadline_at = NULL, ended_at = NULL, reason = NULL, incomplete = 0,
          plan = NULL, sections = NULL, delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`,
         clock.now(),
       ),
@@ -173,13 +181,22 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
   };
 }
 
+// biome-ignore format: a list of names reads better in rows
 type Fields = Pick<
   Runs,
-  "setDoing" | "setPlan" | "setDocumented" | "addSpend" | "setDelivery" | "settle" | "setArchiveName" | "setArchived"
+  | "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented" | "addSpend" | "setDelivery" | "settle"
+  | "setArchiveName" | "setArchived"
 >;
 
 function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
   return {
+    renewLimits(id) {
+      db.run(`UPDATE runs SET ${FRESH_LIMITS} WHERE id = ? AND state = 'running'`, clock.now(), id);
+    },
+    beginStep: (id, step, doing) =>
+      db.relaxed(() => {
+        if (db.run("UPDATE runs SET steps = ?, doing = ? WHERE id = ? AND state = 'running'", step, doing, id) === 1) changed(id);
+      }),
     setDoing: (id, doing) =>
       db.relaxed(() => {
         if (db.run("UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS NOT ?", doing, id, doing) === 1) changed(id);

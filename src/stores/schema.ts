@@ -269,4 +269,10 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX run_messages_taken ON run_messages (taken_at) WHERE taken_at IS NOT NULL;
   CREATE INDEX notes_taken ON notes (taken_at) WHERE taken_at IS NOT NULL;
   `,
+  `
+  -- Limits are of the run, not of the process (SP10).
+  ALTER TABLE runs ADD COLUMN deadline_at INTEGER;
+  ALTER TABLE runs ADD COLUMN steps INTEGER NOT NULL DEFAULT 0;
+  UPDATE runs SET deadline_at = started_at + timeout_ms WHERE state = 'running' AND timeout_ms > 0;
+  `,
 ];

@@ -42,7 +42,8 @@ function givesUp(deps: SubagentDeps, run: Run, crashed: boolean): string | null 
   return byConfig ? "the gateway restarted" : "the gateway ended twice while it ran";
 }
 
-function isAnswered(deps: SubagentDeps, run: Run): boolean {
+/** Its last word stands in the transcript. */
+export function isAnswered(deps: SubagentDeps, run: Run): boolean {
   try {
     return standingOf(deps.transcripts.tail(transcriptOfRun(run), 200)).kind === "answered";
   } catch (error) {

@@ -12,6 +12,7 @@ import { childFallbacks, childPrompt, childTools, roleOf } from "./child.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { type Ending, finishRun } from "./ending.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
+import { isAnswered } from "./recover.ts";
 import { duration } from "./report.ts";
 
 export interface Runner {
@@ -32,14 +33,7 @@ interface Job {
   readonly slot: Slot;
   /** Aborts on a stop and on a shutdown. */
   readonly signal: AbortSignal;
-  /** Of the work it is at, however often the disk interrupts it. */
-  limit: Limit | null;
   isStarted: boolean;
-}
-
-interface Limit {
-  readonly signal: AbortSignal;
-  clear(): void;
 }
 
 export function createRunner(deps: SubagentDeps): Runner {
@@ -54,11 +48,10 @@ export function createRunner(deps: SubagentDeps): Runner {
     async work(runId, slot) {
       const abort = new AbortController();
       active.set(runId, abort);
-      const job: Job = { runId, slot, signal: abort.signal, limit: null, isStarted: false };
+      const job: Job = { runId, slot, signal: abort.signal, isStarted: false };
       try {
         await carryOut(deps, job);
       } finally {
-        job.limit?.clear();
         active.delete(runId);
       }
     },
@@ -79,10 +72,19 @@ function claim(deps: SubagentDeps, runId: string): Run | null {
   const run = deps.runs.get(runId);
   if (run === null || !isUnfinished(run.state)) return null;
   deps.transcripts.ensure(transcriptOfRun(run));
-  if (run.state === "running") deps.runs.setDoing(runId, null);
+  if (run.state === "running") takeUp(deps, run);
   else if (!deps.runs.start(runId)) return null;
   deps.failpoint("run.started");
   return deps.runs.get(runId);
+}
+
+/**
+ * Again, after a restart, a disk that refused, or its own last word. Whoever wrote to it after that word was told that it
+ * is read: its limits may be used up by then, so what it reads is new work, as it is for a run that has ended (SP10).
+ */
+function takeUp(deps: SubagentDeps, run: Run): void {
+  deps.runs.setDoing(run.id, null);
+  if (deps.mail.listForRun(run.id).length > 0 && isAnswered(deps, run)) deps.runs.renewLimits(run.id);
 }
 
 /** Works until it is over. A disk that refuses leaves the row as it was: the run waits, without its slot, and is taken up again. */
@@ -110,21 +112,24 @@ async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "mail"> 
   const run = claim(deps, job.runId);
   if (run === null) return "over";
   job.isStarted = true;
-  job.limit ??= limitOf(deps, run);
-  const end = await childTurn(deps, run, job.slot, AbortSignal.any([job.signal, job.limit.signal]));
-  job.limit.clear();
-  // Over in time: if its end can't be recorded, the work is begun anew, and so is the limit.
-  if (!job.limit.signal.aborted) job.limit = null;
+  const limit = limitOf(deps, run);
+  const end = await childTurn(deps, run, job.slot, AbortSignal.any([job.signal, limit.signal])).finally(limit.clear);
   if (job.signal.aborted) return "over";
   deps.failpoint("run.worked");
-  const left = await finishRun(deps, run, { ...endingOf(run, end), words: end.text }, job.signal);
-  job.limit = null;
-  return left;
+  return finishRun(deps, run, { ...endingOf(run, end), words: end.text }, job.signal);
 }
 
-function limitOf({ clock }: SubagentDeps, { timeoutMs }: Run): Limit {
+/** Aborts when the run's time is over: a time on record, so that it goes on while nobody works on it (SP10). */
+function limitOf(deps: SubagentDeps, run: Run): { readonly signal: AbortSignal; clear(): void } {
   const over = new AbortController();
-  return { signal: over.signal, clear: timeoutMs > 0 ? abortAfter(clock, timeoutMs, over) : () => {} };
+  if (run.deadlineAt === null) return { signal: over.signal, clear() {} };
+  // Never more than the whole of it: the clock may have been set back since.
+  const leftMs = Math.min(run.deadlineAt - deps.clock.now(), run.timeoutMs);
+  if (leftMs > 0) return { signal: over.signal, clear: abortAfter(deps.clock, leftMs, over) };
+  // Its last word came in time; only its end was not recorded before the process died or the disk refused.
+  const isOver = isAnswered(deps, run) && unfinishedChildren(deps, run) === 0;
+  if (!isOver) over.abort("timeout");
+  return { signal: over.signal, clear() {} };
 }
 
 function endingOf(run: Run, end: TurnEnd): Ending {
@@ -165,6 +170,7 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
     workspace: agent.workspace,
     readOnly: isReadOnly(deps, run),
     maxIterations: run.maxIterations,
+    stepsUsed: run.steps,
     signal,
     log: deps.log.child({ sessionKey: run.childKey, runId: run.id }),
     system: async () =>
@@ -180,6 +186,7 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
     more: () => waitForChildren(deps, run, slot, signal),
     waitOutsideLane: (work) => slot.outside(work, signal),
     onText: () => {},
+    onStep: (step) => deps.runs.beginStep(run.id, step, "thinking"),
     onDoing(doing) {
       // What a tool still says while it is ended is no news, and would hide that the run was put aside.
       if (signal.aborted) return;
@@ -211,10 +218,13 @@ function mailFor(deps: SubagentDeps, run: Run): ReturnType<Parameters<SubagentDe
   };
 }
 
+const unfinishedChildren = ({ runs }: SubagentDeps, { id }: Run): number =>
+  runs.childrenOf(id).filter((child) => isUnfinished(child.state)).length;
+
 /** True when there is something to read. A run whose children still work is not done: it waits, without its slot (SP5). */
 async function waitForChildren(deps: SubagentDeps, run: Run, slot: Slot, signal: AbortSignal): Promise<boolean> {
   const hasMail = (): boolean => mailFor(deps, run).entries.length > 0;
-  const working = (): number => deps.runs.childrenOf(run.id).filter((child) => isUnfinished(child.state)).length;
+  const working = (): number => unfinishedChildren(deps, run);
   if (hasMail()) return true;
   if (working() === 0) return false;
   deps.runs.setDoing(run.id, `waiting for ${working()} sub-agents`);

@@ -60,6 +60,16 @@ describe("a crash", () => {
     );
   });
 
+  it("[SP10] kill -9 gives a run no more time: its limit runs out when it would have without", async () => {
+    const chat = scene.chat();
+    await chat.act([spawns(child("short of time", [{ hang: true }], { runTimeoutSeconds: 3 }))]);
+    await waitFor("it to work", () => scene.model.open === 1);
+    await bounce();
+    expect(await chat.announced("short of time")).toContain("Status: timeout");
+    const { started_at, ended_at } = chat.run("short of time");
+    expect((ended_at ?? 0) - (started_at ?? 0)).toBeLessThan(4_500);
+  });
+
   it("[RC2] with onRestart interrupt a running run is given up at once, a queued one still starts", async () => {
     await using _settings = await scene.configure({ subagents: { onRestart: "interrupt", maxConcurrent: 1 } });
     const chat = scene.chat();

@@ -51,6 +51,8 @@ export const makeRun = (changes: Partial<Run> = {}): Run => ({
   createdAt: 1_000_000,
   queuedAt: 1_000_000,
   startedAt: 1_000_000,
+  deadlineAt: null,
+  steps: 0,
   endedAt: null,
   spend: { usage: null, costUsd: null },
   reason: null,

@@ -117,7 +117,7 @@ it("[RC4][LN2] a full disk keeps what waits in its place: only what has a slot a
   for (const { id } of runs) expect((await ended(id)).state).toBe("done");
 });
 
-it("[SP8] work that is begun anew, because its end could not be recorded, has its time limit again", async () => {
+it("[SP8][SP10] work that is begun anew, because its end could not be recorded, has the rest of its time", async () => {
   let refused = 0;
   refuse("fdatasyncSync", "ENOSPC", () => calls === 1 && refused++ === 0);
   reply = async (request) => {
@@ -128,6 +128,8 @@ it("[SP8] work that is begun anew, because its end could not be recorded, has it
   await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
   await clock.advance(5_000);
   await waitFor("the second call", () => calls === 2);
-  await clock.advance(MINUTE);
+  await clock.advance(MINUTE - 5_001);
+  expect(stage.get(run.id).state).toBe("running");
+  await clock.advance(1);
   expect((await ended(run.id)).state).toBe("timeout");
 });
