@@ -1,6 +1,7 @@
 // Wires the page: its server, what it shows of runs, and letting people in.
 import type { LoadedConfig } from "../config/config.ts";
 import type { PairingRequest } from "../stores/pairing.ts";
+import type { PageStatus } from "../web/live.ts";
 import { createMetrics } from "../web/metrics.ts";
 import { createWebServer, type WebServer } from "../web/server.ts";
 import { loadToken } from "../web/token.ts";
@@ -21,7 +22,7 @@ export interface PageDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"
   readonly channels: Channels;
   readonly lanes: Lanes;
   readonly subagents: Pick<SubagentParts, "archiver">;
-  status(): { readonly version: string; readonly model: string };
+  status(): PageStatus;
 }
 
 export function createPage(deps: PageDeps): Page {
@@ -46,7 +47,7 @@ export function createPage(deps: PageDeps): Page {
     ...createRunBoard({ stores, log, lane: deps.lanes.subagent, archiver: deps.subagents.archiver }),
     pairing: { listPending: stores.pairing.listPending, approve: (code) => approve(deps, code) },
     redact: (text) => secrets.redact(text),
-    status: deps.status,
+    status: () => statusOf(deps.status()),
     routes: [metrics.route],
   });
   const close = (): Promise<void> => {
@@ -55,6 +56,9 @@ export function createPage(deps: PageDeps): Page {
   };
   return { server: { ...server, close }, token };
 }
+
+/** Field by field: its source holds the whole settings, every token in them. */
+const statusOf = ({ version, model }: PageStatus): PageStatus => ({ version, model });
 
 /** The person is let in and told so in their chat, in one transaction (SC1). */
 function approve({ stores, channels, log }: PageDeps, code: string): PairingRequest | null {

@@ -20,6 +20,7 @@ export interface BoardApiOptions {
   details: RunDetails;
   logs: LogViews;
   pairing: PairingDesk;
+  /** For what is rendered; all else is redacted on its way out. */
   redact(text: string): string;
 }
 
@@ -35,36 +36,33 @@ export function createBoardRoutes(options: BoardApiOptions): Route[] {
   return [
     { method: "GET", path: "/api/runs/:id", access: "token", handle: (request) => detail(request, options) },
     { method: "GET", path: "/api/runs/:id/transcript", access: "token", handle: (request) => transcript(request, options) },
-    { method: "GET", path: "/api/pairing", access: "token", handle: () => json(200, { waiting: pairingViews(options) }) },
+    { method: "GET", path: "/api/pairing", access: "token", handle: () => json(200, { waiting: pairingViews(options.pairing) }) },
     { method: "POST", path: "/api/pairing", access: "token", handle: (request) => approve(request, options) },
   ];
 }
 
-/** Without the chat they wrote from: the page has no use for it. */
-export const pairingViews = ({ pairing, redact }: Pick<BoardApiOptions, "pairing" | "redact">): PairingView[] =>
-  pairing.listPending().map((one) => toPairingView(one, redact));
+export const pairingViews = (pairing: Pick<PairingDesk, "listPending">): PairingView[] => pairing.listPending().map(toPairingView);
 
-const toPairingView = (
-  { code, channel, senderId, senderName, expiresAt }: PairingRequest,
-  redact: (text: string) => string,
-): PairingView => ({
+/** Without the chat they wrote from: the page has no use for it. */
+const toPairingView = ({ code, channel, senderId, senderName, expiresAt }: PairingRequest): PairingView => ({
   code,
   channel,
   senderId,
-  senderName: redact(senderName),
+  senderName,
   expiresAt,
 });
 
 function detail({ params }: WebRequest, { details, redact }: BoardApiOptions) {
   const { id = "" } = params;
   const found = isUuid(id) ? details.find(id) : null;
-  return found === null ? NO_RUN : json(200, toDetailView(redactAll(found, redact)));
+  return found === null ? NO_RUN : json(200, toDetailView(found, redact));
 }
 
-/** The brief and the sections are Markdown a model wrote. */
-function toDetailView({ brief, sections, ...rest }: RunDetail) {
-  const rendered = Object.entries(sections ?? {}).flatMap(([name, text]) => (text === null ? [] : [{ name, html: renderMarkdown(text) }]));
-  return { ...rest, sections: rendered, ...(brief === undefined ? {} : { briefHtml: renderMarkdown(brief) }) };
+/** The brief and the sections are Markdown a model wrote. Redacted before: marks inside a secret would hide it afterwards. */
+function toDetailView({ brief, sections, ...rest }: RunDetail, redact: (text: string) => string) {
+  const toHtml = (text: string): string => renderMarkdown(redact(text));
+  const rendered = Object.entries(sections ?? {}).flatMap(([name, text]) => (text === null ? [] : [{ name, html: toHtml(text) }]));
+  return { ...rest, sections: rendered, ...(brief === undefined ? {} : { briefHtml: toHtml(brief) }) };
 }
 
 async function transcript({ params, query }: WebRequest, { details, logs }: BoardApiOptions) {
@@ -77,19 +75,11 @@ async function transcript({ params, query }: WebRequest, { details, logs }: Boar
   return json(200, { entries: await logs.toViews(id, page.entries), before: page.before });
 }
 
-async function approve(request: WebRequest, { pairing, redact }: BoardApiOptions) {
+async function approve(request: WebRequest, { pairing }: BoardApiOptions) {
   const body = safeParse(Approval, await request.json());
   if (!body.success) return problem(400, 'Send {"code": "…"}.');
   const person = pairing.approve(body.data.code);
   return person === null
     ? problem(404, "This code is not waiting any more. Codes live for one hour.")
-    : json(200, { approved: toPairingView(person, redact) });
-}
-
-/** Every text in it, at any depth: a field added later can't be forgotten (SC4). */
-export function redactAll<T>(value: T, redact: (text: string) => string): T {
-  if (typeof value === "string") return redact(value) as T;
-  if (Array.isArray(value)) return value.map((item) => redactAll(item, redact)) as T;
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, redactAll(item, redact)])) as T;
+    : json(200, { approved: toPairingView(person) });
 }

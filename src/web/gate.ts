@@ -4,7 +4,8 @@
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "../core/logger.ts";
 import type { RateLimit } from "../core/rate-limit.ts";
-import { MAX_BODY_BYTES, problem, type Reply, type Route } from "./http.ts";
+import { MAX_BODY_BYTES, problem, type Route } from "./http.ts";
+import type { Reply } from "./outgoing.ts";
 import { isSame, sessionValue } from "./token.ts";
 
 export interface Gate {

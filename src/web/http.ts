@@ -1,18 +1,12 @@
-// The small HTTP vocabulary of the web folder: what a route is, how a reply is written, how a body is read.
-// server.ts dispatches, gate.ts decides who may pass, api.ts and page-files.ts hold the routes.
-import type { IncomingMessage, ServerResponse } from "node:http";
+// The small HTTP vocabulary of the web folder: what a route is, what it answers, how a body is read.
+// server.ts dispatches, gate.ts decides who may pass, api.ts and page-files.ts hold the routes, outgoing.ts writes.
+import type { IncomingMessage } from "node:http";
+import type { Outlet, Reply } from "./outgoing.ts";
 import { parseStrictJson } from "./strict-json.ts";
 
 export const MAX_BODY_BYTES = 256 * 1024;
 /** A body cut into single bytes costs a hundred times its size; no client of ours cuts like that. */
 const MAX_PIECES = 2_000;
-
-export interface Reply {
-  readonly status: number;
-  /** Sent as JSON; a Buffer or text goes out as it is, with the `content-type` of `headers`. */
-  readonly body: unknown;
-  readonly headers?: Readonly<Record<string, string>>;
-}
 
 export interface WebRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -23,7 +17,7 @@ export interface WebRequest {
   /** The body as strict JSON, or null when it is none. Throws BodyTooLarge. */
   json(): Promise<unknown>;
   /** For a stream: the handler takes over and returns null. */
-  readonly response: ServerResponse;
+  readonly response: Outlet;
 }
 
 /** One entry of the route table. Plain data but for the handler, so a test can list it and prove each gate. */
@@ -40,31 +34,6 @@ export class BodyTooLarge extends Error {}
 
 export const json = (status: number, body: unknown, headers?: Reply["headers"]): Reply => ({ status, body, ...(headers && { headers }) });
 export const problem = (status: number, error: string, headers?: Reply["headers"]): Reply => json(status, { error }, headers);
-
-/** On every answer. No inline script or style, nothing from another host, no framing, no CORS, nothing cached. */
-export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
-  "content-security-policy":
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
-  "x-content-type-options": "nosniff",
-  "referrer-policy": "no-referrer",
-  "cross-origin-opener-policy": "same-origin",
-  "cross-origin-resource-policy": "same-origin",
-  "cache-control": "no-store",
-};
-
-/** Writes a reply unless the peer is gone. A refused request with an unread body ends its connection. */
-export function writeReply(req: IncomingMessage, res: ServerResponse, reply: Reply): void {
-  if (res.headersSent || res.destroyed) return;
-  const raw = typeof reply.body === "string" || Buffer.isBuffer(reply.body);
-  const body = raw ? (reply.body as string | Buffer) : JSON.stringify(reply.body);
-  const close = req.complete || !hasBody(req) ? {} : { connection: "close" };
-  const type = raw ? {} : { "content-type": "application/json; charset=utf-8" };
-  res.writeHead(reply.status, { ...SECURITY_HEADERS, ...type, "content-length": Buffer.byteLength(body), ...close, ...reply.headers });
-  res.end(body);
-}
-
-const hasBody = (req: IncomingMessage): boolean =>
-  req.headers["transfer-encoding"] !== undefined || Number(req.headers["content-length"] ?? 0) > 0;
 
 /** Reads at most MAX_BODY_BYTES, also when no length was announced. */
 export async function readJson(req: IncomingMessage): Promise<unknown> {

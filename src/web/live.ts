@@ -2,17 +2,24 @@
 // may be missed or rung twice and nothing is lost or doubled. All else (working, draft, runs, chats, pairing) is the
 // present state, sent on connect and on change; `run` only says which run changed, for the tab that has it open.
 // bus ⇒ doorbells → table / turns / board → openStream → tab
-import type { ServerResponse } from "node:http";
 import type { Clock } from "../core/clock.ts";
 import type { AppEvent, Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
 import { type Board, type BoardRow, orderRuns } from "./board.ts";
-import { type PairingDesk, pairingViews, redactAll } from "./board-api.ts";
+import { type PairingDesk, pairingViews } from "./board-api.ts";
 import type { MessageViews } from "./message-view.ts";
+import type { Outgoing, Outlet } from "./outgoing.ts";
 import { openStream, STREAM_LIMITS, type Stream, type StreamLimits } from "./sse.ts";
 import { createThrottle, type ThrottleOptions } from "./throttle.ts";
 import { createTurns, type Turns } from "./turns.ts";
+
+/** What the page shows about the gateway. Whoever makes it names each field: the settings stand one step behind. */
+export interface PageStatus {
+  readonly version: string;
+  /** The model in use. */
+  readonly model: string;
+}
 
 export interface LiveOptions {
   bus: Bus;
@@ -22,16 +29,17 @@ export interface LiveOptions {
   views: MessageViews;
   board: Board;
   pairing: PairingDesk;
+  /** For what is rendered; all else is redacted on its way out. */
   redact(text: string): string;
-  /** What the page shows about the gateway: version, model in use. */
-  status(): Readonly<Record<string, string>>;
+  outgoing: Pick<Outgoing, "event">;
+  status(): PageStatus;
   limits?: StreamLimits;
   heartbeatMs?: number;
 }
 
 export interface Live {
   /** Takes the response over. False when too many tabs are open. `cursor` null: from now on. */
-  open(response: ServerResponse, chat: string, cursor: number | null): boolean;
+  open(response: Outlet, chat: string, cursor: number | null): boolean;
   runs(): BoardRow[];
   chats(): { id: string; title: string | null; lastAt: number; lastSeq: number }[];
   /** Ends every stream and stops listening. */
@@ -56,27 +64,32 @@ const CHATS_EVERY_MS = 250;
 const HEARTBEAT_MS = 15_000;
 
 export function createLive(options: LiveOptions): Live {
-  const { clock, board, messages, redact } = options;
+  const { clock, board, messages, redact, outgoing } = options;
   const tabs = new Set<Tab>();
   const stopped = new AbortController();
   const onError = (error: unknown) => options.log.error({ err: error }, "the page could not be updated");
   const common = { clock, onError, signal: stopped.signal };
-  const toChat = (chat: string, event: string, data: () => unknown) => {
-    for (const tab of tabs) if (tab.chat === chat) tab.stream.send(event, data());
+  const toChat = (chat: string, event: string, data: unknown) => {
+    const text = outgoing.event(event, data);
+    for (const tab of tabs) if (tab.chat === chat) tab.stream.send(text);
+  };
+  const toAll = (event: string, data: unknown) => {
+    if (tabs.size === 0) return;
+    const text = outgoing.event(event, data);
+    for (const tab of tabs) tab.stream.send(text);
   };
   const turns = createTurns({
     ...common,
     redact,
-    onWorking: (chat) => toChat(chat, "working", () => turns.working(chat)),
+    onWorking: (chat) => toChat(chat, "working", turns.working(chat)),
     onDraft(chat) {
-      for (const tab of tabs) if (tab.chat === chat) sendDraft(tab, turns);
+      for (const tab of tabs) if (tab.chat === chat) sendDraft(tab, turns, options);
     },
   });
-  const runs = () => redactAll(orderRuns(board.listRuns({ limit: MAX_RUNS })), redact);
-  const chats = () => messages.chats().map((chat) => ({ ...chat, title: chat.title && redact(chat.title) }));
-  const present = { chats, runs, pairing: () => pairingViews(options) };
+  const runs = () => orderRuns(board.listRuns({ limit: MAX_RUNS }));
+  const present = { chats: messages.chats, runs, pairing: () => pairingViews(options.pairing) };
   const feedTab = (tab: Tab) => void feed(tab, options, turns).catch(onError);
-  const ring = createBells(tabs, present, common);
+  const ring = createBells({ toAll, isHeard: () => tabs.size > 0, present, common });
   const unsubscribe = options.bus.on((event) => {
     turns.see(event);
     if (event.type === "web.posted") for (const tab of tabs) if (tab.chat === event.chat) feedTab(tab);
@@ -91,15 +104,15 @@ export function createLive(options: LiveOptions): Live {
       const stream = openStream({ response, clock, limits, onDrain: () => feedTab(tab), onClose: () => tabs.delete(tab) });
       const tab: Tab = { chat, stream, sentSeq: cursor ?? messages.lastSeq(), isFeeding: false, isDraftDue: false };
       tabs.add(tab);
-      stream.send("working", turns.working(chat));
-      sendDraft(tab, turns);
-      stream.send("status", options.status());
-      for (const [name, state] of Object.entries(present)) stream.send(name, state());
+      stream.send(outgoing.event("working", turns.working(chat)));
+      sendDraft(tab, turns, options);
+      stream.send(outgoing.event("status", options.status()));
+      for (const [name, state] of Object.entries(present)) stream.send(outgoing.event(name, state()));
       feedTab(tab);
       return true;
     },
     runs,
-    chats,
+    chats: () => messages.chats(),
     close() {
       stopped.abort();
       unsubscribe();
@@ -110,13 +123,17 @@ export function createLive(options: LiveOptions): Live {
 
 type Present = Record<"chats" | "runs" | "pairing", () => unknown>;
 
+interface BellOptions {
+  toAll(event: string, data: unknown): void;
+  isHeard(): boolean;
+  present: Present;
+  common: Pick<ThrottleOptions, "clock" | "onError" | "signal">;
+}
+
 /** Tells all tabs what changed, together with everything else that changes in the same moment. */
-function createBells(tabs: ReadonlySet<Tab>, present: Present, common: Pick<ThrottleOptions, "clock" | "onError" | "signal">) {
-  const toAll = (event: string, data: unknown) => {
-    for (const tab of tabs) tab.stream.send(event, data);
-  };
+function createBells({ toAll, isHeard, present, common }: BellOptions): (event: AppEvent) => void {
   const bell = (name: keyof Present, everyMs: number) =>
-    createThrottle({ ...common, everyMs, work: () => void (tabs.size > 0 && toAll(name, present[name]())) });
+    createThrottle({ ...common, everyMs, work: () => void (isHeard() && toAll(name, present[name]())) });
   const chats = bell("chats", CHATS_EVERY_MS);
   const pairing = bell("pairing", CHATS_EVERY_MS);
   const runs = bell("runs", RUNS_EVERY_MS);
@@ -146,26 +163,27 @@ const changedRun = (event: AppEvent): string | null =>
   event.type === "run.changed" || event.type === "run.ended" || event.type === "turn.doing" ? event.runId : null;
 
 /** A tab that is behind gets the newest once it caught up, not each one. */
-function sendDraft(tab: Tab, turns: Turns): void {
+function sendDraft(tab: Tab, turns: Turns, { outgoing }: LiveOptions): void {
   tab.isDraftDue = !tab.stream.hasRoom();
   const draft = tab.isDraftDue ? null : turns.draft(tab.chat);
-  if (draft !== null) tab.stream.send("draft", draft);
+  if (draft !== null) tab.stream.send(outgoing.event("draft", draft));
 }
 
 /** Writes what the tab has not got yet for as long as it keeps up; `drain` calls again. */
-async function feed(tab: Tab, { messages, views }: LiveOptions, turns: Turns): Promise<void> {
+async function feed(tab: Tab, options: LiveOptions, turns: Turns): Promise<void> {
   // One at a time per tab, else two would send the same rows.
   if (tab.isFeeding) return;
   tab.isFeeding = true;
+  const { messages, views, outgoing } = options;
   try {
     while (!tab.stream.isClosed() && tab.stream.hasRoom()) {
       const rows = messages.list(tab.chat, { afterSeq: tab.sentSeq, limit: PAGE_SIZE });
       // Messages first: on a slow line drafts alone would fill it.
-      if (rows.length === 0) return void (tab.isDraftDue && sendDraft(tab, turns));
+      if (rows.length === 0) return void (tab.isDraftDue && sendDraft(tab, turns, options));
       for (const view of await views.toViews(rows)) {
         // Nothing leaves before this moment's writes are done: a whole page at once could be more than a tab may be behind.
         if (!tab.stream.hasRoom()) return;
-        tab.stream.send("message", view, view.seq);
+        tab.stream.send(outgoing.event("message", view, view.seq));
         tab.sentSeq = view.seq;
       }
     }

@@ -1,6 +1,5 @@
 // The page's own files, by name: a fixed list, so no path from a request ever reaches the disk. Public, because they
 // hold nothing of the gateway's; the page asks for everything else with its cookie.
-import { readFile } from "node:fs/promises";
 import type { Route } from "./http.ts";
 
 const FOLDER = new URL("./page/", import.meta.url);
@@ -39,6 +38,6 @@ export function createPageRoutes(): Route[] {
     method: "GET",
     path,
     access: "public",
-    handle: async () => ({ status: 200, body: await readFile(new URL(file, FOLDER)), headers: { "content-type": type } }),
+    handle: () => ({ status: 200, file: new URL(file, FOLDER), headers: { "content-type": type } }),
   }));
 }

@@ -14,9 +14,10 @@ import { createApiRoutes, type PostTaker } from "./api.ts";
 import type { Board, RunDetails } from "./board.ts";
 import { createBoardRoutes, type PairingDesk } from "./board-api.ts";
 import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
-import { BodyTooLarge, matchPath, problem, type Reply, type Route, readJson, writeReply } from "./http.ts";
-import { createLive } from "./live.ts";
+import { BodyTooLarge, matchPath, problem, type Route, readJson } from "./http.ts";
+import { createLive, type PageStatus } from "./live.ts";
 import { createMessageViews } from "./message-view.ts";
+import { createOutgoing, type Outgoing, type Reply } from "./outgoing.ts";
 import { createPageRoutes } from "./page-files.ts";
 import { createLogViews } from "./run-log.ts";
 import type { StreamLimits } from "./sse.ts";
@@ -39,8 +40,7 @@ export interface WebServerOptions {
   pairing: PairingDesk;
   /** Replaces known secrets by their names. */
   redact(text: string): string;
-  /** Shown on the page: version, model in use. */
-  status(): { readonly version: string; readonly model: string };
+  status(): PageStatus;
   /** Routes of other parts (metrics); gated like all others. */
   routes?: readonly Route[];
   streams?: { limits?: StreamLimits; heartbeatMs?: number };
@@ -68,8 +68,10 @@ const MAX_HEADER_BYTES = 16 * 1024;
 export function createWebServer(options: WebServerOptions): WebServer {
   const { clock, log, bus, messages, board, details, pairing, redact } = options;
   let ready = false;
+  const outgoing = createOutgoing(redact);
   const views = createMessageViews(redact);
-  const live = createLive({ bus, clock, log, messages, views, board, pairing, redact, status: options.status, ...options.streams });
+  const { status, streams } = options;
+  const live = createLive({ bus, clock, log, messages, views, board, pairing, redact, outgoing, status, ...streams });
   const gate = createGate({
     token: options.token,
     log,
@@ -82,7 +84,7 @@ export function createWebServer(options: WebServerOptions): WebServer {
   const api = createApiRoutes({ gate, channel: options.channel, messages, views, live, isReady: () => ready });
   const boardApi = createBoardRoutes({ details, pairing, redact, logs: createLogViews(redact) });
   const routes = [...api, ...boardApi, ...createPageRoutes(), ...(options.routes ?? [])];
-  const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, log }));
+  const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log }));
   server.maxConnections = MAX_CONNECTIONS;
 
   return {
@@ -149,21 +151,23 @@ const DISK_FULL = problem(503, "Herald can't write to its disk right now. Nothin
 interface Serving {
   gate: Gate;
   routes: readonly Route[];
+  outgoing: Outgoing;
   log: Logger;
 }
 
 async function serve(req: IncomingMessage, res: ServerResponse, serving: Serving): Promise<void> {
   const [path = "", search = ""] = (req.url ?? "").split("?", 2);
+  const { outgoing } = serving;
   try {
     const reply = await answer(req, res, { ...serving, path, query: new URLSearchParams(search) });
-    if (reply !== null) writeReply(req, res, reply);
+    if (reply !== null) await outgoing.reply(req, res, reply);
   } catch (error) {
-    if (error instanceof BodyTooLarge) return writeReply(req, res, tooLarge());
+    if (error instanceof BodyTooLarge) return outgoing.reply(req, res, tooLarge());
     // The caller hung up in the middle of the body: no failure of ours, and nobody is left to answer.
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return;
     // The path only: a query is the caller's text.
     serving.log.error({ err: error, method: req.method, path: path.slice(0, 200) }, "a request failed");
-    writeReply(req, res, isStorageError(error) ? DISK_FULL : problem(500, "Something went wrong here. The log says more."));
+    await outgoing.reply(req, res, isStorageError(error) ? DISK_FULL : problem(500, "Something went wrong here. The log says more."));
     if (!res.writableEnded) res.destroy();
   }
 }

@@ -1,8 +1,7 @@
-// One server-sent event stream to one tab. Knows the wire format and when a reader is too slow; what is sent is
-// live.ts's business. A tab that is cut off comes back with the id it saw last and misses nothing.
-import type { ServerResponse } from "node:http";
+// One server-sent event stream to one tab. Knows when a reader is too slow; what is sent is live.ts's business, how it is
+// written outgoing.ts's. A tab that is cut off comes back with the id it saw last and misses nothing.
 import type { Clock } from "../core/clock.ts";
-import { SECURITY_HEADERS } from "./http.ts";
+import { BEAT, type Clean, type Outlet, RETRY, SECURITY_HEADERS } from "./outgoing.ts";
 
 export interface StreamLimits {
   /** Beyond this many bytes that the tab has not taken, it is cut off. */
@@ -14,8 +13,7 @@ export interface StreamLimits {
 export const STREAM_LIMITS: StreamLimits = { maxBufferedBytes: 1024 * 1024, stallMs: 45_000 };
 
 export interface Stream {
-  /** `id` marks a durable event: the tab sends the last one back when it reconnects. */
-  send(event: string, data: unknown, id?: number): void;
+  send(event: Clean): void;
   /** Keeps proxies and half-open sockets honest; also where a stalled reader is noticed. */
   beat(): void;
   /** False while the tab is behind: durable events then wait in the table instead of in memory. */
@@ -25,7 +23,7 @@ export interface Stream {
 }
 
 export interface StreamOptions {
-  response: ServerResponse;
+  response: Outlet;
   clock: Clock;
   limits: StreamLimits;
   /** The tab caught up: there is room again. */
@@ -43,21 +41,19 @@ export function openStream({ response, clock, limits, onDrain, onClose }: Stream
   response.on("close", onClose);
 
   const isClosed = () => response.destroyed || response.writableEnded;
-  const write = (chunk: string): void => {
+  const write = (chunk: Clean): void => {
     if (isClosed()) return;
     if (!response.write(chunk)) stalledSince ??= clock.now();
     if (response.writableLength > limits.maxBufferedBytes) response.destroy();
   };
   // Headers leave with the first byte: the tab knows at once that it is connected.
-  write("retry: 1000\n\n");
+  write(RETRY);
 
   return {
-    send(event, data, id) {
-      write(`${id === undefined ? "" : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
-    },
+    send: write,
     beat() {
       if (stalledSince !== null && clock.now() - stalledSince > limits.stallMs) response.destroy();
-      else write(": beat\n\n");
+      else write(BEAT);
     },
     hasRoom: () => !response.writableNeedDrain,
     isClosed,

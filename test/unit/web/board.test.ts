@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { newId } from "../../../src/core/ids.ts";
 import { orderRuns, type RunView } from "../../../src/web/board.ts";
-import { redactAll } from "../../../src/web/board-api.ts";
 import { waitFor } from "../../support/wait.ts";
 import { aRun, startWeb, type WebFixture } from "../../support/web-server.ts";
 
@@ -103,7 +102,6 @@ describe("one run", () => {
     const all = JSON.stringify([...heard, await get("/api/runs")]);
     expect(all).toContain("[key]");
     expect(all).not.toMatch(/sk-very-se|sk-ve/);
-    expect(redactAll({ a: [null, 1, { b: SECRET }] }, redact)).toEqual({ a: [null, 1, { b: "[key]" }] });
   });
 });
 
