@@ -4,7 +4,7 @@
 import { splitMarkdown } from "../channels/split.ts";
 import { createWebChannel, type WebChannel } from "../channels/web/channel.ts";
 import type { Config } from "../config/schema.ts";
-import type { Channel } from "../core/message.ts";
+import type { Channel, OutMessage } from "../core/message.ts";
 import type { ChannelRules } from "../gateway/access.ts";
 import type { Base } from "./base.ts";
 import type { Stores } from "./stores.ts";
@@ -25,7 +25,7 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
   const { stores, bus, secrets } = deps;
   const redacted = <C extends Channel>(channel: C): C => ({
     ...channel,
-    render: (message, address) => channel.render({ ...message, markdown: secrets.redact(message.markdown) }, address),
+    render: (message, address) => channel.render(redactMessage(message, secrets.redact), address),
   });
   const web = redacted(
     createWebChannel({ messages: stores.webMessages, transaction: (work) => stores.db.transaction(work), bus, split: splitMarkdown }),
@@ -36,6 +36,16 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
     web,
     find: (name, account) => channels.find((channel) => channel.name === name && channel.account === account) ?? null,
     list: () => channels,
+  };
+}
+
+function redactMessage(message: OutMessage, redact: (text: string) => string): OutMessage {
+  const { markdown, stats, fileName } = message;
+  return {
+    ...message,
+    markdown: redact(markdown),
+    ...(stats === undefined ? {} : { stats: { figures: stats.figures.map(redact), names: stats.names.map(redact) } }),
+    ...(fileName === undefined ? {} : { fileName: redact(fileName) }),
   };
 }
 

@@ -40,7 +40,7 @@ const CLOSER = /^([ \t>]*)(`{3,}|~{3,})[ \t\r]*$/;
 const MIN_SHARE = 0.25;
 const GRAPHEME_WINDOW = 64;
 /** Telegram ignores the formatting of a message beyond this many ranges. */
-const MAX_RANGES = 100;
+export const MAX_RANGES = 100;
 
 /**
  * Parts in order, each within the limits and none blank; blank text gives no part. Joined they are the text again, but for

@@ -23,9 +23,24 @@ export interface Button {
   readonly danger?: boolean;
 }
 
+/** The stats line of an announcement as data, so that each platform folds it in its own way and nobody parses text back. */
+export interface Stats {
+  /** Runtime, tokens, cost: what a person sees first. */
+  readonly figures: readonly string[];
+  /** Session key, session id, transcript: folded where the platform can fold (AN9). */
+  readonly names: readonly string[];
+}
+
+/** The whole line, for places that don't fold. */
+export const statsLine = ({ figures, names }: Stats): string => `Stats: ${[...figures, ...names].join(" • ")}`;
+
 /** What the gateway wants said, before a platform's limits apply. */
 export interface OutMessage {
   readonly markdown: string;
+  /** Stands below the words, at the end of the message. */
+  readonly stats?: Stats;
+  /** A text longer than four messages of the platform is posted as its beginning and, whole, as a file of this name (AN10). */
+  readonly fileName?: string;
   readonly buttons?: readonly Button[];
   /** Channels that can may set an announcement apart from the agent's own words. */
   readonly kind?: "announcement";

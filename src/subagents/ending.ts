@@ -3,14 +3,14 @@
 // from the transcript. Only the first caller that ends a run gets through; everybody else changes nothing.
 import { errorText, isStorageError } from "../core/errors.ts";
 import { shortId } from "../core/ids.ts";
-import type { Channel, Part } from "../core/message.ts";
+import type { Channel, OutMessage, Part } from "../core/message.ts";
 import { type EndState, isUnfinished, type Run } from "../core/run.ts";
 import type { OutboxRow } from "../stores/outbox.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type AnnounceDeps, announceStep, lastWords, parseAnnounceReply, resultOf } from "./announce.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
-import { ANNOUNCE_SKIP, announcementText, noteText, oneLine, outcomeSentence, type RunResult } from "./report.ts";
+import { ANNOUNCE_SKIP, announcementOf, noteText, oneLine, outcomeSentence, type RunResult } from "./report.ts";
 import { recordSections } from "./sections.ts";
 
 type Deps = AnnounceDeps & Pick<SubagentDeps, "mail" | "outbox" | "failpoint" | "channel">;
@@ -80,7 +80,7 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
     const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && !skip;
     const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
     if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return false;
-    const posted = posts && post(deps, fresh, textOf(deps, fresh, ending, answer));
+    const posted = posts && post(deps, fresh, messageOf(deps, fresh, ending, answer));
     if (!posts) deps.runs.settle(run.id);
     stopOrphans(deps, run);
     const sentence = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
@@ -98,8 +98,8 @@ function heardThrough(deps: Deps, run: Run): Run {
   return requester === null || isUnfinished(requester.state) ? run : heardThrough(deps, requester);
 }
 
-const textOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult): string =>
-  announcementText({
+const messageOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult): OutMessage =>
+  announcementOf({
     run,
     as: ending.as,
     answer,
@@ -116,7 +116,7 @@ export function postLate(deps: Deps, run: Run): boolean {
   if (isUnfinished(run.state) || deps.channel(run.address.channel, run.address.account) === null) return false;
   const ending = { as: run.state, reason: run.reason, incomplete: run.incomplete, isLost: true };
   const answer = fromTranscript(deps, run, ending, () => resultOf(deps.transcripts, run)) ?? { result: "", notes: "" };
-  return post(deps, run, textOf(deps, run, ending, answer));
+  return post(deps, run, messageOf(deps, run, ending, answer));
 }
 
 /** Children report to this run and to nobody else: what is still at work below it has no one left to report to. */
@@ -140,7 +140,7 @@ export function recordDelivery(runs: Runs, row: OutboxRow, state: "sending" | "d
 }
 
 /** False: it was posted before, or there is no channel to post it to. */
-function post(deps: Deps, run: Run, markdown: string): boolean {
+function post(deps: Deps, run: Run, message: OutMessage): boolean {
   const channel = deps.channel(run.address.channel, run.address.account);
   if (channel === null) {
     const reason = `the channel ${run.address.channel} is off; once it is on again, \`/subagents retry ${shortId(run.id)}\` posts it`;
@@ -148,19 +148,18 @@ function post(deps: Deps, run: Run, markdown: string): boolean {
     deps.runs.settle(run.id);
     return false;
   }
-  const parts = render(deps, channel, run, markdown);
+  const parts = render(deps, channel, run, message);
   return deps.outbox.add({ delivery: announceDelivery(run), address: run.address, parts, runId: run.id });
 }
 
-function render({ log }: Deps, channel: Channel, run: Run, markdown: string): Part[] {
-  const kind = "announcement";
+function render({ log }: Deps, channel: Channel, run: Run, message: OutMessage): Part[] {
   try {
-    return channel.render({ markdown, kind }, run.address);
+    return channel.render(message, run.address);
   } catch (error) {
     log.error({ err: error, runId: run.id }, "an announcement could not be rendered");
     const where = `\`/subagents log ${shortId(run.id)}\` shows what it wrote`;
     const instead = `⚠️ The announcement of "${oneLine(run.label)}" could not be shown: ${errorText(error)}. ${where}.`;
-    return channel.render({ markdown: instead, kind }, run.address);
+    return channel.render({ markdown: instead, kind: "announcement" }, run.address);
   }
 }
 

@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { cleanText } from "../agents/clean-text.ts";
 import { shortId } from "../core/ids.ts";
+import type { OutMessage, Stats } from "../core/message.ts";
 import { type EndState, isUnfinished, type Run, type RunSections, SECTION_NAMES, STATUS_WORD, stepOf } from "../core/run.ts";
 import { type Spend, totalTokens } from "../core/usage.ts";
 import { closed, codeLines } from "./markdown-blocks.ts";
@@ -56,16 +57,12 @@ const CONTROL_TOKENS = /<\|[a-z_]{1,40}\|>/gi;
 
 const runtimeOf = (run: Run, now: number): number => (run.endedAt ?? now) - (run.startedAt ?? run.endedAt ?? now);
 
-function statsLine(run: Run, now: number, transcript: string): string {
-  const parts = [
-    `runtime ${duration(runtimeOf(run, now))}`,
-    tokens(run.spend),
-    cost(run.spend.costUsd),
-    `sessionKey ${run.childKey}`,
-    `sessionId ${run.sessionId}`,
-    `transcript ${transcript}`,
-  ];
-  return `Stats: ${parts.filter((part) => part !== null).join(" • ")}`;
+function statsOf(run: Run, now: number, transcript: string): Stats {
+  const figures = [`runtime ${duration(runtimeOf(run, now))}`, tokens(run.spend), cost(run.spend.costUsd)];
+  return {
+    figures: figures.filter((figure) => figure !== null),
+    names: [`sessionKey ${run.childKey}`, `sessionId ${run.sessionId}`, `transcript ${transcript}`],
+  };
 }
 
 /** Control tokens and chat-template marks never reach a chat; lines that look like our own headings are quoted. */
@@ -88,12 +85,12 @@ export interface AnnouncementOptions {
   readonly transcript: string;
 }
 
-/** The exact form of AN2. `run` is the record before it ended. */
-export function announcementText({ run, as, answer, remarks, now, transcript }: AnnouncementOptions): string {
+/** The form of AN2; the stats line stands below as data. `run` is the record before it ended. */
+export function announcementOf({ run, as, answer, remarks, now, transcript }: AnnouncementOptions): OutMessage & { stats: Stats } {
   const result = quoted(answer.result, MAX_RESULT, transcript);
   const words = quoted(answer.notes, MAX_NOTES, transcript);
   const notes = [...remarks, words].filter((note) => note !== "" && !/^-?\s*\(?none\)?\.?$/i.test(note));
-  return [
+  const lines = [
     `**Sub-agent: ${oneLine(run.label)}**`,
     "",
     `Status: ${STATUS_WORD[as]}`,
@@ -103,9 +100,16 @@ export function announcementText({ run, as, answer, remarks, now, transcript }: 
     "",
     "Notes:",
     notes.length === 0 ? "- (none)" : notes.join("\n"),
-    "",
-    statsLine(run, now, transcript),
-  ].join("\n");
+  ];
+  return { markdown: lines.join("\n"), stats: statsOf(run, now, transcript), kind: "announcement", fileName: fileNameOf(run.label) };
+}
+
+/** Letters and digits of any script, so that no platform, shell or path takes the name for something else. */
+function fileNameOf(label: string): string {
+  const words = oneLine(label)
+    .replace(/[^\p{L}\p{N}]+/gu, "-")
+    .replace(/^-|-$/g, "");
+  return `${[...words].slice(0, 60).join("") || "result"}.md`;
 }
 
 /** Cuts at a line border and leaves nothing open, or the stats line would be swallowed by it. */

@@ -74,6 +74,8 @@ function isBlock({ type, text, elements }: Block): boolean {
       const inner = text as { type?: unknown; text?: unknown } | undefined;
       return isText(inner?.text, MAX_SECTION) && (inner?.type === "plain_text" || inner?.type === "mrkdwn");
     }
+    case "context":
+      return Array.isArray(elements) && elements.length > 0 && elements.length <= 10 && elements.every(isContextText);
     case "actions":
       return Array.isArray(elements) && elements.length > 0 && elements.length <= 25 && elements.every(isButton) && hasUniqueIds(elements);
     default:
@@ -82,6 +84,11 @@ function isBlock({ type, text, elements }: Block): boolean {
 }
 
 const isText = (value: unknown, max: number): boolean => typeof value === "string" && value.length > 0 && value.length <= max;
+
+function isContextText(element: unknown): boolean {
+  const { type, text } = (element ?? {}) as Record<string, unknown>;
+  return (type === "plain_text" || type === "mrkdwn") && isText(text, MAX_SECTION);
+}
 
 function isButton(element: unknown): boolean {
   const { type, text, action_id, value, style } = (element ?? {}) as Record<string, unknown>;
@@ -108,6 +115,7 @@ export function buttonsOf(blocks: Block[]): SlackButton[] {
 export function shownText(text: string, blocks: Block[]): string {
   const pieces = blocks.flatMap((block) => {
     if (block.type === "markdown") return [String(block.text)];
+    if (block.type === "context") return (block.elements as { text: string }[]).map(({ text }) => text);
     return block.type === "section" ? [(block.text as { text: string }).text] : [];
   });
   return pieces.length === 0 ? text : pieces.join("\n");

@@ -2,7 +2,7 @@
 // its key and what must be said about the sending itself are added at the call (send.ts).
 import type { KnownBlock } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
-import type { Button, OutMessage, Part } from "../../core/message.ts";
+import { type Button, type OutMessage, type Part, type Stats, statsLine } from "../../core/message.ts";
 import { disarmMentions, escapeSlackText, toSlackMarkdown } from "../markdown.ts";
 import { splitMarkdown } from "../split.ts";
 
@@ -28,19 +28,28 @@ const MAX_LABEL = 75;
 const MAX_VALUE = 2_000;
 const EMPTY = "(empty message)";
 
-/** Never empty. Buttons stand under the last part. */
+/** Never empty. Stats and buttons stand under the last part. */
 export function renderMessage(message: OutMessage, address: Address): Part[] {
-  const cut = splitMarkdown(toSlackMarkdown(message.markdown), { maxLength: MAX_MARKDOWN, maxBlocks: MAX_ELEMENTS });
+  const { markdown, stats } = message;
+  const figures = stats === undefined ? "" : `\n\n${statsLine({ ...stats, names: [] })}`;
+  const cut = splitMarkdown(toSlackMarkdown(markdown + figures), { maxLength: MAX_MARKDOWN, maxBlocks: MAX_ELEMENTS });
   const texts = cut.length === 0 ? [EMPTY] : cut.map(disarmMentions);
-  const actions = toActions(message.buttons ?? []);
+  const last = [...toContext(stats), ...toActions(message.buttons ?? [])];
   return texts.map((text, n) => {
     const part: SlackPart = {
       text: toFallback(text),
-      blocks: [{ type: "markdown", text }, ...(n === texts.length - 1 ? actions : [])],
+      blocks: [{ type: "markdown", text }, ...(n === texts.length - 1 ? last : [])],
       ...(address.thread === undefined ? {} : { thread: address.thread }),
     };
     return part;
   });
+}
+
+/** Small and grey below the words, which is as far as Slack folds: what names the run, not what it took (AN9). */
+function toContext(stats: Stats | undefined): KnownBlock[] {
+  if (stats === undefined) return [];
+  const text = cutText(stats.names.join(" • "), MAX_SECTION);
+  return [{ type: "context", elements: [{ type: "plain_text", text, emoji: false }] }];
 }
 
 /** A press comes back as the command itself, through the same gate as if it were typed. */
@@ -69,10 +78,15 @@ const cutText = (text: string, max: number): string => (text.length <= max ? tex
 /** The same words without any formatting, or null when that was refused already. */
 export function plainer(part: SlackPart): SlackPart | null {
   if (part.plain === true) return null;
-  const markdown = part.blocks.find((block) => block.type === "markdown");
-  const pieces = splitMarkdown(markdown?.text ?? part.text, { maxLength: MAX_SECTION });
+  const texts = part.blocks.flatMap(wordsOf);
+  const pieces = (texts.length === 0 ? [part.text] : texts).flatMap((text) => splitMarkdown(text, { maxLength: MAX_SECTION }));
   const blocks = pieces.map((text) => ({ type: "section" as const, text: { type: "plain_text" as const, text } }));
   return { ...part, blocks, plain: true };
+}
+
+function wordsOf(block: KnownBlock): string[] {
+  if (block.type === "markdown") return [block.text];
+  return block.type === "context" ? block.elements.flatMap((element) => (element.type === "plain_text" ? [element.text] : [])) : [];
 }
 
 /** The part as it is said in another place than it was meant for: it begins with a note. */

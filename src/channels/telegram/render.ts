@@ -1,9 +1,13 @@
 // OutMessage → parts, and part → the exact call. A part holds Telegram's own field names, beside two for the sending, and
 // is stored as it is; only where it goes (chat, topic) and what must be said about the sending itself are added at the call.
 import type { Address } from "../../core/address.ts";
-import type { Button, OutMessage, Part } from "../../core/message.ts";
+import type { Button, OutMessage, Part, Stats } from "../../core/message.ts";
 import { type TelegramEntity, toTelegram } from "../markdown.ts";
-import { splitEntities } from "../split.ts";
+import { type FormattedText, MAX_RANGES, splitEntities, type TextRange } from "../split.ts";
+
+/** A range of a message: what Markdown knows, and the quote that opens at a tap. */
+type Entity = TelegramEntity | (TextRange & { readonly type: "expandable_blockquote" });
+type Piece = FormattedText<Entity>;
 
 interface InlineButton {
   readonly text: string;
@@ -14,7 +18,7 @@ interface InlineButton {
 /** What the outbox keeps of one message. */
 export type TelegramPart = {
   readonly text: string;
-  readonly entities?: readonly TelegramEntity[];
+  readonly entities?: readonly Entity[];
   readonly reply_parameters?: { readonly message_id: number; readonly allow_sending_without_reply: true };
   readonly reply_markup?: { readonly inline_keyboard: readonly (readonly InlineButton[])[] };
   readonly disable_notification?: true;
@@ -34,6 +38,8 @@ export interface Note {
 const MAX_LENGTH = 4_000;
 const MAX_CALLBACK_BYTES = 64;
 const BUTTONS_PER_ROW = 3;
+/** A closed quote shows its first lines; only what stands below them is folded. */
+const CLOSED_QUOTE_LINES = 3;
 const REPEATED = "(may be repeated)";
 const MOVED = "(the topic this belongs to is gone)";
 const EMPTY = "(empty message)";
@@ -41,8 +47,9 @@ const EMPTY = "(empty message)";
 /** Never empty. The reply mark goes to the first part, buttons under the last. */
 export function renderMessage(message: OutMessage, address: Address): Part[] {
   const { text, entities } = toTelegram(message.markdown);
-  const cut = splitEntities(text, entities, MAX_LENGTH);
-  const pieces = cut.length === 0 ? [{ text: EMPTY, entities: [] }] : cut;
+  const cut: Piece[] = splitEntities(text, entities, MAX_LENGTH);
+  const words = cut.length === 0 ? [{ text: EMPTY, entities: [] }] : cut;
+  const pieces = message.stats === undefined ? words : withStats(words, message.stats);
   const keyboard = toKeyboard(message.buttons ?? []);
   return pieces.map((piece, n) => {
     const part: TelegramPart = {
@@ -56,6 +63,24 @@ export function renderMessage(message: OutMessage, address: Address): Part[] {
     };
     return part;
   });
+}
+
+/** Under the last words where there is room, else as a message of its own: a quote is never cut in two. */
+function withStats(pieces: readonly Piece[], stats: Stats): Piece[] {
+  const text = statsQuote(stats).slice(0, MAX_LENGTH).toWellFormed();
+  const last = pieces.at(-1) ?? { text: "", entities: [] };
+  const fits = last.text.length + 2 + text.length <= MAX_LENGTH && last.entities.length < MAX_RANGES;
+  const head = fits ? `${last.text.trimEnd()}\n\n` : "";
+  const quote: Entity = { type: "expandable_blockquote", offset: head.length, length: text.length };
+  const closing: Piece = { text: head + text, entities: fits ? [...last.entities, quote] : [quote] };
+  return [...(fits ? pieces.slice(0, -1) : pieces), closing];
+}
+
+/** The stats line with a line for each item: the figures are what the closed quote shows, the names what opening it adds (AN9). */
+function statsQuote({ figures, names }: Stats): string {
+  const blank = Array.from({ length: Math.max(0, CLOSED_QUOTE_LINES - figures.length) }, () => "");
+  const [first = "", ...others] = figures;
+  return [`Stats: ${first}`, ...others.map((item) => `• ${item}`), ...blank, ...names.map((item) => `• ${item}`)].join("\n");
 }
 
 /** A question that was deleted meanwhile must not make its answer fail. */

@@ -5,7 +5,7 @@ import type { Address } from "../../core/address.ts";
 import { errorText } from "../../core/errors.ts";
 import type { Bus } from "../../core/events.ts";
 import { isUuid } from "../../core/ids.ts";
-import type { Channel, Inbound, InboxSink, OutMessage, Part } from "../../core/message.ts";
+import { type Channel, type Inbound, type InboxSink, type OutMessage, type Part, statsLine } from "../../core/message.ts";
 
 /** What the channel needs of the message table (stores/web-messages.ts). */
 interface WebMessageLog {
@@ -122,7 +122,7 @@ function decode(raw: unknown): Inbound | null {
 }
 
 function renderParts(message: OutMessage, split: WebChannelOptions["split"]): Part[] {
-  const { markdown } = message;
+  const markdown = message.stats === undefined ? message.markdown : `${message.markdown}\n\n${statsLine(message.stats)}`;
   const pieces = markdown.length <= MAX_PART_LENGTH ? [markdown] : split(markdown, { maxLength: MAX_PART_LENGTH });
   const texts = pieces.length > 0 ? pieces : [markdown];
   return texts.map((text, n): Part => {

@@ -2,9 +2,10 @@
 import fc from "fast-check";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { describe, expect, it } from "vitest";
+import { statsLine } from "../../../src/core/message.ts";
 import type { EndState, Run } from "../../../src/core/run.ts";
 import {
-  announcementText,
+  announcementOf,
   cost,
   count,
   duration,
@@ -24,8 +25,8 @@ const announce = (
   run: Partial<Run> = {},
   as: EndState = "done",
   remarks: string[] = [],
-): string =>
-  announcementText({
+): string => {
+  const { markdown, stats } = announcementOf({
     run: makeRun(run),
     as,
     answer: { result: answer.result ?? "", notes: answer.notes ?? "" },
@@ -33,6 +34,8 @@ const announce = (
     now: 1_000_000 + 312_000,
     transcript: PATH,
   });
+  return `${markdown}\n\n${statsLine(stats)}`;
+};
 /** What a Markdown reader takes as the last block. */
 const lastBlock = (text: string): string => {
   const last = fromMarkdown(text).children.at(-1);
@@ -47,7 +50,7 @@ const shownLines = (text: string): string[] => {
     .filter((_, n) => !code.some(({ position }) => position && n + 1 >= position.start.line && n + 1 <= position.end.line));
 };
 
-describe("announcementText", () => {
+describe("announcementOf", () => {
   it("[AN2] has exactly this form, with usage and price", () => {
     const spend = { usage: { input: 10_684, output: 516, cacheRead: 0, cacheWrite: 0 }, costUsd: 0.1234 };
     expect(announce({ result: "There are **42** lines.", notes: "Tests were not counted." }, { spend })).toBe(
