@@ -10,7 +10,7 @@ if (major > 24 || (major === 24 && minor >= 15)) {
   await import("./main.ts");
 } else {
   process.stderr.write(
-    `Herald needs Node 24.15 or newer; this is ${process.versions.node}. Use "npm start", which brings the right one.\n`,
+    `Herald needs Node 24.15 or newer; this is ${process.versions.node}. "npm ci" brings the right one along, and "npm start" uses it.\n`,
   );
   process.exitCode = 1;
 }

@@ -11,7 +11,7 @@ const MAY_IMPORT: ReadonlyMap<string, readonly string[]> = readTable(readFileSyn
 
 function readTable(map: string): Map<string, readonly string[]> {
   const table = new Map<string, readonly string[]>();
-  for (const [, name = "", cell = ""] of map.matchAll(/^\| `([\w.]+)\/?` +\| .+ \| ([\w., ]+?) +\|$/gm))
+  for (const [, name = "", cell = ""] of map.matchAll(/^\| `([\w.-]+)\/?` +\| .+ \| ([\w., ]+?) +\|$/gm))
     table.set(name, cell === "nothing" ? [] : cell === "everything above" ? [...table.keys()] : cell.split(", "));
   return table;
 }

@@ -23,7 +23,9 @@ describe("[RN1] Node", () => {
     await using herald = runHerald({ node: OLD_NODE });
     expect(await herald.ended()).toBe(1);
     expect(lines(herald.stderr())).toEqual([
-      expect.stringMatching(/^Herald needs Node 24\.15 or newer; this is \d+\.\d+\.\d+\. Use "npm start"/),
+      expect.stringMatching(
+        /^Herald needs Node 24\.15 or newer; this is \d+\.\d+\.\d+\. "npm ci" brings the right one along, and "npm start" uses it\.$/,
+      ),
     ]);
     expect(existsSync(herald.stateDir)).toBe(false);
   });
