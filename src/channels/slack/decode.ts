@@ -13,6 +13,7 @@ import {
   type Me,
   type MessageEvent,
   messageEvent,
+  type PayloadKind,
   type SlackFile,
   slashCommand,
   stopEvent,
@@ -35,10 +36,21 @@ interface Source {
 export function decodePayload(raw: unknown, account: string): Inbound | null {
   const parsed = safeParse(storedSchema, raw);
   if (!parsed.success) return null;
-  const { payload, me, channelType } = parsed.data;
+  const { payload, kind, me, channelType } = parsed.data;
   const source: Source = { me, account, channelType };
-  return decodeEvent(payload, source) ?? decodeSlash(payload, source) ?? decodePress(payload, source);
+  const readers = kind === undefined ? Object.values(READERS) : [READERS[kind]];
+  for (const read of readers) {
+    const inbound = read(payload, source);
+    if (inbound !== null) return inbound;
+  }
+  return null;
 }
+
+const READERS: Readonly<Record<PayloadKind, (payload: unknown, source: Source) => Inbound | null>> = {
+  event: decodeEvent,
+  command: decodeSlash,
+  press: decodePress,
+};
 
 function decodeEvent(payload: unknown, source: Source): Inbound | null {
   const outer = safeParse(eventCallback, payload);

@@ -7,7 +7,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { isValidSlackRequest } from "@slack/bolt";
 import { AppError, errorText } from "../../core/errors.ts";
 import { readBody } from "../read-body.ts";
-import type { Me } from "./payload.ts";
+import type { Me, PayloadKind } from "./payload.ts";
 import { learnMe, type Receiver, takePayload } from "./receive.ts";
 
 export interface HttpOptions {
@@ -83,13 +83,15 @@ async function answer(listener: Listener, request: IncomingMessage): Promise<Ans
   const body = await readBody(request, MAX_BODY_BYTES);
   if (body === null) return { status: 413 };
   if (!isSigned(listener, request, body)) return { status: 401 };
-  const payload = parseBody(request, body);
-  if (payload === null) return { status: 400 };
-  const { type, challenge } = payload;
-  if (type === "url_verification") return { status: 200, body: JSON.stringify({ challenge: String(challenge) }) };
+  const read = parsePayload(body);
+  if (read === null) return { status: 400 };
+  const { type, challenge } = read.payload;
+  if (read.kind === "event" && type === "url_verification") {
+    return { status: 200, body: JSON.stringify({ challenge: String(challenge) }) };
+  }
   // Who the bot is must be stored with each payload; Slack will call again.
   if (me === null || receiver.signal.aborted) return { status: 503 };
-  takePayload(receiver, me, payload, `body:${createHash("sha256").update(body).digest("hex")}`);
+  takePayload(receiver, me, { ...read, fallbackId: `body:${createHash("sha256").update(body).digest("hex")}` });
   return { status: 200 };
 }
 
@@ -111,13 +113,31 @@ function isSigned({ isValid, options, receiver }: Listener, { headers }: Incomin
   });
 }
 
-/** Events come as JSON, commands as a form, presses as JSON in a form's field. */
-function parseBody(request: IncomingMessage, body: string): Record<string, unknown> | null {
+interface Read {
+  readonly kind: PayloadKind;
+  readonly payload: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * Events come as JSON, commands as a form, presses as JSON in a form's only field. Which of them it is tells the body alone:
+ * the content type is not signed, and a person's words inside a signed event, read as a form, could spell out a command in
+ * somebody else's name. No form of Slack's begins with a brace, no JSON object with anything else.
+ */
+function parsePayload(body: string): Read | null {
+  if (body.startsWith("{")) return asObject("event", body);
+  if (!/^\w+=/.test(body)) return null;
+  const fields = [...new URLSearchParams(body)];
+  const form = Object.fromEntries(fields);
+  // Of a repeated field two readers may take two values: Slack repeats none.
+  if (Object.keys(form).length !== fields.length) return null;
+  if (form.payload === undefined) return { kind: "command", payload: form };
+  return fields.length === 1 ? asObject("press", form.payload) : null;
+}
+
+function asObject(kind: PayloadKind, json: string): Read | null {
   try {
-    const isForm = (request.headers["content-type"] ?? "").startsWith("application/x-www-form-urlencoded");
-    const form = isForm ? Object.fromEntries(new URLSearchParams(body)) : null;
-    const value: unknown = form === null ? JSON.parse(body) : form.payload === undefined ? form : JSON.parse(form.payload);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
+    const value: unknown = JSON.parse(json);
+    return typeof value === "object" && value !== null ? { kind, payload: value as Record<string, unknown> } : null;
   } catch (error) {
     if (error instanceof SyntaxError) return null;
     throw error;

@@ -14,8 +14,14 @@ const team = id.nullish();
 const meSchema = z.object({ userId: user, botId: id, teamId: id, appId: id });
 export type Me = z.output<typeof meSchema>;
 
+/** How a payload came. Only what came as a command is read as one: whoever can steer an event's fields can't make it another kind. */
+const kindSchema = z.enum(["event", "command", "press"]);
+export type PayloadKind = z.output<typeof kindSchema>;
+
 export const storedSchema = z.object({
   me: meSchema,
+  /** Missing in rows of earlier versions, which took a payload for whatever it looked like. */
+  kind: kindSchema.optional(),
   payload: z.unknown(),
   /** Slack's word for the kind of conversation, where an earlier event told and this one doesn't. */
   channelType: id.optional(),

@@ -6,7 +6,7 @@ import type { Logger } from "../../core/logger.ts";
 import type { ChannelState, InboxSink } from "../../core/message.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import { decodePayload } from "./decode.ts";
-import { externalIdOf, type Me } from "./payload.ts";
+import { externalIdOf, type Me, type PayloadKind } from "./payload.ts";
 
 /** The receive side's state, one per start. */
 export interface Receiver {
@@ -57,14 +57,22 @@ export async function learnMe(receiver: Receiver): Promise<Me | null> {
   return null;
 }
 
+export interface Arrival {
+  readonly kind: PayloadKind;
+  readonly payload: unknown;
+  /** Names a payload that has no id of its own: the same when it comes again. */
+  readonly fallbackId: string;
+}
+
 /**
  * Records a payload; durable on return, and may be acknowledged then. What is nobody's message (an edit, a bot, another
- * workspace) is not kept at all. `fallback` names a payload that has no id of its own. Throws when the disk refuses.
+ * workspace) is not kept at all. One that comes again, by Slack or by somebody who kept a copy of the signed request, finds
+ * its id in the inbox and does nothing: rows are kept for days, signatures are good for minutes. Throws when the disk refuses.
  */
-export function takePayload(receiver: Receiver, me: Me, payload: unknown, fallback: string): void {
-  const raw = { me, payload, ...channelType(receiver, payload) };
+export function takePayload(receiver: Receiver, me: Me, { kind, payload, fallbackId }: Arrival): void {
+  const raw = { me, kind, payload, ...channelType(receiver, payload) };
   if (decodePayload(raw, receiver.account) === null) return;
-  receiver.inbox.put([{ externalId: externalIdOf(payload, fallback), raw }]);
+  receiver.inbox.put([{ externalId: externalIdOf(payload, fallbackId), raw }]);
 }
 
 /** Both events of one mention must lead to the same session, so what a `message` said is remembered for the `app_mention`. */

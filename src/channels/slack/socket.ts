@@ -4,7 +4,7 @@
 // deaf for 5 s at each refresh. The client beneath (WebSocket, pings, envelopes) is the one Bolt uses.
 import { SocketModeClient } from "@slack/socket-mode";
 import { type ApiFailure, clientOptions, explainFailure, toSlackLogger } from "./api.ts";
-import type { Me } from "./payload.ts";
+import type { Me, PayloadKind } from "./payload.ts";
 import { delayFor, type Receiver, takePayload } from "./receive.ts";
 
 export interface SocketOptions {
@@ -27,10 +27,12 @@ interface Pool {
 
 interface Envelope {
   readonly envelope_id: string;
+  readonly type: string;
   readonly body: unknown;
   ack(): Promise<void>;
 }
 
+const KINDS: Readonly<Record<string, PayloadKind>> = { events_api: "event", slash_commands: "command", interactive: "press" };
 /** A connection that held so long is no part of a storm: the next one is made at once. */
 const STABLE_MS = 5_000;
 /** The network's time, not the gateway's: a connection without a greeting is none. */
@@ -147,8 +149,11 @@ function take(pool: Pool, envelope: Envelope): void {
   const { receiver, options } = pool;
   // Unacknowledged, it comes again to whoever connects next.
   if (receiver.signal.aborted) return;
+  const kind = Object.hasOwn(KINDS, envelope.type) ? KINDS[envelope.type] : undefined;
+  const { body: payload, envelope_id } = envelope;
   try {
-    takePayload(receiver, options.me, envelope.body, `envelope:${envelope.envelope_id}`);
+    // An envelope of another type (`hello`, something new) holds nothing for us; it is acknowledged all the same.
+    if (kind !== undefined) takePayload(receiver, options.me, { kind, payload, fallbackId: `envelope:${envelope_id}` });
   } catch (error) {
     return receiver.log.error({ err: error }, "an event from Slack can't be recorded; it is not acknowledged");
   }

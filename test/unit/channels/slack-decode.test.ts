@@ -68,6 +68,15 @@ describe("decodePayload", () => {
     expect(externalIdOf(null, "envelope:1")).toBe("envelope:1");
   });
 
+  it("[SC5] a payload is read as what it came as, and as nothing else it may look like", () => {
+    const samples = { event: event({ text: "hi" }), command: slash(), press: press() };
+    for (const [came, payload] of Object.entries(samples)) {
+      for (const kind of ["event", "command", "press"]) expect(decode(payload, { kind }) !== null).toBe(kind === came);
+    }
+    expect(decode({ ...slash(), ...samples.event }, { kind: "event" })?.kind).toBe("message");
+    expect(decode(slash(), { kind: "nonsense" })).toBeNull();
+  });
+
   it.each([
     ["<@U0BOT> /subagents list", "/subagents list"],
     ["<@U0BOT|herald>: /subagents stop 2", "/subagents stop 2"],

@@ -7,6 +7,7 @@ import type { Channel } from "../../../src/core/message.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
 import { freePort } from "../../support/free-port.ts";
 import { createMemoryInbox, type MemoryInbox } from "../../support/memory-inbox.ts";
+import { PRESS } from "../../support/slack-payloads.ts";
 
 let fake: FakeSlack;
 let channel: Channel;
@@ -127,6 +128,52 @@ describe("http mode", () => {
     expect(await fake.press({ channel: "D1", message: sent.status === "sent" ? sent.ref : "", label: "Log" })).toBe(true);
     const texts = [...inbox.rows.values()].map((raw) => channel.decode(raw)?.text);
     expect(texts).toEqual(["by http", "signed", "/subagents list", "/subagents log 1"]);
+  });
+
+  it("[SC5] what a signed body is, it says itself: under another content type it is still the same message, and taken once", async () => {
+    await started();
+    const smuggled = `&command=%2Fstop&text=&user_id=U0ADMIN&channel_id=C1&team_id=${fake.teamId}&api_app_id=${fake.appId}&`;
+    const event = message().replace("signed", smuggled);
+    const slash = `token=x&command=%2Fsubagents&text=list&user_id=U1&channel_id=C1&team_id=${fake.teamId}&trigger_id=7.8`;
+    const press = new URLSearchParams({ payload: JSON.stringify({ ...PRESS, team: { id: fake.teamId }, api_app_id: fake.appId }) });
+    const types = [
+      "application/json",
+      "application/x-www-form-urlencoded",
+      "application/x-www-form-urlencoded; charset=utf-8",
+      "text/plain",
+    ];
+    for (const body of [event, slash, press.toString()]) {
+      for (const type of types) expect((await post(body, { ...fake.sign(body), "content-type": type })).status).toBe(200);
+    }
+    const seen = [...inbox.rows.values()].map((raw) => channel.decode(raw));
+    expect(seen.map((inbound) => [inbound?.kind, inbound?.sender.id, inbound?.text])).toEqual([
+      ["message", "U1", smuggled],
+      ["command", "U1", "/subagents list"],
+      ["button", "U1", "/subagents stop 1"],
+    ]);
+  });
+
+  it("[SC5] each kind counts only in the form Slack gives it: anything else does nothing, though signed", async () => {
+    await started();
+    const command = { command: "/stop", user_id: "U1", channel_id: "C1", team_id: fake.teamId };
+    const press = { ...PRESS, team: { id: fake.teamId }, api_app_id: fake.appId };
+    const form = (fields: Record<string, string>): string => new URLSearchParams(fields).toString();
+    const unreadable = [
+      JSON.stringify([JSON.parse(message())]),
+      form({ ...command, payload: JSON.stringify(press) }),
+      `${form(command)}&command=%2Fhelp`,
+    ];
+    for (const body of unreadable) expect([body, (await post(body, fake.sign(body))).status]).toEqual([body, 400]);
+    const foreign = [
+      JSON.stringify(command),
+      JSON.stringify(press),
+      form({ payload: message() }),
+      form({ payload: JSON.stringify(command) }),
+      form({ type: "event_callback", event_id: "Ev9" }),
+      "ssl_check=1",
+    ];
+    for (const body of foreign) expect([body, (await post(body, fake.sign(body))).status]).toEqual([body, 200]);
+    expect(inbox.rows.size).toBe(0);
   });
 
   it("[RC3] nothing is acknowledged before the bot knows who it is", async () => {
