@@ -2,10 +2,10 @@
 // stay as they are. The transcript keeps every line; only what the model is shown gets shorter. Sub-agents that still
 // work are not part of history: the system prompt lists them anew at every step, so a summary can't lose them.
 import type { Spend } from "../core/usage.ts";
+import { capText, visibleText } from "../core/visible-text.ts";
 import type { ChatMessage, Models } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
-import { capText, cleanText } from "./clean-text.ts";
 import { toMessages } from "./context.ts";
 
 export interface Compaction {
@@ -83,7 +83,7 @@ async function summarise(deps: CompactDeps, compaction: Compaction, older: reado
     () => {},
   );
   compaction.onSpend({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
-  const text = cleanText(reply.text).trim();
+  const text = visibleText(reply.text).trim();
   if (reply.outcome === "ok" && text !== "") return capText(text, MAX_SUMMARY, "the transcript has it all");
   return `(${older.length} earlier entries are left out here; summing them up failed: ${reply.error?.message ?? "the model said nothing"})`;
 }

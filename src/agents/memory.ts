@@ -4,6 +4,7 @@
 import { readdir } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { dayOf } from "../core/clock.ts";
+import { visibleText } from "../core/visible-text.ts";
 import { type FileText, readInside } from "./workspace-file.ts";
 
 /** One file as the model sees it. `cut`: longer than its cap; the text says so itself. */
@@ -110,7 +111,7 @@ async function listNotes(workspace: string, tier: "pins" | "lessons"): Promise<s
 }
 
 function section(name: string, file: FileText): MemorySection | null {
-  if (file.ok) return { name, text: file.text, cut: file.cut };
+  if (file.ok) return { name, text: visibleText(file.text), cut: file.cut };
   return file.missing ? null : { name, text: `[${name} was not read: ${file.reason}]`, cut: false };
 }
 

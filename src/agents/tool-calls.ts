@@ -8,9 +8,9 @@ import type { Logger } from "../core/logger.ts";
 import { safeParse } from "../core/safe-parse.ts";
 import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
 import { createTurnstile } from "../core/turnstile.ts";
+import { capText, visibleLine, visibleText } from "../core/visible-text.ts";
 import type { ToolSpec } from "../models/model.ts";
 import type { NewEntry, TranscriptRef } from "../stores/transcripts.ts";
-import { capText, cleanText } from "./clean-text.ts";
 import type { RecordedCall } from "./context.ts";
 
 /** What a call needs to know of the turn it belongs to. */
@@ -41,6 +41,7 @@ export interface ToolCalls {
 }
 
 const MAX_RESULT = 64 * 1024;
+const MAX_PROGRESS = 200;
 const PARALLEL: ReadonlySet<Capability> = new Set(["read", "net", "session"]);
 const UNKNOWN_OUTCOME = "The gateway restarted while this tool ran. Whether it took effect is unknown: check before you do it again.";
 
@@ -124,7 +125,7 @@ function contextOf(turn: CallingTurn, call: RecordedCall): ToolContext {
     readOnly: turn.readOnly,
     signal: turn.signal,
     log: turn.log,
-    progress: (text) => turn.onDoing(`${call.name}: ${text}`),
+    progress: (text) => turn.onDoing(`${call.name}: ${visibleLine(text, MAX_PROGRESS)}`),
     waitOutsideLane: turn.waitOutsideLane,
   };
 }
@@ -133,7 +134,7 @@ const toEntry = (call: RecordedCall, result: ToolResult): NewEntry => ({
   type: "tool_result",
   callId: call.id,
   name: call.name,
-  text: capText(cleanText(result.text), MAX_RESULT, "ask for a smaller part"),
+  text: capText(visibleText(result.text), MAX_RESULT, "ask for a smaller part"),
   isError: result.isError === true,
 });
 

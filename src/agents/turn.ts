@@ -5,10 +5,10 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import { newId } from "../core/ids.ts";
 import type { Thinking } from "../core/thinking.ts";
 import type { Spend } from "../core/usage.ts";
+import { visibleText } from "../core/visible-text.ts";
 import type { ModelError, ModelReply, Models, ToolCall } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
-import { cleanText } from "./clean-text.ts";
 import { type Compaction, compact, historyBytes, isFull } from "./compact.ts";
 import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf, toMessages } from "./context.ts";
 import { type CallingTurn, createToolCalls, type ToolCalls } from "./tool-calls.ts";
@@ -169,7 +169,8 @@ function takeMail({ deps, turn, entries, append }: Work): boolean {
   const mail = turn.mail();
   if (mail.entries.length === 0) return false;
   const known = new Set(entries.map((entry) => entry.id));
-  append(mail.entries.filter((entry) => entry.id === undefined || !known.has(entry.id)));
+  const fresh = mail.entries.filter((entry) => entry.id === undefined || !known.has(entry.id));
+  append(fresh.map((entry) => ("text" in entry ? { ...entry, text: visibleText(entry.text) } : entry)));
   // From the commit on the transcript is all that has it.
   deps.transcripts.sync(turn.ref);
   mail.commit();
@@ -208,7 +209,7 @@ function toEntries(reply: ModelReply, calls: readonly RecordedCall[]): NewEntry[
     {
       type: "message",
       role: "assistant",
-      text: cleanText(reply.text),
+      text: visibleText(reply.text),
       model,
       usage,
       calls: calls.length,
@@ -228,7 +229,7 @@ function toEntries(reply: ModelReply, calls: readonly RecordedCall[]): NewEntry[
 }
 
 function brokenOff(reply: ModelReply, { entries, append }: Work): TurnEnd {
-  const text = cleanText(reply.text);
+  const text = visibleText(reply.text);
   if (text !== "") append([{ type: "message", role: "assistant", text, model: reply.model, usage: reply.usage, calls: 0, partial: true }]);
   if (reply.outcome === "aborted") return ended("aborted", entries);
   const error = reply.error ?? { kind: "unknown", message: "The model failed without saying why." };

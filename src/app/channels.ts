@@ -1,10 +1,13 @@
-// Settings → the channels that are on, behind one look-up. Rendering goes through the redactor here, in one place: no
-// text reaches a platform with a secret's value in it (SC4). A platform's library is loaded only when its channel is on.
+// Settings → the channels that are on, behind one look-up. Rendering goes through two gates here, in one place: no text
+// reaches a platform with characters nobody sees (IN4) or with a secret's value in it (SC4), in that order: a secret with
+// an unseen character inside would pass the redactor and be whole again behind the other gate. A platform's library is
+// loaded only when its channel is on.
 
 import { splitMarkdown } from "../channels/split.ts";
 import { createWebChannel, type WebChannel } from "../channels/web/channel.ts";
 import type { Config } from "../config/schema.ts";
 import type { Channel, OutMessage } from "../core/message.ts";
+import { visibleText } from "../core/visible-text.ts";
 import type { ChannelRules } from "../gateway/access.ts";
 import type { Base } from "./base.ts";
 import type { Stores } from "./stores.ts";
@@ -23,15 +26,16 @@ export interface ChannelDeps extends Pick<Base, "clock" | "bus" | "log" | "secre
 /** Throws AppError("config") when a channel's settings can't work. */
 export async function createChannels(deps: ChannelDeps): Promise<Channels> {
   const { stores, bus, secrets } = deps;
-  const redacted = <C extends Channel>(channel: C): C => ({
+  const clean = (text: string): string => secrets.redact(visibleText(text));
+  const gated = <C extends Channel>(channel: C): C => ({
     ...channel,
-    render: (message, address) => channel.render(redactMessage(message, secrets.redact), address),
+    render: (message, address) => channel.render(cleanMessage(message, clean), address),
   });
-  const web = redacted(
+  const web = gated(
     createWebChannel({ messages: stores.webMessages, transaction: (work) => stores.db.transaction(work), bus, split: splitMarkdown }),
   );
   const platforms = await Promise.all([createTelegram(deps), createSlack(deps)]);
-  const channels: Channel[] = [web, ...platforms.filter((channel) => channel !== null).map(redacted)];
+  const channels: Channel[] = [web, ...platforms.filter((channel) => channel !== null).map(gated)];
   return {
     web,
     find: (name, account) => channels.find((channel) => channel.name === name && channel.account === account) ?? null,
@@ -39,13 +43,13 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
   };
 }
 
-function redactMessage(message: OutMessage, redact: (text: string) => string): OutMessage {
+function cleanMessage(message: OutMessage, clean: (text: string) => string): OutMessage {
   const { markdown, stats, fileName } = message;
   return {
     ...message,
-    markdown: redact(markdown),
-    ...(stats === undefined ? {} : { stats: { figures: stats.figures.map(redact), names: stats.names.map(redact) } }),
-    ...(fileName === undefined ? {} : { fileName: redact(fileName) }),
+    markdown: clean(markdown),
+    ...(stats === undefined ? {} : { stats: { figures: stats.figures.map(clean), names: stats.names.map(clean) } }),
+    ...(fileName === undefined ? {} : { fileName: clean(fileName) }),
   };
 }
 

@@ -2,6 +2,7 @@
 import type { z } from "zod";
 import type { Address } from "./address.ts";
 import type { Logger } from "./logger.ts";
+import { replaceUnseen } from "./visible-text.ts";
 
 /** What a tool touches; the policy and the role postures decide by this, not by its name. */
 export type Capability = "read" | "write" | "exec" | "net" | "memory" | "session";
@@ -52,8 +53,6 @@ export const defineTool = <S extends z.ZodType>(tool: Tool<S>): Tool => tool as 
 export const toolError = (text: string): ToolResult => ({ text, isError: true });
 export const toolJson = (value: unknown): ToolResult => ({ text: JSON.stringify(value) });
 
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;
-
 /** Arguments for people's eyes: one line, and what can't be seen is spelled out, so that a command reads as it was run. */
 export const argsText = (args: unknown): string =>
-  (JSON.stringify(args) ?? "").replace(UNSEEN, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);
+  replaceUnseen(JSON.stringify(args) ?? "", (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);

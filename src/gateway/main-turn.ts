@@ -8,6 +8,7 @@ import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, Inbound } from "../core/message.ts";
 import type { Tool } from "../core/tool.ts";
+import { visibleText } from "../core/visible-text.ts";
 import type { Slot } from "../lanes/lanes.ts";
 import type { InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
@@ -47,8 +48,10 @@ export function appendInput(deps: MainTurnDeps, { row, inbound, session }: Job):
   // Again, because the first try may have come to an end right here.
   if (lastInput(deps, session) === id) return void deps.transcripts.sync(ref);
   const from = inbound.sender.name ?? inbound.sender.id;
+  // Theirs, but perhaps pasted from a page that hid something in it: nobody can type what nobody can see.
+  const words = visibleText(inbound.text);
   // In a group several people speak; the name is theirs to choose, so it stands as data in the text.
-  const text = inbound.address.kind === "dm" ? inbound.text : `[from ${JSON.stringify(from)}]\n${inbound.text}`;
+  const text = inbound.address.kind === "dm" ? words : `[from ${JSON.stringify(from)}]\n${words}`;
   deps.transcripts.append(ref, [{ type: "message", role: "user", text, from, id }]);
   deps.transcripts.sync(ref);
 }

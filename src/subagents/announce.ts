@@ -1,9 +1,9 @@
 // The announce step: one more turn inside the child's session asks for what people should read, and what it answered
 // is read back. Its question and reply stand in the transcript under ids of their own, so a crash in between repeats nothing.
-import { cleanText } from "../agents/clean-text.ts";
 import { lastAssistantText, toMessages } from "../agents/context.ts";
 import { abortAfter } from "../core/clock.ts";
 import type { Run } from "../core/run.ts";
+import { visibleText } from "../core/visible-text.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { childFallbacks } from "./child.ts";
@@ -60,7 +60,7 @@ export async function announceStep(deps: AnnounceDeps, run: Run, entries: readon
     deps.log.warn({ runId: run.id, outcome: reply.outcome, reason: reply.error?.message }, "the announce step failed; using the last text");
     return null;
   }
-  const text = cleanText(reply.text);
+  const text = visibleText(reply.text);
   deps.transcripts.append(ref, [
     { type: "message", role: "assistant", text, model: reply.model, usage: reply.usage, calls: 0, id: ids.reply, phase: "announce" },
   ]);

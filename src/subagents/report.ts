@@ -1,11 +1,11 @@
 // All text people and models read about runs: the announcement, the note to the requester's model, list, info. Pure.
 // What a model wrote is only ever quoted; status, stats and headings come from the record (AN2).
 import { randomBytes } from "node:crypto";
-import { cleanText } from "../agents/clean-text.ts";
 import { shortId } from "../core/ids.ts";
 import type { OutMessage, Stats } from "../core/message.ts";
 import { type EndState, isUnfinished, type Run, type RunSections, SECTION_NAMES, STATUS_WORD, stepOf } from "../core/run.ts";
 import { type Spend, totalTokens } from "../core/usage.ts";
+import { visibleText } from "../core/visible-text.ts";
 import { closed, codeLines } from "./markdown-blocks.ts";
 
 /** What a run hands back, in the child's words. */
@@ -47,7 +47,7 @@ export function tokens({ usage }: Spend): string {
 
 /** One line: labels come from models and people. */
 export const oneLine = (text: string): string =>
-  cleanText(text)
+  visibleText(text)
     .replace(CONTROL_TOKENS, "")
     .replace(/[\s\p{Cc}]+/gu, " ")
     .trim();

@@ -7,6 +7,7 @@ import { newId, shortId, subagentKey } from "../core/ids.ts";
 import type { Part } from "../core/message.ts";
 import type { Run } from "../core/run.ts";
 import type { Thinking } from "../core/thinking.ts";
+import { visibleText } from "../core/visible-text.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
 import { firstMessage, taskEntries } from "./child.ts";
 import type { SubagentDeps } from "./deps.ts";
@@ -81,11 +82,23 @@ export function createSpawn(deps: SpawnDeps): Spawn {
     if (known !== null) return accepted(known);
     try {
       // All of it: the limits hold for the rows it writes.
-      return deps.db.transaction(() => spawn(deps, requester, request));
+      return deps.db.transaction(() => spawn(deps, requester, visibleRequest(request)));
     } catch (error) {
       deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
       return { status: "error", error: `The run could not be recorded, so it was not started: ${errorText(error)}` };
     }
+  };
+}
+
+/** Most requests are a model's: what it hid from people is hidden from the child too (IN4). */
+function visibleRequest(request: SpawnRequest): SpawnRequest {
+  const { label, briefing, systemPrompt } = request;
+  return {
+    ...request,
+    task: visibleText(request.task),
+    ...(label === undefined ? {} : { label: visibleText(label) }),
+    ...(briefing === undefined ? {} : { briefing: visibleText(briefing) }),
+    ...(systemPrompt === undefined ? {} : { systemPrompt: visibleText(systemPrompt) }),
   };
 }
 
@@ -98,7 +111,7 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   if ("refused" in brief) return { status: "error", error: brief.refused };
   const { run, warning } = draft(deps, requester, request, admitted.agentId);
   const { sessionId, agentId, childKey: key } = run;
-  const text = firstMessage(request.task, run.params, deps.contextTransfer(requester.sessionKey));
+  const text = firstMessage(request.task, run.params, visibleText(deps.contextTransfer(requester.sessionKey)));
   // A short first message is durable with the row; making the file as well would cost the caller more than the row itself.
   const kept = Buffer.byteLength(text) <= MAX_KEPT ? text : null;
   if (kept === null) {

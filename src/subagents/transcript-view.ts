@@ -1,7 +1,7 @@
 // A child's transcript for reading: the last messages as text (CM5). Works the same on a live, ended and archived run.
-import { capText } from "../agents/clean-text.ts";
 import type { Run } from "../core/run.ts";
 import { argsText } from "../core/tool.ts";
+import { capText } from "../core/visible-text.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { transcriptOfRun } from "./deps.ts";

@@ -6,7 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
-import { visibleLine } from "./fence.ts";
+import { visibleLine } from "../core/visible-text.ts";
 import { createMcpTool, definitionHash, fenceAnswer, type McpArguments, type McpDefinition, toToolResult } from "./mcp-tool.ts";
 
 /** The connection below a client. `end` never rejects and resolves when everything it started is gone. */

@@ -7,7 +7,7 @@ import { once } from "node:events";
 import type { Readable, Writable } from "node:stream";
 import type { MCPTransport } from "@ai-sdk/mcp";
 import { errorText } from "../core/errors.ts";
-import { visibleLine } from "./fence.ts";
+import { visibleLine } from "../core/visible-text.ts";
 import type { McpLink } from "./mcp-server.ts";
 import { settledWithin } from "./process.ts";
 import { killMarked, killTree } from "./process-tree.ts";

@@ -4,7 +4,8 @@ import { createHash } from "node:crypto";
 import type { CallToolResult, ListToolsResult } from "@ai-sdk/mcp";
 import { z } from "zod";
 import { type Capability, defineTool, type Tool, type ToolContext, type ToolResult } from "../core/tool.ts";
-import { fence, visibleLine, visibleText } from "./fence.ts";
+import { visibleLine, visibleText } from "../core/visible-text.ts";
+import { fence } from "./fence.ts";
 
 export type McpDefinition = ListToolsResult["tools"][number];
 export type McpArguments = Record<string, unknown>;

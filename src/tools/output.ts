@@ -1,11 +1,12 @@
 // What a tool's answer may carry: bounded text, and names no file can use to forge lines or hide itself.
 // file bytes, process output → window / cap / escape → ToolResult.text
+import { replaceUnseen } from "../core/visible-text.ts";
 
 /** Longest text of one tool result; what lies beyond is named in a note, so that the model can ask for it. */
 export const MAX_TEXT_BYTES = 48 * 1024;
 
-// Controls, format characters (bidi, zero width) and line separators; the backslash too, or escapes could be forged.
-const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\\]/gu;
+/** Would break the line; the backslash too, or escapes could be forged. */
+const BREAKING = /[\n\t\\]/g;
 
 const SHORT_ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };
 
@@ -16,8 +17,10 @@ export function escapeName(name: Buffer | string): string {
     if (!Buffer.from(text, "utf8").equals(name)) return escapeBytes(name);
     return escapeName(text);
   }
-  return name.replace(UNSAFE, (c) => SHORT_ESCAPES[c] ?? `\\u{${(c.codePointAt(0) ?? 0).toString(16)}}`);
+  return replaceUnseen(name.replace(BREAKING, escapeChar), escapeChar);
 }
+
+const escapeChar = (char: string): string => SHORT_ESCAPES[char] ?? `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`;
 
 const escapeBytes = (name: Buffer): string =>
   [...name]

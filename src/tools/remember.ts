@@ -5,7 +5,7 @@ import { MEMORY_FOLDER } from "../agents/memory.ts";
 import { appendInside } from "../agents/workspace-file.ts";
 import { type Clock, dayOf } from "../core/clock.ts";
 import { defineTool, type Tool, type ToolContext, toolError } from "../core/tool.ts";
-import { visibleLine } from "./fence.ts";
+import { visibleLine } from "../core/visible-text.ts";
 
 export interface RememberOptions {
   readonly clock: Clock;

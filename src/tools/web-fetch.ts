@@ -2,7 +2,8 @@
 // What comes back is untrusted: it never reaches the model without its fence.
 import { z } from "zod";
 import { defineTool, type Tool, type ToolResult, toolError } from "../core/tool.ts";
-import { fence, visibleLine } from "./fence.ts";
+import { visibleLine } from "../core/visible-text.ts";
+import { fence } from "./fence.ts";
 import type { FetchOutcome, GuardedFetchOptions } from "./guarded-fetch.ts";
 import { formatBytes } from "./output.ts";
 import { toReadable } from "./readable.ts";

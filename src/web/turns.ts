@@ -3,6 +3,7 @@
 // bus (turn.*) → see → onWorking / onDraft → live.ts → tabs
 import type { Clock } from "../core/clock.ts";
 import type { AppEvent } from "../core/events.ts";
+import { visibleText } from "../core/visible-text.ts";
 import { createDraft } from "./markdown.ts";
 import { createThrottle } from "./throttle.ts";
 
@@ -26,7 +27,7 @@ export interface Turns {
 
 export interface TurnsOptions {
   clock: Clock;
-  /** Replaces known secrets by their names: a draft never passed the outbox. */
+  /** Replaces known secrets by their names: a draft never passed the channel's gates. */
   redact(text: string): string;
   onWorking(chat: string): void;
   onDraft(chat: string): void;
@@ -94,7 +95,7 @@ function start(turns: Map<string, Turn>, options: TurnsOptions, chat: string, tu
     // Ended in the meantime: the message itself is on its way.
     if (turns.get(chat) !== turn) return undefined;
     const startedAt = performance.now();
-    turn.html = render(options.redact(turn.text));
+    turn.html = render(options.redact(visibleText(turn.text)));
     options.onDraft(chat);
     return (performance.now() - startedAt) * RENDER_SHARE;
   };

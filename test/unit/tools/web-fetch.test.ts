@@ -2,7 +2,7 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
-import { visibleText } from "../../../src/tools/fence.ts";
+import { visibleText } from "../../../src/core/visible-text.ts";
 import type { GuardedFetchOptions, ResolvedAddress } from "../../../src/tools/guarded-fetch.ts";
 import { isPublicAddress } from "../../../src/tools/public-address.ts";
 import { plainText, toReadable } from "../../../src/tools/readable.ts";
@@ -312,6 +312,6 @@ describe("text", () => {
     expect(plainText("<p>a<br>b</p><SCRIPT>x</sCript>c<!-- <p>d --> e&#x41;&nope;&#0;")).toBe("a\nb\nc eA&nope;&#0;");
     expect(plainText("İ<style>hidden</style>shown <unclosed")).toBe("İshown");
     for (const part of ["<script", "<script>", "<!--", "<", "<svg></svg", "&#", " \n"]) plainText(part.repeat(200_000));
-    expect(visibleText("a\r\nb\rc\u2028d\ud800")).toBe("a\nb\nc\nd");
+    expect(visibleText("a\r\nb\rc\u2028d\ud800")).toBe("a\nb\nc\nd\ufffd");
   });
 });
