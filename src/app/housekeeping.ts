@@ -19,6 +19,7 @@ export async function keepHouse(stores: Stores, clock: Clock, log: Logger, signa
       stores.inbox.purge(before);
       stores.outbox.purge(before);
       stores.mail.purge(before);
+      stores.tries.purge(before);
       stores.db.optimize();
     } catch (error) {
       log.warn({ reason: errorText(error) }, "housekeeping was put off");

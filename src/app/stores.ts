@@ -14,6 +14,7 @@ import { createRuns } from "../stores/runs.ts";
 import { createScratchpad } from "../stores/scratchpad.ts";
 import { createSessions } from "../stores/sessions.ts";
 import { createTranscripts } from "../stores/transcripts.ts";
+import { createTries } from "../stores/tries.ts";
 import { createWebMessages } from "../stores/web-messages.ts";
 import { taskEntries } from "../subagents/child.ts";
 import type { Base } from "./base.ts";
@@ -39,8 +40,8 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
       now: () => clock.now(),
       opening({ sessionId }) {
         const kept = runs.openingOf(sessionId);
-        // It was there when the run began to work.
-        if (kept?.state === "running")
+        // It was there when the run took its first step.
+        if (kept !== null && kept.steps > 0)
           log.warn({ sessionId }, "the transcript of a sub-agent at work is gone; it begins anew from its task");
         return kept === null ? null : { key: kept.childKey, parent: kept.requesterKey, entries: taskEntries(kept.requesterKey, kept.text) };
       },
@@ -57,6 +58,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
       listings: createListings({ db, clock }),
       pairing: createPairing({ db, clock, bus }),
       scratchpad: createScratchpad({ db, clock }),
+      tries: createTries({ db, clock }),
       webMessages: createWebMessages({ db, clock }),
       close() {
         transcripts.close();

@@ -11,6 +11,7 @@ import type { Database } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
+import { MAX_DEATHS } from "../stores/tries.ts";
 import { appendInput, type Job, type MainTurnDeps, replyText, runTurn } from "./main-turn.ts";
 
 export interface Conversations {
@@ -35,8 +36,6 @@ export interface ConversationDeps extends MainTurnDeps {
   channel(name: string, account: string): Channel | null;
 }
 
-/** A message that took the process down this often is answered with an apology instead. */
-const MAX_ATTEMPTS = 3;
 const STORAGE_RETRY_MS = 5_000;
 
 export function createConversations(deps: ConversationDeps): Conversations {
@@ -139,6 +138,12 @@ function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): boole
 type Called = Pick<Job, "slot" | "abort"> & { readonly sessionKey: string };
 
 async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, slot, abort }: Called): Promise<void> {
+  // Its claim is on record. Processes that ended at it are apologised for; one more ended at the apology.
+  const deaths = row.attempts - 1;
+  if (deaths > MAX_DEATHS) {
+    deps.log.error({ sessionKey, inboxId: row.id, deaths }, "a message ends the gateway whenever it is read; it is dropped");
+    return void deps.inbox.finish(row.id);
+  }
   deps.failpoint("turn.claimed");
   const channel = deps.channel(row.channel, row.account);
   if (channel === null) {
@@ -150,6 +155,10 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
     deps.log.error({ sessionKey, inboxId: row.id }, "a waiting message can't be read any more; it is dropped");
     return void deps.inbox.finish(row.id);
   }
+  if (deaths === MAX_DEATHS) {
+    const sorry = `⚠️ This message could not be answered: the gateway ended ${deaths} times while working on it. Please put it differently.`;
+    return commit(deps, { row, inbound, channel }, sorry);
+  }
   const agentId = agentIdOf(sessionKey);
   const agent = deps.agents.find(agentId);
   if (agent === null) {
@@ -158,10 +167,6 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
   }
   const session = ensureSession(deps, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
   const job: Job = { row, inbound, channel, agent, session, abort, slot };
-  if (row.attempts > MAX_ATTEMPTS) {
-    const sorry = `⚠️ This message could not be answered: the gateway ended ${row.attempts - 1} times while working on it. Please put it differently.`;
-    return commit(deps, job, sorry);
-  }
   appendInput(deps, job);
   deps.failpoint("turn.input-appended");
   const end = await runTurn(deps, job);

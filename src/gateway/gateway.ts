@@ -12,6 +12,7 @@ import type { Lane } from "../lanes/lanes.ts";
 import type { Database } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
+import { MAX_DEATHS, type Tries } from "../stores/tries.ts";
 import type { Access } from "./access.ts";
 import { parseCommandLine } from "./command-line.ts";
 import type { Answer, Commands } from "./commands.ts";
@@ -28,6 +29,7 @@ export interface GatewayDeps {
   readonly db: Database;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
+  readonly tries: Tries;
   readonly agents: Agents;
   readonly access: Access;
   readonly commands: Commands;
@@ -43,13 +45,18 @@ export interface GatewayDeps {
 interface State extends GatewayDeps {
   /** Rows up to here were looked at in this process; what stayed `new` behind it waits for its channel. */
   seen: number;
+  /** Rows up to here were left by an earlier process. */
+  leftTo: number;
+  /** Of those, what is being tried here, and how many processes have ended at it. */
+  readonly deaths: Map<number, number>;
   readonly stopped: AbortController;
   retrying: boolean;
   /** Who was told lately that their commands are too many. */
   readonly warned: RateLimit;
   /** The command the disk spoiled last, and how often. */
   spoiled: { readonly rowId: number; readonly times: number } | null;
-  readonly underWay: Set<Promise<void>>;
+  /** Commands that wait for something, by their row. */
+  readonly underWay: Map<number, Promise<void>>;
 }
 
 const BATCH = 100;
@@ -59,7 +66,19 @@ const TOO_MANY = "Too many commands at once: this one was not carried out. Wait 
 
 export function createGateway(deps: GatewayDeps): Gateway {
   const warned = createRateLimit({ burst: 1, refillMs: 60_000, clock: deps.clock });
-  const state: State = { ...deps, seen: 0, stopped: new AbortController(), retrying: false, warned, spoiled: null, underWay: new Set() };
+  const state: State = {
+    ...deps,
+    ...{
+      seen: 0,
+      leftTo: 0,
+      deaths: new Map(),
+      stopped: new AbortController(),
+      retrying: false,
+      warned,
+      spoiled: null,
+      underWay: new Map(),
+    },
+  };
   let unsubscribe = (): void => {};
   return {
     start() {
@@ -67,12 +86,13 @@ export function createGateway(deps: GatewayDeps): Gateway {
         if (event.type === "inbox.added") look(state);
       });
       for (const sessionKey of deps.inbox.waitingSessions()) deps.lane.ring(sessionKey, sessionKey);
+      state.leftTo = deps.inbox.lastId();
       look(state);
     },
     async stop() {
       state.stopped.abort();
       unsubscribe();
-      await Promise.all(state.underWay);
+      await Promise.all(state.underWay.values());
     },
   };
 }
@@ -83,11 +103,12 @@ function look(state: State): void {
     if (rows === null) return lookAgain(state);
     for (const row of rows) {
       try {
-        accept(state, row);
+        takeUp(state, row);
       } catch (error) {
         state.log.error({ err: error, inboxId: row.id, channel: row.channel }, "an incoming message could not be handled");
         if (isStorageError(error)) return lookAgain(state);
         // One broken row must not hold up the others; it stays recorded and is looked at again at the next start.
+        survived(state, row.id);
       }
       state.seen = row.id;
     }
@@ -114,6 +135,29 @@ function lookAgain(state: State): void {
   });
 }
 
+/**
+ * What an earlier process left may be what ended it, so the try is on record before anything of the row is read. Given up
+ * in words first; if those end the process too, without a word.
+ */
+function takeUp(state: State, row: InboxRow): void {
+  if (row.id <= state.leftTo && !state.deaths.has(row.id)) state.deaths.set(row.id, state.tries.begin(workOf(row.id)));
+  const deaths = state.deaths.get(row.id) ?? 0;
+  if (deaths > MAX_DEATHS) {
+    state.log.error(
+      { inboxId: row.id, channel: row.channel, deaths },
+      "an incoming message ends the gateway whenever it is read; it is dropped",
+    );
+    state.inbox.finish(row.id);
+  } else accept(state, row);
+  if (!state.underWay.has(row.id)) survived(state, row.id);
+}
+
+const workOf = (rowId: number): string => `inbox:${rowId}`;
+
+function survived(state: State, rowId: number): void {
+  if (state.deaths.delete(rowId)) state.tries.end(workOf(rowId));
+}
+
 function accept(state: State, row: InboxRow): void {
   const channel = state.channel(row.channel, row.account);
   if (channel === null) return;
@@ -130,6 +174,8 @@ function accept(state: State, row: InboxRow): void {
   }
   // Somebody must be able to stop at any time.
   if (line.name !== "stop" && !state.commandLimit.take(`${route.sessionKey} ${inbound.sender.id}`)) return refuse(state, item);
+  const deaths = state.deaths.get(row.id) ?? 0;
+  if (deaths >= MAX_DEATHS) return answer(state, item, { text: `⚠️ This was not carried out: the gateway ended ${deaths} times at it.` });
   command(state, item, () => state.commands.run(line, { ...route, inboxId: row.id, inbound }));
 }
 
@@ -176,7 +222,7 @@ function command(state: State, item: Item, run: () => Answer | Promise<Answer>):
     return answer(state, item, failed(state, item, error));
   }
   const answered = done.catch((error: unknown) => failed(state, item, error)).then((value) => answerInTime(state, item, value));
-  track(state, answered);
+  track(state, item.row.id, answered);
 }
 
 function mayTryAgain(state: State, rowId: number): boolean {
@@ -237,11 +283,12 @@ function failed(state: State, item: Item, error: unknown): Answer {
   return { text: `⚠️ That did not work: ${errorText(error)}` };
 }
 
-function track(state: State, work: Promise<void>): void {
+function track(state: State, rowId: number, work: Promise<void>): void {
   const tracked = work
+    .finally(() => survived(state, rowId))
     .catch((error: unknown) => state.log.error({ err: error }, "an answer could not be recorded"))
-    .finally(() => state.underWay.delete(tracked));
-  state.underWay.add(tracked);
+    .finally(() => state.underWay.delete(rowId));
+  state.underWay.set(rowId, tracked);
 }
 
 const pairingText = (code: string): string =>

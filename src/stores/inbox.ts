@@ -37,6 +37,8 @@ export interface Inbox {
   countWaiting(sessionKey: string): number;
   /** Sessions with waiting rows, for the restart. */
   waitingSessions(): string[];
+  /** Of the newest row; 0 when there is none. */
+  lastId(): number;
   /** Forgets settled rows older than `before`; their ids can't be replayed that late. */
   purge(before: number): number;
 }
@@ -92,6 +94,7 @@ export function createInbox(deps: Deps): Inbox {
       db.get<{ n: number }>("SELECT count(*) AS n FROM inbox WHERE state = 'waiting' AND session_key = ?", sessionKey)?.n ?? 0,
     waitingSessions: () =>
       db.all<{ session_key: string }>("SELECT DISTINCT session_key FROM inbox WHERE state = 'waiting'").map((row) => row.session_key),
+    lastId: () => db.get<{ id: number | null }>("SELECT max(id) AS id FROM inbox")?.id ?? 0,
     purge: (before) => db.run("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", before),
   };
 }

@@ -32,7 +32,7 @@ export interface RunOpening {
   readonly childKey: string;
   readonly requesterKey: string;
   readonly text: string;
-  readonly state: string;
+  readonly steps: number;
 }
 
 export interface Runs {
@@ -114,7 +114,7 @@ export function createRuns(deps: RunDeps): Runs {
     },
     openingOf: (sessionId) =>
       db.get<RunOpening>(
-        `SELECT child_key AS childKey, requester_key AS requesterKey, first_message AS text, state FROM runs
+        `SELECT child_key AS childKey, requester_key AS requesterKey, first_message AS text, steps FROM runs
          WHERE child_key = (SELECT key FROM sessions WHERE id = ?) AND first_message IS NOT NULL`,
         sessionId,
       ) ?? null,

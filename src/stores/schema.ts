@@ -275,4 +275,8 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE runs ADD COLUMN steps INTEGER NOT NULL DEFAULT 0;
   UPDATE runs SET deadline_at = started_at + timeout_ms WHERE state = 'running' AND timeout_ms > 0;
   `,
+  `
+  -- How many processes have ended at a piece of work that one of them left behind.
+  CREATE TABLE tries (work TEXT PRIMARY KEY, deaths INTEGER NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  `,
 ];

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileStamp } from "../core/clock.ts";
 import { isStorageError } from "../core/errors.ts";
 import type { Run } from "../core/run.ts";
+import { MAX_DEATHS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 
 export interface Archiver {
@@ -15,7 +16,11 @@ export interface Archiver {
   dueAt(run: Run): number | null;
 }
 
-type Deps = Pick<SubagentDeps, "db" | "runs" | "sessions" | "transcripts" | "agents" | "clock" | "bus" | "log" | "failpoint" | "settings">;
+// biome-ignore format: a list of names reads better in rows
+type Deps = Pick<
+  SubagentDeps,
+  "db" | "runs" | "sessions" | "transcripts" | "agents" | "clock" | "bus" | "log" | "tries" | "failpoint" | "settings"
+>;
 
 const LOOK_EVERY_MS = 15_000;
 const BATCH = 100;
@@ -31,7 +36,7 @@ export function createArchiver(deps: Deps): Archiver {
       });
       let purgedAt = 0;
       // Begun before a crash: finished whatever the settings say now, or the row would miss its file.
-      attempt(deps, () => archiveAll(deps, deps.runs.listHalfArchived()));
+      attempt(deps, () => archiveLeft(deps));
       while (!signal.aborted) {
         attempt(deps, () => archiveDue(deps));
         if (deps.clock.now() - purgedAt > DAY_MS) {
@@ -57,6 +62,21 @@ function attempt({ log }: Deps, chore: () => void): void {
     chore();
   } catch (error) {
     log.error({ err: error }, "archiving was put off");
+  }
+}
+
+/** What a process before this one began; the file may be what ended it. */
+function archiveLeft(deps: Deps): void {
+  for (const run of deps.runs.listHalfArchived()) {
+    const work = `archive:${run.id}`;
+    const deaths = deps.tries.begin(work);
+    if (deaths < MAX_DEATHS) archiveAll(deps, [run]);
+    else {
+      const path = deps.transcripts.path(transcriptOfRun(run));
+      deps.log.error({ runId: run.id, path, deaths }, "archiving this transcript ends the gateway; the file is left as it is");
+      recordArchived(deps, run);
+    }
+    deps.tries.end(work);
   }
 }
 
@@ -95,12 +115,15 @@ function archive(deps: Deps, run: Run): void {
     );
   }
   deps.failpoint("archive.renamed");
+  recordArchived(deps, run);
+  deps.failpoint("archive.recorded");
+}
+
+const recordArchived = (deps: Deps, run: Run): void =>
   deps.db.transaction(() => {
     deps.runs.setArchived(run.id);
     deps.sessions.end(run.sessionId);
   });
-  deps.failpoint("archive.recorded");
-}
 
 /** AR5: removes archived transcripts only, by the time in their name. */
 function purgeOld(deps: Deps): void {

@@ -18,6 +18,7 @@ import type { Outbox } from "../stores/outbox.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Sessions } from "../stores/sessions.ts";
 import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
+import type { Tries } from "../stores/tries.ts";
 
 export interface SubagentDeps {
   readonly db: Database;
@@ -27,6 +28,7 @@ export interface SubagentDeps {
   readonly mail: MailStore;
   readonly outbox: Outbox;
   readonly listings: Listings;
+  readonly tries: Tries;
   readonly agents: Agents;
   readonly models: Models;
   readonly turns: Turns;

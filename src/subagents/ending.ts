@@ -40,11 +40,34 @@ export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: Ab
   return "over";
 }
 
+/**
+ * Ends a run whose end has ended the process more than once: rows alone, nothing of its transcript is read and no text of it is
+ * rendered. What it wrote can be asked for, and its announcement sent by hand.
+ */
+export function endUnsaid(deps: Deps, run: Run, reason: string): void {
+  const { requesterSessionId, requesterRunId } = heardThrough(deps, run);
+  const posts = run.announce === "post" && requesterRunId === null;
+  const as = "interrupted";
+  deps.db.transaction(() => {
+    if (!deps.runs.end(run.id, { as, reason, incomplete: false, delivery: posts ? "pending" : "skipped" })) return;
+    if (posts) deps.runs.setDelivery(run.id, "blocked", `${reason}; \`/subagents retry ${shortId(run.id)}\` tries once more`);
+    deps.runs.settle(run.id);
+    for (const child of deps.runs.unfinishedBelow(run.childKey)) {
+      deps.runs.end(child.id, { as: "stopped", reason: "its requester ended", incomplete: false, delivery: "none" });
+      deps.runs.settle(child.id);
+    }
+    const sentence = outcomeSentence(run, as, reason, false);
+    const note = noteText({ run, as, answer: { result: "", notes: "" }, sentence, posted: false, sections: null });
+    deps.mail.addNote(requesterSessionId, `${run.id}:${run.generation}`, note);
+  });
+}
+
 /** What the runtime adds to the notes: people must not take half a result for a whole one. */
 function remarksOf(run: Run, ending: Ending): string[] {
   const remarks: string[] = [];
   if (run.resumes > 0) remarks.push("- The gateway restarted while this ran; the work was resumed from its transcript.");
   if (ending.incomplete) remarks.push(`- Incomplete: ${ending.reason}. The result may miss parts.`);
+  else if (ending.as === "done" && ending.reason !== null) remarks.push(`- ${ending.reason}`);
   if (ending.as === "error") remarks.push(`- It failed: ${ending.reason ?? "no reason is known"}`);
   if (ending.as === "timeout")
     remarks.push(`- It was ended by its time limit (${ending.reason ?? "runTimeoutSeconds"}); this is what it had until then.`);

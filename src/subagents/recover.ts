@@ -1,45 +1,68 @@
 // After a restart: queued runs ring again; running ones are taken up from their transcripts, or given up after the
 // second crash (or by config), which is announced too. Runs before the lanes start, so it sees the rows as they were.
+// Whatever is tried here may be what ended the last process. So every crash is on record before anything of the run is
+// touched, and each further one makes the attempt smaller: go on → end it from its last words → end the row alone.
 import { standingOf } from "../agents/context.ts";
-import { type Run, SUSPENDED } from "../core/run.ts";
+import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
+import { MAX_DEATHS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
-import { breakOff } from "./ending.ts";
+import { breakOff, endUnsaid } from "./ending.ts";
 
+/** Of a run that has not said its last word. */
 const MAX_CRASHES = 2;
 
 /** Returns how many were requeued, resumed and given up. */
 export function recoverRuns(deps: SubagentDeps): { queued: number; resumed: number; interrupted: number } {
   const counts = { queued: 0, resumed: 0, interrupted: 0 };
+  const left = deps.runs.listUnfinished();
   // One transaction: a thousand unfinished runs must not cost a thousand syncs before the gateway is ready.
   deps.db.transaction(() => {
-    for (const run of deps.runs.listUnfinished()) {
-      if (run.state === "queued") {
-        deps.lane.ring(run.id, run.requesterKey);
-        counts.queued++;
-        continue;
-      }
-      const crashed = run.doing !== SUSPENDED;
-      // A requester that was given up has taken it along.
-      if (!deps.runs.countResume(run.id, crashed)) continue;
-      const reason = givesUp(deps, run, crashed);
-      if (reason !== null) {
-        breakOff(deps, { ...run, resumes: run.resumes + 1 }, { as: "interrupted", reason, incomplete: false });
-        counts.interrupted++;
-      } else {
-        deps.lane.ring(run.id, run.requesterKey);
-        counts.resumed++;
-      }
-    }
+    for (const run of left) if (run.state === "running") deps.runs.countResume(run.id, hasCrashed(run));
   });
+  for (const run of left) {
+    if (run.state === "queued") {
+      deps.lane.ring(run.id, run.requesterKey);
+      counts.queued++;
+      continue;
+    }
+    const counted = deps.runs.get(run.id);
+    // A requester that was given up has taken it along.
+    if (counted === null || !isUnfinished(counted.state)) continue;
+    if (giveUp(deps, counted, hasCrashed(run))) counts.interrupted++;
+    else {
+      deps.lane.ring(run.id, run.requesterKey);
+      counts.resumed++;
+    }
+  }
   return counts;
 }
 
-/** Null: go on. Work whose last word stands in the transcript is never thrown away, however often the process died. */
-function givesUp(deps: SubagentDeps, run: Run, crashed: boolean): string | null {
+const hasCrashed = ({ doing }: Run): boolean => doing !== SUSPENDED;
+
+/** False: it goes on. Work whose last word stands in the transcript is not thrown away, however often the process died. */
+function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): boolean {
   const byConfig = deps.settings().onRestart === "interrupt";
-  if (!byConfig && !(crashed && run.crashes + 1 >= MAX_CRASHES)) return null;
-  if (isAnswered(deps, run)) return null;
-  return byConfig ? "the gateway restarted" : "the gateway ended twice while it ran";
+  if (!byConfig && !(crashed && run.crashes >= MAX_CRASHES)) return false;
+  // No longer put aside: if the process ends at what follows, that is one more crash of this run.
+  deps.runs.setDoing(run.id, "being ended");
+  if (run.crashes > MAX_DEATHS) {
+    const reason = `the gateway ended ${run.crashes} times at its end`;
+    deps.log.error({ runId: run.id }, `a run is ended without an announcement: ${reason}`);
+    endUnsaid(deps, run, reason);
+    return true;
+  }
+  const answered = isAnswered(deps, run);
+  if (answered && run.crashes < MAX_DEATHS) {
+    deps.runs.setDoing(run.id, SUSPENDED);
+    return false;
+  }
+  const times = run.crashes === MAX_CRASHES ? "twice" : `${run.crashes} times`;
+  if (answered) {
+    const reason = `The gateway ended ${times} while this was announced; these are the sub-agent's own last words.`;
+    return breakOff(deps, run, { as: "done", reason, incomplete: false, isLost: true });
+  }
+  const reason = byConfig ? "the gateway restarted" : `the gateway ended ${times} while it ran`;
+  return breakOff(deps, run, { as: "interrupted", reason, incomplete: false });
 }
 
 /** Its last word stands in the transcript. */

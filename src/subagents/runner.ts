@@ -71,9 +71,10 @@ export function createRunner(deps: SubagentDeps): Runner {
 function claim(deps: SubagentDeps, runId: string): Run | null {
   const run = deps.runs.get(runId);
   if (run === null || !isUnfinished(run.state)) return null;
+  // First of all: from here on a process that ends at it is counted against it (recover.ts).
+  if (run.state === "queued" && !deps.runs.start(runId)) return null;
   deps.transcripts.ensure(transcriptOfRun(run));
   if (run.state === "running") takeUp(deps, run);
-  else if (!deps.runs.start(runId)) return null;
   deps.failpoint("run.started");
   return deps.runs.get(runId);
 }

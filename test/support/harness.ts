@@ -49,6 +49,7 @@ export interface Harness extends AsyncDisposable {
   restart(options?: { failpoint?: string }): Promise<void>;
   /** SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>;
+  isRunning(): boolean;
   /** Waits for the process to end by itself (a failpoint). */
   exited(timeoutMs?: number): Promise<void>;
   /** A read-only look at the tables. */
@@ -196,6 +197,7 @@ function toHarness(state: State): Harness {
       await harness.exited(40_000);
       return state.child?.exitCode ?? null;
     },
+    isRunning: () => state.child !== null && state.child.exitCode === null && state.child.signalCode === null,
     async exited(timeoutMs = 20_000) {
       const child = state.child;
       if (child === null || child.exitCode !== null || child.signalCode !== null) return;

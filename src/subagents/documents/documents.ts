@@ -5,11 +5,13 @@ import type { TraceEntry } from "../../brief/trace.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Bus } from "../../core/events.ts";
 import { isUnfinished, type Run } from "../../core/run.ts";
+import { MAX_DEATHS, type Tries } from "../../stores/tries.ts";
 import { listTrace, type RunDocumentDeps, writeDocuments } from "./run-documents.ts";
 
 export interface DocumentDeps extends RunDocumentDeps {
   readonly bus: Bus;
   readonly clock: Clock;
+  readonly tries: Tries;
 }
 
 export interface Documents {
@@ -29,7 +31,9 @@ const MAX_RETRY_MS = 3_600_000;
 
 export function createDocuments(deps: DocumentDeps): Documents {
   const stopping = new AbortController();
-  const queue = createQueue(deps, stopping.signal);
+  /** What an earlier process left undone: its files may be what ended it. */
+  const left = new Set<string>();
+  const queue = createQueue(deps, left, stopping.signal);
   /** Those at work: most events only say what they do now. */
   const working = new Set<string>();
   let unsubscribe = (): void => {};
@@ -40,7 +44,10 @@ export function createDocuments(deps: DocumentDeps): Documents {
   };
   return {
     start() {
-      for (const run of deps.runs.listUndocumented(MAX_BACKLOG)) queue.add(run.id);
+      for (const run of deps.runs.listUndocumented(MAX_BACKLOG)) {
+        left.add(run.id);
+        queue.add(run.id);
+      }
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "run.ended") {
           working.delete(event.runId);
@@ -66,7 +73,7 @@ interface Queue {
 }
 
 /** One run after the other, so that no two write the same trace; what has ended is ticked off once nothing waits. */
-function createQueue(deps: DocumentDeps, stopping: AbortSignal): Queue {
+function createQueue(deps: DocumentDeps, left: Set<string>, stopping: AbortSignal): Queue {
   const waiting = new Set<string>();
   /** How long the next try of a run waits that failed before. */
   const waits = new Map<string, number>();
@@ -89,7 +96,7 @@ function createQueue(deps: DocumentDeps, stopping: AbortSignal): Queue {
     const written: Written[] = [];
     for (const runId of waiting) {
       waiting.delete(runId);
-      const done = await writeOne(deps, runId);
+      const done = left.delete(runId) ? await writeLeft(deps, runId) : await writeOne(deps, runId);
       if (done === "failed") void again(runId);
       else waits.delete(runId);
       if (typeof done === "object") written.push(done);
@@ -120,6 +127,32 @@ async function writeOne(deps: DocumentDeps, runId: string): Promise<Written | "m
   } catch (error) {
     deps.log.error({ err: error, runId }, "the documents of a run could not be written");
     return "failed";
+  }
+}
+
+/** The try is on record before the files are read. After so many deaths they are left as they are, and ticked off. Never rejects. */
+async function writeLeft(deps: DocumentDeps, runId: string): ReturnType<typeof writeOne> {
+  const work = `documents:${runId}`;
+  try {
+    const deaths = deps.tries.begin(work);
+    const run = deps.runs.get(runId);
+    if (deaths < MAX_DEATHS || run === null) return await writeOne(deps, runId);
+    deps.log.error({ runId, deaths }, "writing the documents of a run ends the gateway; they are left as they are");
+    return { id: run.id, generation: run.generation };
+  } catch (error) {
+    deps.log.error({ err: error, runId }, "the documents of a run could not be written");
+    return "failed";
+  } finally {
+    forget(deps, work);
+  }
+}
+
+/** Left standing it counts once too often, which is all. */
+function forget(deps: DocumentDeps, work: string): void {
+  try {
+    deps.tries.end(work);
+  } catch (error) {
+    deps.log.warn({ err: error, work }, "a try that came to its end could not be struck off");
   }
 }
 

@@ -154,6 +154,15 @@ it("[RC1] a message whose process died three times is answered with an apology i
   await answered(2);
 });
 
+it("[RC4] a message whose apology ended the process too is dropped, and the next one is answered", async () => {
+  folder.stores.inbox.sink("test", "a").put([{ externalId: "poison", raw: { text: "poison" } }]);
+  folder.stores.inbox.route(1, KEY);
+  for (let crash = 0; crash < 4; crash++) folder.stores.inbox.claim(KEY);
+  arrive("next");
+  await answered(1);
+  expect(replies()).toEqual(["answer to next"]);
+});
+
 it("[RC4] a disk that refuses: the message waits, is tried again, and the spoilt tries are not held against it", async () => {
   folder.stores.db.run("PRAGMA busy_timeout=10");
   const other = new DatabaseSync(join(folder.stateDir, "herald.db"));

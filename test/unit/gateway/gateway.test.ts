@@ -54,9 +54,9 @@ beforeEach(async () => {
 });
 
 function create(): void {
-  const { db, inbox, outbox, pairing } = folder.stores;
+  const { db, inbox, outbox, pairing, tries } = folder.stores;
   gateway = createGateway({
-    ...{ db, inbox, outbox, lane, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: (name) => failpoint(name) },
+    ...{ db, inbox, outbox, tries, lane, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: (name) => failpoint(name) },
     agents: { defaultId: () => "main", find: () => null, list: () => [] },
     access: createAccess({ pairing, rules: (name) => (name === "test" ? { allowFrom: ["ann", "bob"], groups: {} } : null) }),
     commands: createCommands([

@@ -1,0 +1,61 @@
+// Work that ends the process whenever it is tried, kill -9 at the same point in every start: after a few of them the
+// gateway gives that piece of work up, says so where somebody waits for it, and serves everybody else.
+import { expect, it } from "vitest";
+import type { Failpoint } from "../../src/core/failpoints.ts";
+import { child, plan, spawns } from "../support/brain.ts";
+import type { Harness } from "../support/harness.ts";
+import { createScene } from "../support/scene.ts";
+import { waitFor } from "../support/wait.ts";
+
+const MOST_STARTS = 6;
+
+/** Starts it, armed each time, until a start lives to see `isSettled`; returns how many starts died. */
+async function startUntil(herald: Harness, failpoint: Failpoint, isSettled: () => boolean): Promise<number> {
+  await herald.exited();
+  for (let died = 1; died <= MOST_STARTS; died++) {
+    await herald.restart({ failpoint });
+    await waitFor("it to die or to be done with it", () => !herald.isRunning() || isSettled());
+    if (herald.isRunning()) return died;
+  }
+  throw new Error(`every one of ${MOST_STARTS} starts died`);
+}
+
+it("[RC4] a command that ends the process is given up, and the next one is answered", { timeout: 60_000 }, async () => {
+  await using scene = await createScene({ failpoint: "command.before-commit" });
+  const { herald } = scene;
+  const chat = scene.chat();
+  const said = chat.say("/status");
+  const open = (): number => herald.rows("SELECT 1 FROM inbox WHERE state <> 'done'").length;
+  expect(await startUntil(herald, "command.before-commit", () => open() === 0)).toBeLessThanOrEqual(4);
+  await said;
+  await herald.crash();
+  await herald.restart();
+  expect(await chat.ask("/help")).toContain("**Commands**");
+});
+
+it("[RC4][RC2] a run whose very end ends the process is ended without a word, and the chat can ask why", { timeout: 60_000 }, async () => {
+  await using scene = await createScene({ failpoint: "run.before-end" });
+  const { herald } = scene;
+  const chat = scene.chat();
+  const said = chat.say(plan([spawns(child("poison", "the result")), { text: "sent" }]));
+  await startUntil(herald, "run.before-end", () => herald.rows("SELECT 1 FROM runs WHERE ended_at IS NULL").length === 0);
+  await said;
+  expect(chat.run("poison")).toMatchObject({ state: "interrupted", delivery: "blocked" });
+  expect(await chat.ask("/subagents info poison")).toMatch(/the gateway ended 4 times/);
+  await herald.crash();
+  await herald.restart();
+  await chat.ask("/subagents retry poison");
+  expect(await chat.announced("poison")).toContain("the result");
+});
+
+it("[RC4][AN1] a run whose announce step ends the process is announced with its last words", { timeout: 60_000 }, async () => {
+  await using scene = await createScene({ failpoint: "run.announced" });
+  const { herald } = scene;
+  const chat = scene.chat();
+  const said = chat.say(plan([spawns(child("poison", "the result")), { text: "sent" }]));
+  await startUntil(herald, "run.announced", () => herald.rows("SELECT 1 FROM runs WHERE ended_at IS NULL").length === 0);
+  await said;
+  const text = await chat.announced("poison");
+  expect(text).toContain("Status: success\n\nResult:\nthe result");
+  expect(text).toContain("The gateway ended 3 times while this was announced");
+});
