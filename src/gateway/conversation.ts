@@ -5,14 +5,14 @@ import { ensureSession, transcriptOf } from "../agents/open-session.ts";
 import { errorText, isStorageError } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { agentIdOf } from "../core/ids.ts";
-import type { Channel } from "../core/message.ts";
+import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
 import type { Lane, Slot } from "../lanes/lanes.ts";
 import type { Database } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS } from "../stores/tries.ts";
-import { appendInput, type Job, type MainTurnDeps, replyText, runTurn } from "./main-turn.ts";
+import { appendInput, type Job, type MainTurnDeps, replyText, runTurn, stoppedText } from "./main-turn.ts";
 
 export interface Conversations {
   /** Handler of the lane `main`: the oldest waiting message of this session. */
@@ -21,6 +21,13 @@ export interface Conversations {
   isActive(sessionKey: string): boolean;
   /** Ends what is under way in a session, if anything is. The caller has settled its rows. */
   abort(sessionKey: string): boolean;
+  /**
+   * Ends the answer being written and nothing else (ST3): what it says so far, with the note and buttons below it, becomes
+   * the reply in the caller's transaction, and the turn is told after it. False: nothing is being written.
+   */
+  stopAnswer(sessionKey: string, below: { note: string; buttons: readonly Button[] }): boolean;
+  /** The last answer was ended so, and nothing was begun since. */
+  isAnswerStopped(sessionKey: string): boolean;
   /** Sums up the older part of a session that is at rest; messages that arrive meanwhile wait. */
   compact(sessionKey: string): Promise<"busy" | "nothing" | "stopped" | "done">;
   /** Ends all turns without settling them: they are taken up at the next start. */
@@ -38,32 +45,58 @@ export interface ConversationDeps extends MainTurnDeps {
 
 const STORAGE_RETRY_MS = 5_000;
 
+/** A turn or a compaction under way; a turn has a message it is for. */
+interface Active {
+  readonly abort: AbortController;
+  job: Job | null;
+}
+
 export function createConversations(deps: ConversationDeps): Conversations {
-  const active = new Map<string, AbortController>();
+  const active = new Map<string, Active>();
+  // Only remembered, not recorded: after a restart the next press finds nothing to end, which is true.
+  const stopped = new Set<string>();
+  const begin = (sessionKey: string): Active => {
+    const own: Active = { abort: new AbortController(), job: null };
+    active.set(sessionKey, own);
+    stopped.delete(sessionKey);
+    return own;
+  };
   return {
     async work(sessionKey, slot) {
       // A compaction is under way; it rings again when it is over.
       if (active.has(sessionKey)) return;
-      const abort = new AbortController();
-      active.set(sessionKey, abort);
+      const own = begin(sessionKey);
       try {
-        await answerNext(deps, sessionKey, slot, abort);
+        await answerNext(deps, sessionKey, slot, own);
       } finally {
         active.delete(sessionKey);
       }
-      if (abort.signal.reason !== "suspend" && deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
+      if (own.abort.signal.reason !== "suspend" && deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
     },
     isActive: (sessionKey) => active.has(sessionKey),
     abort(sessionKey) {
-      active.get(sessionKey)?.abort("stop");
+      stopped.delete(sessionKey);
+      active.get(sessionKey)?.abort.abort("stop");
       return active.has(sessionKey);
     },
+    stopAnswer(sessionKey, { note, buttons }) {
+      const own = active.get(sessionKey);
+      if (own === undefined || own.job === null) return false;
+      const parts = render(deps, own.job, { markdown: stoppedText(own.job.written, note), buttons });
+      // Rows first, as with /stop: killed right here, the message is answered with what there was and never taken up again.
+      if (!finish(deps, own.job, parts)) return false;
+      deps.db.afterCommit(() => {
+        stopped.add(sessionKey);
+        own.abort.abort("stop");
+      });
+      return true;
+    },
+    isAnswerStopped: (sessionKey) => stopped.has(sessionKey),
     async compact(sessionKey) {
       const session = deps.sessions.find(sessionKey);
       if (active.has(sessionKey)) return "busy";
       if (session === null) return "nothing";
-      const abort = new AbortController();
-      active.set(sessionKey, abort);
+      const { abort } = begin(sessionKey);
       try {
         if (await compactSession(deps, session, abort.signal)) return "done";
         return abort.signal.aborted ? "stopped" : "nothing";
@@ -73,7 +106,7 @@ export function createConversations(deps: ConversationDeps): Conversations {
       }
     },
     suspend() {
-      for (const abort of active.values()) abort.abort("suspend");
+      for (const { abort } of active.values()) abort.abort("suspend");
     },
   };
 }
@@ -90,11 +123,12 @@ async function compactSession(deps: ConversationDeps, session: Session, signal: 
   });
 }
 
-async function answerNext(deps: ConversationDeps, sessionKey: string, slot: Slot, abort: AbortController): Promise<void> {
+async function answerNext(deps: ConversationDeps, sessionKey: string, slot: Slot, own: Active): Promise<void> {
+  const { abort } = own;
   let row: InboxRow | null = null;
   try {
     row = deps.inbox.claim(sessionKey);
-    if (row !== null) await answerRow(deps, row, { sessionKey, slot, abort });
+    if (row !== null) await answerRow(deps, row, { sessionKey, slot, own });
   } catch (error) {
     deps.log.error({ err: error, sessionKey, inboxId: row?.id }, "a message could not be answered");
     if (abort.signal.aborted) return;
@@ -135,9 +169,9 @@ function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): boole
   }
 }
 
-type Called = Pick<Job, "slot" | "abort"> & { readonly sessionKey: string };
+type Called = Pick<Job, "slot"> & { readonly sessionKey: string; readonly own: Active };
 
-async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, slot, abort }: Called): Promise<void> {
+async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, slot, own }: Called): Promise<void> {
   // Its claim is on record. Processes that ended at it are apologised for; one more ended at the apology.
   const deaths = row.attempts - 1;
   if (deaths > MAX_DEATHS) {
@@ -166,9 +200,11 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
     return commit(deps, { row, inbound, channel }, gone);
   }
   const session = ensureSession(deps, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
-  const job: Job = { row, inbound, channel, agent, session, abort, slot };
+  const { abort } = own;
+  const job: Job = { row, inbound, channel, agent, session, abort, slot, written: "" };
   appendInput(deps, job);
   deps.failpoint("turn.input-appended");
+  own.job = job;
   const end = await runTurn(deps, job);
   if (end.outcome === "aborted" && abort.signal.reason === "suspend") return deps.inbox.release(row.id);
   deps.transcripts.sync(transcriptOf(session));
@@ -177,18 +213,26 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
   deps.failpoint("turn.committed");
 }
 
-/** Reply and done row in one transaction. A row that is done already was settled by /stop: then nothing is said. */
-function commit(deps: ConversationDeps, job: Pick<Job, "row" | "inbound" | "channel">, text: string): void {
-  const { row, inbound, channel } = job;
-  let parts: ReturnType<Channel["render"]>;
+type Answered = Pick<Job, "row" | "inbound" | "channel">;
+
+/** Reply and done row in one transaction. */
+function commit(deps: ConversationDeps, job: Answered, markdown: string): void {
+  const parts = render(deps, job, { markdown });
+  deps.db.transaction(() => finish(deps, job, parts));
+}
+
+/** In the caller's transaction. False: the row is done already, settled by /stop; then nothing is said. */
+function finish(deps: ConversationDeps, { row, inbound }: Answered, parts: readonly Part[]): boolean {
+  if (!deps.inbox.finish(row.id)) return false;
+  deps.outbox.add({ delivery: `reply:${row.id}`, address: inbound.address, parts });
+  return true;
+}
+
+function render(deps: ConversationDeps, { row, inbound, channel }: Answered, message: Omit<OutMessage, "replyTo">): Part[] {
   try {
-    parts = channel.render({ markdown: text, ...(inbound.ref === undefined ? {} : { replyTo: inbound.ref }) }, inbound.address);
+    return channel.render({ ...message, ...(inbound.ref === undefined ? {} : { replyTo: inbound.ref }) }, inbound.address);
   } catch (error) {
     deps.log.error({ err: error, inboxId: row.id }, "a reply could not be rendered");
-    parts = channel.render({ markdown: `⚠️ The answer could not be shown: ${errorText(error)}` }, inbound.address);
+    return channel.render({ markdown: `⚠️ The answer could not be shown: ${errorText(error)}` }, inbound.address);
   }
-  deps.db.transaction(() => {
-    if (!deps.inbox.finish(row.id)) return;
-    deps.outbox.add({ delivery: `reply:${row.id}`, address: inbound.address, parts });
-  });
 }

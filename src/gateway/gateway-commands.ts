@@ -33,6 +33,7 @@ export interface CommandDeps {
   statusText(): string;
 }
 
+const STOP_ANSWER = "answer";
 /** A /stop that finds nothing to stop is answered, but not a thousand of them. */
 const IDLE_STOPS = { burst: 3, refillMs: 15_000 };
 
@@ -41,9 +42,14 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
   return [
     {
       name: "stop",
-      usage: "/stop",
-      summary: "end the running turn and all sub-agents of this chat (also: stop, abort, esc)",
-      run: (context) => ({ text: () => stop(deps, context) ?? (idleStops.take(context.sessionKey) ? nothingToStop(deps, context) : null) }),
+      usage: "/stop [answer]",
+      summary: "end the running turn and all sub-agents of this chat (also: stop, abort, esc); with answer only what is being written",
+      run: (context) => ({
+        text: () => {
+          if (context.args.trim().toLowerCase() === STOP_ANSWER) return stopAnswer(deps, context);
+          return stop(deps, context) ?? (idleStops.take(context.sessionKey) ? nothingToStop(deps, context) : null);
+        },
+      }),
     },
     {
       name: "new",
@@ -98,6 +104,20 @@ function stop(deps: CommandDeps, context: CommandContext): string | null {
   const halted = halt(deps, context);
   const stopped = deps.steering.stopBelow(context.sessionKey, "by /stop").length;
   return halted || stopped > 0 ? stopText(stopped) : null;
+}
+
+/**
+ * A stop button, which has one word for both presses (ST3): the first ends the answer, whose text says so itself; one that
+ * follows at once ends the rest. One that comes too late, when the answer was complete, ends nothing: nobody asked for that.
+ */
+function stopAnswer(deps: CommandDeps, context: CommandContext): string | null {
+  const { sessionKey } = context;
+  if (deps.conversations.isAnswerStopped(sessionKey)) return stop(deps, context);
+  const going = deps.runs.unfinishedBelow(sessionKey).length;
+  const rest = going === 0 ? "" : ` ${plural(going, "sub-agent")} ${going === 1 ? "goes" : "go"} on.`;
+  const buttons = going === 0 ? [] : [{ label: "Stop sub-agents too", command: "/stop", danger: true }];
+  deps.conversations.stopAnswer(sessionKey, { note: `Stopped here.${rest}`, buttons });
+  return null;
 }
 
 function nothingToStop(deps: CommandDeps, context: CommandContext): string {

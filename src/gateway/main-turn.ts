@@ -14,6 +14,7 @@ import type { InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
+import { closed } from "../subagents/markdown-blocks.ts";
 
 export interface MainTurnDeps {
   readonly sessions: Sessions;
@@ -37,6 +38,8 @@ export interface Job {
   readonly session: Session;
   readonly abort: AbortController;
   readonly slot: Slot;
+  /** What the answer says so far, as the chat may see it while it is written. */
+  written: string;
 }
 
 const STATUS_EVERY_MS = 4_000;
@@ -97,7 +100,10 @@ export async function runTurn(deps: MainTurnDeps, job: Job): Promise<TurnEnd> {
       tools,
       mail: () => notesFor(deps, session.id),
       waitOutsideLane: (work) => job.slot.outside(work, abort.signal),
-      onText: (text) => deps.bus.emit({ type: "turn.text", ...where, text }),
+      onText(text) {
+        job.written = text;
+        deps.bus.emit({ type: "turn.text", ...where, text });
+      },
       onDoing: (doing) => deps.bus.emit({ type: "turn.doing", sessionKey: session.key, address, runId: null, doing }),
       onSpend: (spend, model) => deps.sessions.addSpend(session.id, model, spend),
     });
@@ -129,6 +135,12 @@ async function showWorking(deps: MainTurnDeps, { channel, inbound }: Job, over: 
     await deps.clock.sleep(STATUS_EVERY_MS, over);
   }
   show("idle");
+}
+
+/** The answer as far as it came, and that it was stopped (ST3). */
+export function stoppedText(written: string, note: string): string {
+  const text = visibleText(written).trim();
+  return text === "" ? `_${note}_` : `${closed(text)}\n\n_${note}_`;
 }
 
 /** What the chat reads. Empty for a turn that was stopped: the stop has its own answer. */

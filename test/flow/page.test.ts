@@ -118,7 +118,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     expect(await page.evaluate("document.activeElement.id")).toBe("open-sidebar");
   });
 
-  it("[AG4] shows the text as it grows, what it does, and Stop; then the message in its place", async () => {
+  it("[AG4] [ST3] shows the text as it grows, what it does, and Stop; then the message in its place", async () => {
     const page = await openPage();
     const turn = { sessionKey: "k", address: MAIN, turnId: "t" };
     web.bus.emit({ type: "turn.started", ...turn });
@@ -126,14 +126,18 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     web.bus.emit({ type: "turn.text", ...turn, text: "So *far*" });
     await page.locator("#draft em", { hasText: "far" }).waitFor();
     await page.locator("#working-text", { hasText: "Working… (read a.md)" }).waitFor();
-    await page.click("#stop");
+    await page.dblclick("#stop");
     await waitFor("the press", () => web.inbox().length === 1);
-    expect(web.inbox()[0]?.raw).toMatchObject({ text: "/stop", kind: "button", chat: "main" });
+    expect(web.inbox()[0]?.raw).toMatchObject({ text: "/stop answer", kind: "button", chat: "main" });
     await web.say("So far, so good");
     web.bus.emit({ type: "turn.ended", ...turn, outcome: "ok" });
     await page.waitForSelector("#working", { state: "hidden" });
     await page.waitForSelector("#draft", { state: "hidden" });
     await saw(page, ["So far, so good"]);
+    // Once for each answer, however often it was pressed: a second one would end the sub-agents too.
+    web.bus.emit({ type: "turn.started", ...turn, turnId: "next" });
+    await page.click("#stop:enabled");
+    await waitFor("the next press", () => web.inbox().length === 2);
   });
 
   it("[WB2] over a lost connection nothing is lost or doubled, in either direction", async () => {

@@ -2,8 +2,9 @@
 // starts afterwards and nothing is announced later, not even after a restart.
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { calls, child, plan, spawns } from "../support/brain.ts";
-import { createScene, type Scene } from "../support/scene.ts";
+import { calls, child, plan, type Step, spawns } from "../support/brain.ts";
+import { openEvents } from "../support/event-stream.ts";
+import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
 let scene: Scene;
@@ -103,6 +104,74 @@ describe("/stop", () => {
     await chat.ask("what became of it?");
     expect(lastTold()).toContain("was stopped (by /subagents stop) before it finished. It announces nothing.");
     expect(await chat.announcements()).toEqual([]);
+  });
+});
+
+describe("a stop button", () => {
+  const half = (...before: Step[]): string =>
+    plan([...before, { pieces: ["half of this and\n\n```js\nlet x", " = 1;"], hang: "after-text" }]);
+  const press = (chat: Chat): Promise<string> => scene.herald.say("/stop answer", { chat: chat.id, kind: "button" });
+  const said = async (chat: Chat): Promise<string[]> =>
+    (await scene.herald.replies(chat.id)).filter((message) => message.kind !== "announcement").map((message) => message.text);
+  /** Resolves when the words of the answer are on the page. */
+  const written = async (chat: Chat): Promise<void> => {
+    await using stream = await openEvents(scene.herald, `chat=${chat.id}`);
+    await waitFor("the draft", () => stream.of("draft").some(({ data }) => String(data.html).includes("let x")));
+  };
+
+  it("[ST3] ends the answer being written and nothing else; its words stay, the next press ends the rest", async () => {
+    const chat = scene.chat();
+    const before = scene.model.calls.length;
+    await chat.say(half(spawns(child("helper", [{ hang: true }]), child("quick", [{ text: "quick result", hold: "pressed" }]))));
+    await chat.say(plan([{ text: "the next answer" }]));
+    await written(chat);
+    await press(chat);
+    await waitFor("the answer to the message that waited", async () => (await said(chat)).length === 2);
+    // The code it was in the middle of is closed, so that the note is none of it.
+    const stopped = "half of this and\n\n```js\nlet x\n```\n\n_Stopped here. 2 sub-agents go on._";
+    expect(await said(chat)).toEqual([stopped, "the next answer"]);
+    await waitFor("the model's connection to close", () => scene.model.calls.slice(before).some((call) => call.clientClosed), SOON_MS);
+    scene.release("pressed");
+    expect(await chat.announced("quick")).toContain("quick result");
+    expect(chat.run("helper").state).toBe("running");
+
+    await chat.say(half());
+    await written(chat);
+    await press(chat);
+    await waitFor("the stopped answer", async () => (await said(chat)).length === 3);
+    expect((await said(chat)).at(-1)).toMatch(/_Stopped here\. 1 sub-agent goes on\._$/);
+    await press(chat);
+    await waitFor("the stop of the rest", async () => (await said(chat)).at(-1) === "⚙️ Agent was aborted. Stopped 1 sub-agent.");
+    expect(chat.run("helper").state).toBe("stopped");
+  });
+
+  it("[ST3] a press that comes when the answer is complete ends nothing", async () => {
+    const chat = scene.chat();
+    await chat.act([spawns(child("helper", [{ text: "helper result", hold: "late press" }]))]);
+    await press(chat);
+    await press(chat);
+    expect(await chat.ask("/usage")).toContain("Usage");
+    expect(chat.run("helper").state).toBe("running");
+    scene.release("late press");
+    expect(await chat.announced("helper")).toContain("helper result");
+  });
+
+  it("[ST3] [RC1] killed the moment the press is on record: what was written is said once, and nothing is taken up again", async () => {
+    const chat = scene.chat();
+    await scene.herald.crash();
+    await scene.herald.restart({ failpoint: "command.committed" });
+    await chat.say(half());
+    await written(chat);
+    // The page repeats a press that nobody confirmed, under the same id.
+    const pressed = press(chat);
+    await scene.herald.exited();
+    const asked = scene.model.calls.length;
+    await scene.herald.restart();
+    await pressed;
+    await waitFor("the answer", async () => (await said(chat)).length === 1);
+    expect(await chat.ask("/usage")).toContain("Usage");
+    expect(await said(chat)).toEqual([expect.stringMatching(/^half of this and[\s\S]*_Stopped here\._$/), expect.any(String)]);
+    expect(scene.model.calls.length).toBe(asked);
   });
 });
 

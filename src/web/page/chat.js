@@ -32,7 +32,7 @@ export function openChat(chat, hooks) {
   return {
     ready: load(state),
     send: (text) => void send(state, { id: newId(), text }),
-    press: (command) => press(state, chat, command),
+    stopAnswer: () => stopAnswer(state),
     pressIn: (otherChat, command) => pressIn(state, otherChat, command),
     showEarlier: () => showEarlier(state),
     close() {
@@ -75,6 +75,8 @@ function handlersOf(state) {
       if (message.author === "agent") state.hooks.onAgentMessage(message);
     },
     working(working) {
+      if (!working.working || working.startedAt !== state.workingSince) byId("stop").disabled = false;
+      state.workingSince = working.startedAt;
       state.isWorking = working.working;
       clearTimeout(state.draftTimer);
       clearInterval(state.ticker);
@@ -187,6 +189,12 @@ async function press(state, chat, command) {
     else toast(`That did not work: ${error.message}`);
     return false;
   }
+}
+
+/** Once for each answer: the same press again would end the sub-agents too, and a double click must not. */
+async function stopAnswer(state) {
+  byId("stop").disabled = true;
+  if (!(await press(state, state.chat, "/stop answer"))) byId("stop").disabled = false;
 }
 
 /** For a button outside the chat, which may be covered or not the one that answers. */

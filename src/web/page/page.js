@@ -132,7 +132,7 @@ async function start() {
 for (const example of EXAMPLES) {
   byId("examples").append(el("button", { type: "button", onclick: () => composer.fill(example) }, example));
 }
-byId("stop").addEventListener("click", () => now.chat?.press("/stop"));
+byId("stop").addEventListener("click", () => now.chat?.stopAnswer());
 byId("earlier").addEventListener("click", () => now.chat?.showEarlier());
 byId("scroll").addEventListener("scroll", () => byId("scroll").scrollTop < 120 && now.chat?.showEarlier());
 byId("skip").addEventListener("click", (event) => {
