@@ -14,7 +14,8 @@ export interface MemorySection {
   readonly cut: boolean;
 }
 
-const BOOTSTRAP = ["AGENTS.md", "TOOLS.md", "SOUL.md", "IDENTITY.md", "USER.md"] as const;
+/** tools/prompt-files.ts keeps these, and the folder below, from being changed by a sub-agent (TL9). */
+export const BOOTSTRAP_FILES = ["AGENTS.md", "TOOLS.md", "SOUL.md", "IDENTITY.md", "USER.md"] as const;
 const CHILD_BOOTSTRAP = 2;
 const BOOTSTRAP_BYTES = 20_000;
 const MEMORY_BYTES = 16_000;
@@ -27,13 +28,14 @@ export const MEMORY_FOLDER = "memory";
 
 /** Those of the five files that are there; a child gets only `AGENTS.md` and `TOOLS.md`. Never throws. */
 export async function readBootstrap(options: { workspace: string; forChild: boolean }): Promise<MemorySection[]> {
-  const names = options.forChild ? BOOTSTRAP.slice(0, CHILD_BOOTSTRAP) : BOOTSTRAP;
+  const names = options.forChild ? BOOTSTRAP_FILES.slice(0, CHILD_BOOTSTRAP) : BOOTSTRAP_FILES;
   const files = await Promise.all(
     names.map((name) =>
       readInside(options.workspace, name, { maxBytes: BOOTSTRAP_BYTES, keep: "head" }).then((file) => section(name, file)),
     ),
   );
-  return files.filter((file) => file !== null);
+  // An empty one says nothing, and while a sub-agent's command runs it stands for one that isn't there.
+  return files.filter((file) => file !== null && file.text.trim() !== "") as MemorySection[];
 }
 
 export interface MemoryOptions {

@@ -20,17 +20,16 @@ export interface ReadOptions {
 }
 
 /**
- * Reads `path` (relative, "/"-separated, made by code) below `root`. Links are followed only inside `root`. Never throws.
+ * Reads `path` (relative, "/"-separated, made by code) below `root`. Links are followed only inside `root`, and from
+ * inside a folder not out of that folder. Never throws.
  * Synchronous inside: a prompt is built from a dozen small files before every step, and a dozen waits for a thread cost
  * many times what the reading does.
  */
 export async function readInside(root: string, path: string, options: ReadOptions): Promise<FileText> {
   let file: number | null = null;
   try {
-    const top = realpathSync.native(root);
-    const steps = relative(top, realpathSync.native(join(top, path))).split(sep);
-    if (steps[0] === ".." || steps[0] === "") return refuse("it is a link that leads out of the workspace");
-    file = openInside(top, steps, O_RDONLY);
+    file = openToRead(root, path.split("/"));
+    if (file === null) return refuse(`it is a link that leads out of the ${path.includes("/") ? "folder" : "workspace"}`);
     const stat = fstatSync(file);
     return stat.isFile() ? readEnd(file, stat.size, options) : refuse("it is not a regular file");
   } catch (error) {
@@ -41,6 +40,27 @@ export async function readInside(root: string, path: string, options: ReadOption
     if (file !== null) closeSync(file);
   }
 }
+
+/**
+ * Null when links lead out. Most files are no links and lie under none: they are opened name by name, which follows none,
+ * and nothing has to be resolved first. What links led to is opened in the same way, so a link put there in between
+ * leads nowhere.
+ */
+function openToRead(root: string, steps: readonly string[]): number | null {
+  try {
+    return openInside(root, steps, O_RDONLY);
+  } catch (error) {
+    // A link among the names gives ELOOP, or ENOTDIR where a folder is asked for.
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== "ELOOP" && code !== "ENOTDIR") throw error;
+  }
+  const top = realpathSync.native(root);
+  const home = realpathSync.native(join(top, ...steps.slice(0, -1).slice(0, 1)));
+  const real = realpathSync.native(join(top, ...steps));
+  return isBelow(top, home) && isBelow(home, real) ? openInside(top, relative(top, real).split(sep), O_RDONLY) : null;
+}
+
+const isBelow = (folder: string, path: string): boolean => relative(folder, path).split(sep)[0] !== "..";
 
 const refuse = (reason: string): FileText => ({ ok: false, missing: false, reason });
 

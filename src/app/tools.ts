@@ -10,6 +10,7 @@ import type { Scratchpad } from "../stores/scratchpad.ts";
 import { createExecTool } from "../tools/exec.ts";
 import { createFileTools } from "../tools/files.ts";
 import { createMcpTools, type McpTools } from "../tools/mcp.ts";
+import { createPromptFiles } from "../tools/prompt-files.ts";
 import { createRemember } from "../tools/remember.ts";
 import type { Sandbox } from "../tools/sandbox.ts";
 import { createScratchpadTool } from "../tools/scratchpad.ts";
@@ -22,7 +23,7 @@ export interface ToolParts {
   readonly mcp: McpTools;
 }
 
-export interface ToolDeps extends Pick<Base, "config" | "clock" | "log"> {
+export interface ToolDeps extends Pick<Base, "config" | "clock" | "log" | "crewPath"> {
   /** As at start: the tools themselves keep these settings. */
   readonly loaded: LoadedConfig;
   readonly sandbox: Sandbox;
@@ -42,14 +43,16 @@ export const privateFolders = ({ path, stateDir }: LoadedConfig): string[] => [
 export function createTools(deps: ToolDeps): ToolParts {
   const { config, stateDir, env } = deps.loaded;
   const { sandbox, clock, log } = deps;
-  const exec = createExecTool({ sandbox, ...config.tools.exec, scratchRoot: join(stateDir, "scratch"), env });
+  const promptFiles = createPromptFiles({ workspaces: () => deps.agents.list().map((agent) => agent.workspace), crewPath: deps.crewPath });
+  promptFiles.tidy();
+  const exec = createExecTool({ sandbox, promptFiles, ...config.tools.exec, scratchRoot: join(stateDir, "scratch"), env });
   const webFetch = createWebFetch({ maxBytes: config.tools.webFetch.maxBytes, timeoutMs: config.tools.webFetch.timeoutSeconds * 1000 });
   const remember = createRemember({ clock, workspaceOf: (context) => memoryWorkspace(deps, context) });
   const servers = Object.entries(config.mcp.servers).flatMap(([name, server]) => (server.enabled ? [[name, server] as const] : []));
   const mcp = createMcpTools({ servers: Object.fromEntries(servers), log, clock });
   const fixed: Tool[] = [
-    ...createFileTools(),
-    createSearchTool({ sandbox }),
+    ...createFileTools(promptFiles),
+    createSearchTool({ sandbox, promptFiles }),
     ...(exec === null ? [] : [exec]),
     webFetch,
     createScratchpadTool(deps.scratchpad),

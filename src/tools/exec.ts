@@ -1,7 +1,7 @@
 // The tool exec: runs a command in the sandbox, or without one where the operator chose so (TL5, RO2).
 // command → sandboxCommand → runProcess, output streamed as progress → head and tail of the output and how it ended.
 import { randomUUID } from "node:crypto";
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { availableParallelism, constants, totalmem } from "node:os";
 import { join } from "node:path";
@@ -10,8 +10,9 @@ import { z } from "zod";
 import { isUuid } from "../core/ids.ts";
 import { defineTool, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
 import { createOutputWindow, escapeName, formatBytes, MAX_TEXT_BYTES } from "./output.ts";
-import { type ProcessLimits, type ProcessResult, runProcess } from "./process.ts";
-import { type AvailableSandbox, SANDBOX_PATH, type Sandbox, type SandboxCommand, sandboxCommand } from "./sandbox.ts";
+import { type ProcessLimits, type ProcessRequest, type ProcessResult, runProcess } from "./process.ts";
+import { createPromptFiles, type Hold, type PromptFiles } from "./prompt-files.ts";
+import { type AvailableSandbox, type Covers, SANDBOX_PATH, type Sandbox, type SandboxCommand, sandboxCommand } from "./sandbox.ts";
 import { answerFileErrors, openFolder } from "./workspace-files.ts";
 import { type Place, resolveFor } from "./workspace-path.ts";
 
@@ -29,6 +30,8 @@ const LIMITS: ProcessLimits = {
 
 export interface ExecOptions {
   readonly sandbox: Sandbox;
+  /** What sub-agents are kept from; default that of the session's own workspace. */
+  readonly promptFiles?: PromptFiles;
   /** Operator's explicit choice: run commands on the host itself when there is no sandbox. */
   readonly unsandboxed: boolean;
   /** Names of environment variables that commands may see. */
@@ -42,7 +45,8 @@ export interface ExecOptions {
 }
 
 /** The tool, or null when there is no sandbox and the operator did not choose to go without. */
-export function createExecTool(options: ExecOptions): Tool | null {
+export function createExecTool(given: ExecOptions): Tool | null {
+  const options = { ...given, promptFiles: given.promptFiles ?? createPromptFiles() };
   if (!options.sandbox.available && !options.unsandboxed) return null;
   const defaultSeconds = options.timeoutSeconds;
   const maxSeconds = Math.max(defaultSeconds, MAX_TIMEOUT_SECONDS);
@@ -66,7 +70,7 @@ export function createExecTool(options: ExecOptions): Tool | null {
       answerFileErrors(args.cwd ?? ".", async () => {
         if (JSON.stringify(args.command).includes("\\u0000"))
           return toolError("The command holds a NUL character, which no program can take.");
-        const place = await resolveFor(context, args.cwd ?? ".");
+        const place = await resolveFor(options.promptFiles, context, args.cwd ?? ".");
         await using _ = await openFolder(place.root, place.parts);
         return await runCommand(options, { argv: toArgv(args.command), place, seconds: args.timeoutSeconds ?? defaultSeconds }, context);
       }),
@@ -87,19 +91,48 @@ interface Command {
   readonly seconds: number;
 }
 
-async function runCommand(options: ExecOptions, command: Command, context: ToolContext): Promise<ToolResult> {
-  const { sandbox } = options;
-  if (!sandbox.available && context.readOnly) {
+type Options = ExecOptions & { readonly promptFiles: PromptFiles };
+
+async function runCommand(options: Options, command: Command, context: ToolContext): Promise<ToolResult> {
+  if (options.sandbox.available) return await runInSandbox(options, options.sandbox, command, context);
+  if (context.readOnly)
     return toolError("This role may only read the workspace, and without a sandbox a command can't be held to that, so it was not run.");
+  const mark = `HERALD_EXEC=${randomUUID()}`;
+  const cwd = join(command.place.root, ...command.place.parts);
+  return await runWrapped({ ...onHost(options, command, mark), mark, cwd }, command, context);
+}
+
+async function runInSandbox(options: Options, sandbox: AvailableSandbox, command: Command, context: ToolContext): Promise<ToolResult> {
+  const covers = coversFor(options.promptFiles, command.place.root, context);
+  if ("problem" in covers)
+    return toolError(`The command was not run, because a sub-agent must not change what is read into prompts: ${covers.problem}.`);
+  try {
+    const wrapped = await wrapCommand(options, sandbox, { ...command, covers }, context);
+    return await runWrapped({ ...wrapped, cwd: "/", watch: () => explainLoss(covers.lost()) }, command, context);
+  } finally {
+    covers.release();
   }
-  const mark = sandbox.available ? undefined : `HERALD_EXEC=${randomUUID()}`;
-  const wrapped = sandbox.available ? await wrapCommand(options, sandbox, command, context) : onHost(options, command, mark ?? "");
+}
+
+const explainLoss = (name: string | null): string | null =>
+  name === null ? null : `${name}, which is read into prompts, was replaced while it ran; run it again`;
+
+type CommandCovers = Covers & Pick<Hold, "lost" | "release">;
+
+/** A main session has none: the files are its own. */
+function coversFor(promptFiles: PromptFiles, root: string, { runId, readOnly }: ToolContext): CommandCovers | { problem: string } {
+  const nothingToLose = { lost: () => null, release() {} };
+  if (runId === null) return nothingToLose;
+  return readOnly ? { ...nothingToLose, folders: promptFiles.foldersIn(root) } : promptFiles.hold(root);
+}
+
+type Wrapped = Pick<ProcessRequest, "command" | "args" | "env" | "cwd" | "inputs" | "mark" | "watch">;
+
+async function runWrapped(wrapped: Wrapped, command: Command, context: ToolContext): Promise<ToolResult> {
   const output = createOutputWindow(MAX_TEXT_BYTES);
   const progress = createProgress(context);
   const result = await runProcess({
     ...wrapped,
-    ...(mark === undefined ? {} : { mark }),
-    cwd: sandbox.available ? "/" : join(command.place.root, ...command.place.parts),
     timeoutMs: command.seconds * 1000,
     limits: LIMITS,
     signal: context.signal,
@@ -117,26 +150,20 @@ async function runCommand(options: ExecOptions, command: Command, context: ToolC
 async function wrapCommand(
   options: ExecOptions,
   sandbox: AvailableSandbox,
-  command: Command,
+  command: Command & { readonly covers: Covers },
   context: ToolContext,
 ): Promise<SandboxCommand> {
   return sandboxCommand(sandbox, {
     argv: command.argv,
     workspace: command.place.root,
     readOnly: context.readOnly,
-    closed: closedFolder(command.place),
+    covers: command.covers,
     cwd: command.place.parts.join("/"),
     scratch: context.readOnly ? await scratchOf(options, context) : null,
     env: { ...baseEnv(SANDBOX_PATH, "/tmp"), ...allowedEnv(options) },
     // Wall time is what ends a command; this only stops what could outlive a stopped clock, so all cores may be used.
     limits: { cpuSeconds: Math.ceil(command.seconds) * availableParallelism(), fileBytes: FILE_BYTES, tasks: TASKS },
   });
-}
-
-/** Without a folder there is nothing to cover, and a mount point would have to be made for it. */
-function closedFolder({ root, closed }: Place): string | null {
-  const folder = closed?.join("/") ?? null;
-  return folder !== null && statSync(join(root, folder), { throwIfNoEntry: false })?.isDirectory() === true ? folder : null;
 }
 
 function onHost(options: ExecOptions, { argv }: Command, mark: string): Omit<SandboxCommand, "inputs"> {
@@ -187,6 +214,8 @@ function describeEnd(result: ProcessResult, seconds: number): string {
       return `stopped ${after}`;
     case "output":
       return `ended because it printed more than ${formatBytes(LIMITS.outputBytes)}; send the output to a file and read a part of it`;
+    case "watch":
+      return `ended because ${result.reason}`;
     case "processes":
       return `ended because it started more than ${LIMITS.processes} processes`;
     case "memory":

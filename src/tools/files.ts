@@ -1,13 +1,15 @@
 // The tools read, write and edit: files of the agent's workspace, and nothing outside it (TL1, TL7).
 // model's arguments → workspace-path (may it?) → workspace-files (open it safely) → text, or one sentence why not.
+import { join } from "node:path";
 import { z } from "zod";
 import { defineTool, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
 import { editText } from "./edit.ts";
 import { createListTool } from "./list.ts";
 import { capLines, escapeName, formatBytes } from "./output.ts";
+import { createPromptFiles, type PromptFiles } from "./prompt-files.ts";
 import { readPage } from "./read-page.ts";
-import { answerFileErrors, findRegular, openFolder, openRegular, replaceFile, splitPlace } from "./workspace-files.ts";
-import { type Place, resolveFor } from "./workspace-path.ts";
+import { answerFileErrors, findRegular, openFolder, openRegular, overwriteFile, replaceFile, splitPlace } from "./workspace-files.ts";
+import { type Place, resolveFor, resolveToChange } from "./workspace-path.ts";
 
 const MAX_FILE_BYTES = 5 * 1024 * 1024;
 const DEFAULT_LINES = 2000;
@@ -16,9 +18,14 @@ const READ_ONLY = "The workspace is read-only for this role, so nothing was writ
 const PATH = z.string().min(1).describe('Path of the file inside the workspace, for example "src/app.ts"');
 
 /** read, write, edit and list. Make them once: parallel edits of one file wait for each other only within one set. */
-export function createFileTools(): Tool[] {
-  const queue = createFileQueue();
-  return [createReadTool(), createWriteTool(queue), createEditTool(queue), createListTool()];
+export function createFileTools(promptFiles: PromptFiles = createPromptFiles()): Tool[] {
+  const desk: Desk = { promptFiles, queue: createFileQueue() };
+  return [createReadTool(promptFiles), createWriteTool(desk), createEditTool(desk), createListTool(promptFiles)];
+}
+
+interface Desk {
+  readonly promptFiles: PromptFiles;
+  readonly queue: FileQueue;
 }
 
 /** Runs `work` after all earlier work on the same file. */
@@ -40,7 +47,7 @@ function createFileQueue(): FileQueue {
   };
 }
 
-function createReadTool(): Tool {
+function createReadTool(promptFiles: PromptFiles): Tool {
   return defineTool({
     name: "read",
     description:
@@ -55,7 +62,7 @@ function createReadTool(): Tool {
     repeatable: true,
     run: (args, context) =>
       answerFileErrors(args.path, async () => {
-        const place = await resolveFor(context, args.path);
+        const place = await resolveFor(promptFiles, context, args.path);
         const { parents, name } = splitPlace(place);
         await using folder = await openFolder(place.root, parents);
         const { file, stats } = await openRegular(folder, name, place.shown);
@@ -76,7 +83,7 @@ function createReadTool(): Tool {
   });
 }
 
-function createWriteTool(queue: FileQueue): Tool {
+function createWriteTool(desk: Desk): Tool {
   return defineTool({
     name: "write",
     description:
@@ -86,20 +93,20 @@ function createWriteTool(queue: FileQueue): Tool {
     capability: "write",
     repeatable: true,
     run: (args, context) =>
-      changeFile(args.path, context, queue, async (place) => {
+      changeFile(desk, args.path, context, async (place, replace) => {
         const bytes = Buffer.byteLength(args.content);
         if (bytes > MAX_FILE_BYTES)
           return toolError(`The content is ${formatBytes(bytes)}; at most ${formatBytes(MAX_FILE_BYTES)} can be written.`);
         const { parents, name } = splitPlace(place);
         await using folder = await openFolder(place.root, parents, true);
         const old = await findRegular(folder, name, place.shown);
-        await replaceFile(folder, name, args.content, old?.mode ?? null);
+        await replace(folder, name, args.content, old?.mode ?? null);
         return { text: `${old === null ? "Created" : "Replaced"} "${place.shown}" (${formatBytes(bytes)}).` };
       }),
   });
 }
 
-function createEditTool(queue: FileQueue): Tool {
+function createEditTool(desk: Desk): Tool {
   return defineTool({
     name: "edit",
     description:
@@ -113,7 +120,7 @@ function createEditTool(queue: FileQueue): Tool {
     }),
     capability: "write",
     run: (args, context) =>
-      changeFile(args.path, context, queue, async (place) => {
+      changeFile(desk, args.path, context, async (place, replace) => {
         const { parents, name } = splitPlace(place);
         await using folder = await openFolder(place.root, parents);
         const { file, stats } = await openRegular(folder, name, place.shown);
@@ -124,7 +131,7 @@ function createEditTool(queue: FileQueue): Tool {
         if (text === null) return toolError(`"${place.shown}" is not UTF-8 text, so an edit would damage it.`);
         const edited = editText(text, { ...args, replaceAll: args.replaceAll ?? false });
         if ("error" in edited) return toolError(`"${place.shown}": ${edited.error}`);
-        await replaceFile(folder, name, edited.text, stats.mode);
+        await replace(folder, name, edited.text, stats.mode);
         const places = edited.count === 1 ? "" : ` in ${edited.count} places`;
         return { text: `Edited "${place.shown}"${places}.\n${capLines(edited.diff.split("\n"), "read the file")}` };
       }),
@@ -133,17 +140,18 @@ function createEditTool(queue: FileQueue): Tool {
 
 /** What write and edit share: not for readers, not after a stop, one at a time per file. */
 function changeFile(
+  { promptFiles, queue }: Desk,
   path: string,
   context: ToolContext,
-  queue: FileQueue,
-  work: (place: Place) => Promise<ToolResult>,
+  work: (place: Place, replace: typeof replaceFile) => Promise<ToolResult>,
 ): Promise<ToolResult> {
   return answerFileErrors(path, async () => {
     if (context.readOnly) return toolError(READ_ONLY);
-    const place = await resolveFor(context, path);
+    const place = await resolveToChange(promptFiles, context, path);
     return await queue(place, async () => {
       if (context.signal.aborted) return toolError(`Stopped before "${escapeName(path)}" was changed.`);
-      return await work(place);
+      // Replaced, the file would lose the cover that keeps a running command of a sub-agent from writing it.
+      return await work(place, promptFiles.isHeld(join(place.root, ...place.parts)) ? overwriteFile : replaceFile);
     });
   });
 }

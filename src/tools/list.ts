@@ -5,6 +5,7 @@ import { opendir } from "node:fs/promises";
 import { z } from "zod";
 import { defineTool, type Tool, toolError } from "../core/tool.ts";
 import { capLines, escapeName } from "./output.ts";
+import type { PromptFiles } from "./prompt-files.ts";
 import { answerFileErrors, type Folder, openFolder } from "./workspace-files.ts";
 import { isBelow, type Place, resolveFor } from "./workspace-path.ts";
 
@@ -22,7 +23,7 @@ interface Listing {
   more: boolean;
 }
 
-export function createListTool(): Tool {
+export function createListTool(promptFiles: PromptFiles): Tool {
   return defineTool({
     name: "list",
     description:
@@ -36,7 +37,7 @@ export function createListTool(): Tool {
     repeatable: true,
     run: (args, context) =>
       answerFileErrors(args.path ?? ".", async () => {
-        const place = await resolveFor(context, args.path ?? ".");
+        const place = await resolveFor(promptFiles, context, args.path ?? ".");
         const listing: Listing = { lines: [], waiting: [{ parts: place.parts, depth: args.depth ?? 1 }], more: false };
         for (let next = listing.waiting.shift(); next !== undefined; next = listing.waiting.shift()) {
           if (context.signal.aborted) return toolError("Stopped before the folder was listed.");

@@ -36,7 +36,17 @@ export interface ProcessRequest {
   readonly timeoutMs: number;
   readonly limits: ProcessLimits;
   readonly signal: AbortSignal;
+  /** Asked ten times a second: why it has to end, in a clause, or null. */
+  watch?(seen: Seen): string | null;
   onOutput(chunk: Buffer, from: "stdout" | "stderr"): void;
+}
+
+/** What a look at a running command finds. */
+export interface Seen {
+  /** The process we started and all below it. */
+  readonly pids: readonly number[];
+  /** Memory they hold; null when this look did not count it. */
+  readonly memoryBytes: number | null;
 }
 
 /** Why we ended it. */
@@ -45,6 +55,7 @@ type Cut = "timeout" | "aborted" | "output" | "processes" | "memory";
 export type ProcessResult =
   | { readonly end: "exit"; readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly ms: number }
   | { readonly end: Cut; readonly ms: number }
+  | { readonly end: "watch"; readonly reason: string; readonly ms: number }
   | { readonly end: "failed"; readonly reason: string; readonly ms: number };
 
 // What started the gateway may have left it open files above those Node closes; a folder among them would lead a
@@ -81,10 +92,10 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
   const cut = watchLimits(child, request);
   try {
     const first = await Promise.race([exitOf(child), cut.reason]);
-    if (typeof first === "string") {
+    if (first.end !== "exit" && first.end !== "failed") {
       if (isAlive(child)) killTree(child.pid, request.mark);
       await Promise.all([sweep(request.mark), settledWithin(SETTLE_MS, closed)]);
-      return { end: first, ms: ms() };
+      return { ...first, ms: ms() };
     }
     await sweep(request.mark);
     // The last output may still be in the pipe; only something that escaped and holds it open makes this wait in vain.
@@ -131,16 +142,18 @@ const exitOf = (child: ChildProcess): Promise<Exit> =>
     child.on("error", (error) => resolve({ end: "failed", reason: errorText(error) }));
   });
 
+type Ended = { end: Cut } | { end: "watch"; reason: string };
+
 /** `reason` resolves with the first limit passed; `end` takes all timers and listeners away. */
-function watchLimits(child: ChildProcess, request: ProcessRequest): { reason: Promise<Cut>; end(): void } {
-  const { promise, resolve } = Promise.withResolvers<Cut>();
-  const stop = () => resolve("aborted");
+function watchLimits(child: ChildProcess, request: ProcessRequest): { reason: Promise<Ended>; end(): void } {
+  const { promise, resolve } = Promise.withResolvers<Ended>();
+  const stop = () => resolve({ end: "aborted" });
   request.signal.addEventListener("abort", stop, { once: true });
-  const deadline = setTimeout(() => resolve("timeout"), request.timeoutMs);
+  const deadline = setTimeout(() => resolve({ end: "timeout" }), request.timeoutMs);
   let looks = 0;
   const watch = setInterval(() => {
     looks += 1;
-    const passed = passedLimit(child, request.limits, looks % MEMORY_EVERY_LOOKS === 0);
+    const passed = passedLimit(child, request, looks % MEMORY_EVERY_LOOKS === 0);
     if (passed !== null) resolve(passed);
   }, WATCH_EVERY_MS);
   let bytes = 0;
@@ -149,7 +162,7 @@ function watchLimits(child: ChildProcess, request: ProcessRequest): { reason: Pr
       bytes += chunk.length;
       request.onOutput(chunk, from);
       if (bytes <= request.limits.outputBytes) return;
-      resolve("output");
+      resolve({ end: "output" });
       // A flood must not keep the loop busy until the kill has worked.
       stream.destroy();
     });
@@ -166,11 +179,14 @@ function watchLimits(child: ChildProcess, request: ProcessRequest): { reason: Pr
 }
 
 // The kernel's process limit does not bind root, and no rlimit bounds the memory of a whole tree: so we look ourselves.
-function passedLimit(child: ChildProcess, limits: ProcessLimits, withMemory: boolean): Cut | null {
+function passedLimit(child: ChildProcess, { limits, watch }: ProcessRequest, withMemory: boolean): Ended | null {
   if (!isAlive(child)) return null;
-  const pids = listDescendants(child.pid, limits.processes + 1);
-  if (pids.length > limits.processes) return "processes";
-  return withMemory && residentBytes([child.pid, ...pids]) > limits.memoryBytes ? "memory" : null;
+  const pids = [child.pid, ...listDescendants(child.pid, limits.processes + 1)];
+  if (pids.length > limits.processes + 1) return { end: "processes" };
+  const memoryBytes = withMemory ? residentBytes(pids) : null;
+  if (memoryBytes !== null && memoryBytes > limits.memoryBytes) return { end: "memory" };
+  const reason = watch?.({ pids, memoryBytes }) ?? null;
+  return reason === null ? null : { end: "watch", reason };
 }
 
 // A process in the middle of execve shows no environment for a moment, so one look could miss it.

@@ -9,6 +9,7 @@ import { errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { findOnPath } from "./find-on-path.ts";
 import { runProcess } from "./process.ts";
+import type { Names } from "./prompt-files.ts";
 import { SANDBOX_WORKSPACE } from "./workspace-path.ts";
 
 /** Where programs are inside. */
@@ -22,6 +23,8 @@ const TMPFS_BYTES = 512 * 1024 * 1024;
 const ETC_FILES = ["alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "ssl/certs", "ssl/openssl.cnf"];
 const PASSWD = `herald:x:${INSIDE_ID}:${INSIDE_ID}::/tmp:/bin/sh\n`;
 const GROUP = `herald:x:${INSIDE_ID}:\n`;
+const GIT_IGNORE = "/etc/gitignore";
+const GIT_CONFIG = `[core]\n\texcludesFile = ${GIT_IGNORE}\n`;
 
 export interface AvailableSandbox {
   readonly available: true;
@@ -42,13 +45,24 @@ interface MissingSandbox {
 
 export type Sandbox = AvailableSandbox | MissingSandbox;
 
+/** What of the workspace is kept from the command; all of it is there, and none of it a link. */
+export interface Covers {
+  /** Folders that can be neither renamed nor removed. */
+  readonly pinned?: readonly Names[];
+  /** Files that can only be read. */
+  readonly files?: readonly Names[];
+  /** Folders that stand there empty. */
+  readonly folders?: readonly Names[];
+  /** Of the files, those that git must not take for a part of the work. */
+  readonly empty?: readonly Names[];
+}
+
 export interface SandboxRequest {
   readonly argv: readonly string[];
   /** Real path of the workspace on the host. */
   readonly workspace: string;
   readonly readOnly: boolean;
-  /** Folder below the workspace that stands there empty; it exists. */
-  readonly closed?: string | null;
+  readonly covers?: Covers;
   /** Folder below the workspace to start in; "" is the workspace. */
   readonly cwd: string;
   /** Host folder shown as /scratch, or null for one in memory that lasts for this command. */
@@ -79,7 +93,7 @@ export function sandboxCommand(sandbox: Omit<AvailableSandbox, "version">, reque
     ...limitsOf(sandbox, request),
     ...request.argv,
   ];
-  return { command: sandbox.bwrap, args, env: request.env, inputs: [PASSWD, GROUP] };
+  return { command: sandbox.bwrap, args, env: request.env, inputs: [PASSWD, GROUP, GIT_CONFIG, gitIgnore(request)] };
 }
 
 const split = (text: string): string[] => text.trim().split(/\s+/);
@@ -93,17 +107,26 @@ const NAMESPACES = split(`
 // core_pattern included. Every tmpfs has a size: it is memory.
 const OWN_MOUNTS = split(`
   --ro-bind-data 3 /etc/passwd --ro-bind-data 4 /etc/group
+  --ro-bind-data 5 /etc/gitconfig --ro-bind-data 6 ${GIT_IGNORE}
   --proc /proc --remount-ro /proc
   --dev /dev --size ${TMPFS_BYTES} --tmpfs /dev/shm --remount-ro /dev
   --size ${TMPFS_BYTES} --tmpfs /tmp`);
 
-function workspaceMounts({ workspace, readOnly, closed, scratch, cwd }: SandboxRequest): string[] {
+function workspaceMounts({ workspace, readOnly, covers = {}, scratch, cwd }: SandboxRequest): string[] {
   const writable = scratch === null ? ["--size", `${TMPFS_BYTES}`, "--tmpfs", "/scratch"] : ["--bind", scratch, "/scratch"];
   const mounts = readOnly ? ["--ro-bind", workspace, SANDBOX_WORKSPACE, ...writable] : ["--bind", workspace, SANDBOX_WORKSPACE];
-  if (closed != null) mounts.push(...cover(join(SANDBOX_WORKSPACE, closed)));
+  const { pinned = [], files = [], folders = [] } = covers;
+  // Mounted on itself a folder can't be renamed; what lies in it is covered after it, or would be hidden by it.
+  const self = (names: Names): [string, string] => [join(workspace, ...names), join(SANDBOX_WORKSPACE, ...names)];
+  for (const names of pinned) mounts.push(readOnly ? "--ro-bind" : "--bind", ...self(names));
+  for (const names of files) mounts.push("--ro-bind", ...self(names));
+  for (const names of folders) mounts.push(...cover(join(SANDBOX_WORKSPACE, ...names)));
   // The root itself is a tmpfs without a size, so it is closed once everything stands in it.
   return [...mounts, "--remount-ro", "/", "--chdir", join(SANDBOX_WORKSPACE, cwd)];
 }
+
+/** An empty file stands there only to be covered, so \`git add --all\` must not take it along. */
+const gitIgnore = ({ covers }: SandboxRequest): string => (covers?.empty ?? []).map((names) => `/${names.join("/")}\n`).join("");
 
 /** An empty folder that stays so, over one that exists. */
 const cover = (folder: string): string[] => ["--size", "4096", "--tmpfs", folder, "--remount-ro", folder];

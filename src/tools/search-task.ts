@@ -1,11 +1,13 @@
 // What search.ts asks of ripgrep or of its own worker, and what comes back.
 
+import type { Names } from "./prompt-files.ts";
+
 export interface SearchTask {
   /** Real path of the workspace, and the names below it to search in. */
   readonly root: string;
   readonly parts: readonly string[];
-  /** Names of a folder that is left out. */
-  readonly closed: readonly string[] | null;
+  /** Folders that are left out. */
+  readonly closed: readonly Names[];
   readonly pattern: string;
   readonly glob?: string | undefined;
   readonly ignoreCase: boolean;

@@ -6,6 +6,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { type GlobRule, type IgnoreFile, isIgnored, parseGlob, parseIgnoreFile } from "./glob.ts";
 import type { Match, SearchTask } from "./search-task.ts";
 import { type Folder, openFolder, openRegular } from "./workspace-files.ts";
+import { isBelow } from "./workspace-path.ts";
 
 const MAX_FILE_BYTES = 10 * 1024 * 1024;
 const MAX_LINE_LENGTH = 300;
@@ -61,7 +62,8 @@ async function searchFolder(walk: Walk, parts: readonly string[], above: readonl
   for (const entry of entries) {
     if (walk.left <= 0) return;
     const path = [...parts, entry.name].join("/");
-    if (entry.name === ".git" || path === walk.task.closed?.join("/") || isIgnored(path, entry.isDirectory(), ignore)) continue;
+    if (entry.name === ".git" || isBelow([...parts, entry.name], walk.task.closed) || isIgnored(path, entry.isDirectory(), ignore))
+      continue;
     // A folder that vanished or is closed to us is skipped, as a file is.
     if (entry.isDirectory()) await searchFolder(walk, [...parts, entry.name], ignore).catch(skipMissing);
     else if (entry.isFile() && isWanted(path, walk.glob)) await searchFile(walk, parts, entry.name).catch(skipMissing);

@@ -9,6 +9,7 @@ import { defineTool, type Tool, toolError } from "../core/tool.ts";
 import { findOnPath } from "./find-on-path.ts";
 import { capLines, escapeName } from "./output.ts";
 import { type ProcessRequest, runProcess } from "./process.ts";
+import { createPromptFiles, type PromptFiles } from "./prompt-files.ts";
 import { SANDBOX_PATH, type Sandbox, sandboxCommand } from "./sandbox.ts";
 import type { Match, SearchOutcome, SearchTask } from "./search-task.ts";
 import { answerFileErrors } from "./workspace-files.ts";
@@ -22,16 +23,20 @@ const TOO_SLOW = `the search was ended after ${TIMEOUT_MS / 1000} s; use a simpl
 
 export interface SearchOptions {
   readonly sandbox: Sandbox;
+  /** What sub-agents are kept from; default that of the session's own workspace. */
+  readonly promptFiles?: PromptFiles;
   /** Where to look for ripgrep; default the PATH of this process. */
   readonly path?: string;
   /** Deadline of one search. */
   readonly timeoutMs?: number;
 }
 
+type EngineOptions = SearchOptions & { readonly promptFiles: PromptFiles };
 type Engine = (task: SearchTask, signal: AbortSignal) => Promise<SearchOutcome>;
 
 export function createSearchTool(options: SearchOptions): Tool {
-  const engine = chooseEngine(options);
+  const promptFiles = options.promptFiles ?? createPromptFiles();
+  const engine = chooseEngine({ ...options, promptFiles });
   return defineTool({
     name: "search",
     description:
@@ -52,7 +57,7 @@ export function createSearchTool(options: SearchOptions): Tool {
     repeatable: true,
     run: (args, context) =>
       answerFileErrors(args.path ?? ".", async () => {
-        const place = await resolveFor(context, args.path ?? ".");
+        const place = await resolveFor(promptFiles, context, args.path ?? ".");
         await lstat(join(place.root, ...place.parts)); // A missing path is an error, not "no match".
         const limit = args.limit ?? DEFAULT_LIMIT;
         const { pattern, glob, ignoreCase = false } = args;
@@ -73,7 +78,7 @@ function showMatches(found: SearchOutcome, limit: number): string {
   return capLines([...lines, ...notes], "narrow the pattern, the path or the glob");
 }
 
-function chooseEngine(options: SearchOptions): Engine {
+function chooseEngine(options: EngineOptions): Engine {
   const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
   const ripgrep = findOnPath("rg", options.path ?? process.env.PATH ?? "");
   // A ripgrep from a home folder is not visible inside the sandbox.
@@ -84,7 +89,7 @@ function chooseEngine(options: SearchOptions): Engine {
 }
 
 async function runRipgrep(
-  options: SearchOptions & { ripgrep: string; timeoutMs: number },
+  options: EngineOptions & { ripgrep: string; timeoutMs: number },
   task: SearchTask,
   signal: AbortSignal,
 ): Promise<SearchOutcome> {
@@ -112,7 +117,7 @@ async function runRipgrep(
 
 type Invocation = Pick<ProcessRequest, "command" | "args" | "env" | "cwd" | "inputs">;
 
-function ripgrepCommand({ sandbox, ripgrep }: SearchOptions & { ripgrep: string }, task: SearchTask): Invocation {
+function ripgrepCommand({ sandbox, ripgrep, promptFiles }: EngineOptions & { ripgrep: string }, task: SearchTask): Invocation {
   const args = [
     ...["--no-config", "--no-heading", "--with-filename", "--line-number", "--null", "--color=never", "--sort=path", "--no-messages"],
     // Only .gitignore files of the workspace count: not those above it, not the operator's own.
@@ -122,7 +127,7 @@ function ripgrepCommand({ sandbox, ripgrep }: SearchOptions & { ripgrep: string 
     ...(task.ignoreCase ? ["--ignore-case"] : []),
     ...(task.glob === undefined ? [] : [`--glob=${task.glob}`]),
     // After the model's own glob: the last one that fits counts.
-    ...(task.closed === null ? [] : [`--glob=!/${task.closed.map((name) => name.replace(/[\\*?[\]{}!]/g, "\\$&")).join("/")}`]),
+    ...task.closed.map((names) => `--iglob=!/${names.map((name) => name.replace(/[\\*?[\]{}!]/g, "\\$&")).join("/")}`),
     ...[`--regexp=${task.pattern}`, "--", `./${task.parts.join("/")}`],
   ];
   if (!sandbox.available) return { command: ripgrep, args, env: {}, cwd: task.root };
@@ -131,6 +136,8 @@ function ripgrepCommand({ sandbox, ripgrep }: SearchOptions & { ripgrep: string 
     argv: [ripgrep, ...args],
     workspace: task.root,
     readOnly: true,
+    // The glob alone decides by name, and a command that runs meanwhile can swap an open folder for a link to a closed one.
+    covers: { folders: task.closed.length === 0 ? [] : promptFiles.foldersIn(task.root) },
     cwd: "",
     scratch: null,
     env: { PATH: SANDBOX_PATH },

@@ -92,6 +92,15 @@ export async function replaceFile(folder: Folder, name: string, content: string,
   }
 }
 
+/** As replaceFile, but the file stays the same one: a reader may see a part of it for a moment. */
+export async function overwriteFile(folder: Folder, name: string, content: string, mode: number | null): Promise<void> {
+  await using file = await open(folder.at(name), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o666);
+  await file.truncate();
+  await file.writeFile(content);
+  if (mode !== null) await file.chmod(mode & 0o777);
+  await file.sync();
+}
+
 /** Splits a place into its folder and its name; the workspace itself is no file. */
 export function splitPlace(place: Place): { parents: readonly string[]; name: string } {
   const name = place.parts.at(-1);

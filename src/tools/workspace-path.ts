@@ -3,10 +3,10 @@
 // workspace-files.ts then opens name by name without following any link that appears in between.
 import { lstat, realpath } from "node:fs/promises";
 import { isAbsolute, join, relative, sep } from "node:path";
-import { MEMORY_FOLDER } from "../agents/memory.ts";
 import { AppError } from "../core/errors.ts";
 import type { ToolContext } from "../core/tool.ts";
 import { escapeName } from "./output.ts";
+import type { Names, PromptFiles } from "./prompt-files.ts";
 
 /** Where the workspace stands inside the sandbox; file tools accept it too, because a model reads it in a command's output. */
 export const SANDBOX_WORKSPACE = "/workspace";
@@ -19,11 +19,12 @@ export interface Place {
   /** Real path of the workspace. */
   readonly root: string;
   /** Names below the root, links resolved. Empty: the workspace itself. */
-  readonly parts: readonly string[];
+  readonly parts: Names;
   /** The path as an answer may show it. */
   readonly shown: string;
-  /** Names of a folder the caller may not enter; null when all of the workspace is open to it. */
-  readonly closed: readonly string[] | null;
+  /** Folders the caller may not enter, and files it may only read. */
+  readonly closed: readonly Names[];
+  readonly locked: readonly Names[];
 }
 
 export const refuse = (message: string, cause?: unknown): AppError => new AppError("invalid", message, { cause });
@@ -67,7 +68,7 @@ async function resolvePlace(workspace: string, path: string): Promise<Place> {
   const missing: string[] = [];
   for (let existing = names; ; existing = existing.slice(0, -1)) {
     const real = await realIfPresent(join(root, ...existing), shown);
-    if (real !== null) return { root, parts: [...namesBelow(root, real, shown), ...missing], shown, closed: null };
+    if (real !== null) return { root, parts: [...namesBelow(root, real, shown), ...missing], shown, closed: [], locked: [] };
     const last = existing.at(-1);
     if (last === undefined) throw refuse("The workspace folder was removed during the call.");
     missing.unshift(last);
@@ -78,27 +79,41 @@ async function resolvePlace(workspace: string, path: string): Promise<Place> {
  * resolvePlace for a tool call. The agent's memory is closed to a sub-agent: it inherits AGENT.md and reads what its
  * briefs name, both in its prompt, and nothing else of it (BF4).
  */
-export async function resolveFor({ workspace, runId }: Pick<ToolContext, "workspace" | "runId">, path: string): Promise<Place> {
+export async function resolveFor(
+  promptFiles: PromptFiles,
+  { workspace, runId }: Pick<ToolContext, "workspace" | "runId">,
+  path: string,
+): Promise<Place> {
   const place = await resolvePlace(workspace, path);
   if (runId === null) return place;
-  const closed = await memoryNames(place.root);
+  const { folders: closed, files: locked } = promptFiles.below(place.root);
   if (isBelow(place.parts, closed))
     throw refuse(`"${place.shown}" is the agent's memory; a sub-agent sees of it what stands in its prompt, and adds to it with remember.`);
-  return { ...place, closed };
+  return { ...place, closed, locked };
 }
 
-/** Are these names the folder itself or something in it? */
-export const isBelow = (parts: readonly string[], folder: readonly string[] | null): boolean =>
-  folder?.every((name, n) => parts[n] === name) === true;
-
-/** Where the memory really lies: it may be a link to another folder of the workspace. */
-async function memoryNames(root: string): Promise<string[]> {
-  const names = await resolvePlace(root, MEMORY_FOLDER).then(
-    ({ parts }) => [...parts],
-    () => [],
-  );
-  return names.length === 0 ? [MEMORY_FOLDER] : names;
+/** resolveFor for a call that changes the file (TL9). */
+export async function resolveToChange(...args: Parameters<typeof resolveFor>): Promise<Place> {
+  const place = await resolveFor(...args);
+  if (isBelow(place.parts, place.locked))
+    throw refuse(
+      `"${place.shown}" is read into the agent's prompt, which no sub-agent may change; report what should stand there instead.`,
+    );
+  return place;
 }
+
+/** Are these names one of the places, or something in it? */
+export const isBelow = (parts: Names, places: readonly Names[]): boolean =>
+  places.some((place) => place.every((name, n) => fold(parts[n] ?? "") === fold(name)));
+
+// Some file systems find a file under other spellings of its name: in another case, with marks nobody sees, with a dot or
+// a space behind it. Where they don't, a sub-agent has a few names less to choose from.
+const fold = (name: string): string =>
+  name
+    .normalize("NFKC")
+    .replace(/\p{Default_Ignorable_Code_Point}/gu, "")
+    .toUpperCase()
+    .replace(/[. ]+$/, "");
 
 async function realIfPresent(path: string, shown: string): Promise<string | null> {
   try {

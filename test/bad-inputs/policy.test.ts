@@ -153,7 +153,16 @@ describe("children", () => {
     const { stores, agents, parts } = await open({});
     const config = configSchema.parse({ tools: { exec: { unsandboxed: true } } });
     const loaded = { ...loadConfig({ env: { HOME: stateDir }, cwd: stateDir }), config };
-    const tools = createTools({ ...stores, agents, loaded, sandbox, config: () => config, clock: systemClock, log: silentLogger });
+    const tools = createTools({
+      ...stores,
+      agents,
+      loaded,
+      sandbox,
+      config: () => config,
+      clock: systemClock,
+      log: silentLogger,
+      crewPath: "",
+    });
     const [agent] = agents.list();
     const all = [...tools.list(), ...(agent === undefined ? [] : parts.mainTools(agent))].map((tool) => tool.name);
     expect(new Set([...all, PLAN_TOOL])).toEqual(new Set(BUILT_IN_TOOLS));
