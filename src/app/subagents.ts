@@ -85,8 +85,7 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
     if (agent === null) return [];
     return (run === null ? mainTools(agent) : childTools(allTools(), agent, run)).map((tool) => tool.name);
   };
-  const granted = (agentId: string): readonly string[] => agents.find(agentId)?.subagents.grant ?? [];
-  own.push(createSpawnTool({ spawn, toolNames, granted }), ...createControlTools({ ...deps, steering, briefing }), createPlanTool(stores));
+  own.push(createSpawnTool({ spawn, toolNames }), ...createControlTools({ ...deps, steering, briefing }), createPlanTool(stores));
   const recover = (): ReturnType<typeof recoverRuns> => {
     documents.start();
     return recoverRuns(deps);

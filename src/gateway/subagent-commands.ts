@@ -118,18 +118,8 @@ function log(deps: SubagentCommandDeps, context: CommandContext, rest: string): 
   const tools = words.includes("tools");
   const limit = Number(words.find((word) => /^\d+$/.test(word)) ?? DEFAULT_LOG);
   return withTarget(deps, context, target, (run) => ({
-    text: `🧭 Log of ${name(run)}, ${run.state}\n\n${readLog(deps, run, { limit, tools })}`,
+    text: `🧭 Log of ${name(run)}, ${run.state}\n\n${logText(deps.transcripts, run, { limit, tools })}`,
   }));
-}
-
-function readLog(deps: SubagentCommandDeps, run: Run, options: { limit: number; tools: boolean }): string {
-  try {
-    return logText(deps.transcripts, run, options);
-  } catch (error) {
-    const { cause } = error as Error & { cause?: NodeJS.ErrnoException };
-    if (cause?.code !== "ENOENT") throw error;
-    return `Its transcript is gone: ${deps.transcripts.path(transcriptOfRun(run))}`;
-  }
 }
 
 function info(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {

@@ -49,8 +49,10 @@ export interface Runs {
   end(id: string, end: RunEnd): boolean;
   /** A finished run goes on in its session as the next generation, with all its time and steps. False when it is unfinished. */
   again(id: string): boolean;
-  /** To be taken up again after a restart; the row stays running. False: it has ended meanwhile. */
-  countResume(id: string, afterCrash: boolean): boolean;
+  /** Found running after a restart: nobody works on it, and a crash of its process is noted. The row stays running. */
+  putAside(id: string, afterCrash: boolean): void;
+  /** It is taken up again after a restart. */
+  countResume(id: string): void;
   /** What a running one does from now on is new work: its time and its steps begin anew. */
   renewLimits(id: string): void;
   /** Model step `step` of a running one begins; written before the call, so that a crash can't make it free. */
@@ -141,7 +143,7 @@ type Changed = (id: string) => void;
 /** Takes the present time as its parameter. */
 const FRESH_LIMITS = "deadline_at = iif(timeout_ms > 0, ? + timeout_ms, NULL), steps = 0";
 
-function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "end" | "again" | "countResume"> {
+function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "end" | "again"> {
   /** The one place where a state changes: only from a state the machine allows. */
   const move = (id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): boolean => {
     const sources = sourcesOf(event);
@@ -170,26 +172,26 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
          plan = NULL, sections = NULL, delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`,
         clock.now(),
       ),
-    // Still put aside: until somebody takes it up, another restart is nothing it could have caused.
-    countResume: (id, afterCrash) =>
-      db.run(
-        "UPDATE runs SET resumes = resumes + 1, crashes = crashes + ?, doing = ? WHERE id = ? AND state = 'running'",
-        afterCrash ? 1 : 0,
-        SUSPENDED,
-        id,
-      ) === 1,
   };
 }
 
 // biome-ignore format: a list of names reads better in rows
 type Fields = Pick<
   Runs,
-  | "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented" | "addSpend" | "setDelivery" | "settle"
+  | "putAside" | "countResume" | "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented" | "addSpend" | "setDelivery" | "settle"
   | "setArchiveName" | "setArchived"
 >;
 
 function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
   return {
+    // Until somebody takes it up, another restart is nothing it could have caused.
+    putAside(id, afterCrash) {
+      const sql = "UPDATE runs SET crashes = crashes + ?, doing = ? WHERE id = ? AND state = 'running'";
+      db.run(sql, afterCrash ? 1 : 0, SUSPENDED, id);
+    },
+    countResume(id) {
+      db.run("UPDATE runs SET resumes = resumes + 1 WHERE id = ? AND state = 'running'", id);
+    },
     renewLimits(id) {
       db.run(`UPDATE runs SET ${FRESH_LIMITS} WHERE id = ? AND state = 'running'`, clock.now(), id);
     },

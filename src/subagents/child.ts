@@ -4,6 +4,7 @@ import type { Agent } from "../agents/agent.ts";
 import { effectiveTools } from "../agents/policy.ts";
 import type { Run, SpawnParams } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
+import { SESSION_TOOLS } from "../core/tool-names.ts";
 import type { NewEntry } from "../stores/transcripts.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { parseRole, type Role } from "./roles.ts";
@@ -15,11 +16,14 @@ export function roleOf(params: SpawnParams): Role | null {
   return parsed.ok ? parsed.role : null;
 }
 
+/** What a run's tools follow from. */
+export type ToolScope = Pick<Run, "params" | "depth" | "toolCeiling">;
+
 /** Tools of a run under the config of this moment; the ceiling stored at spawn holds whatever the config says now. */
-export function childTools(tools: readonly Tool[], agent: Agent, run: Run): Tool[] {
+export function childTools(tools: readonly Tool[], agent: Agent, run: ToolScope): Tool[] {
   const role = roleOf(run.params);
   const allowed = effectiveTools(tools, agent.policies, {
-    maySpawn: run.depth < agent.subagents.maxSpawnDepth,
+    maySpawn: maySpawn(agent, run),
     policies: agent.subagents.policies,
     capabilities: new Set(role?.capabilities ?? ["read"]),
     allowed: run.params.allowedTools ?? null,
@@ -28,6 +32,30 @@ export function childTools(tools: readonly Tool[], agent: Agent, run: Run): Tool
   });
   const denied = [...(role?.deniedTools ?? []), ...(agent.subagents.planning ? [] : [PLAN_TOOL])];
   return allowed.filter((tool) => !denied.includes(tool.name));
+}
+
+const maySpawn = (agent: Agent, { depth }: ToolScope): boolean => depth < agent.subagents.maxSpawnDepth;
+
+/** Null, or which of its `allowedTools` a child would not have, and why: left out silently, it would fail at its task instead. */
+export function toolsOutOfReach(tools: readonly Tool[], agent: Agent, run: ToolScope): string | null {
+  const { allowedTools } = run.params;
+  if (allowedTools === undefined) return null;
+  const within = childTools(tools, agent, run).map((tool) => tool.name);
+  const beyond = allowedTools.filter((name) => !within.includes(name));
+  if (beyond.length === 0) return null;
+  const why = (name: string): string => {
+    const tool = tools.find((one) => one.name === name);
+    if (tool === undefined) return "there is no such tool";
+    if (SESSION_TOOLS.has(name) && !maySpawn(agent, run)) return `it works at depth ${run.depth}, the maximum delegation depth`;
+    const role = roleOf(run.params);
+    if (role !== null && (role.deniedTools.includes(name) || !role.capabilities.includes(tool.capability)))
+      return `role ${role.name} has no such tools`;
+    return run.toolCeiling.includes(name) ? "the settings keep it from sub-agents" : "you don't have it yourself";
+  };
+  const every = { ...run, params: { ...run.params, allowedTools: tools.map((tool) => tool.name) } };
+  const could = childTools(tools, agent, every).map((tool) => tool.name);
+  const named = beyond.map((name) => `${name.slice(0, 100)} (${why(name)})`).join(", ");
+  return `allowedTools names what this sub-agent can't have: ${named}. It can have: ${could.join(", ") || "nothing"}.`;
 }
 
 /** What a run falls back on: the list beside its model in the settings of sub-agents, else its agent's own (MO4). */

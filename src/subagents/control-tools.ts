@@ -12,13 +12,16 @@ import { allowedAgents } from "./limits.ts";
 import { outcomeSentence } from "./report.ts";
 import { until } from "./runner.ts";
 import type { Steering } from "./steering.ts";
-import { findTarget, runsOf } from "./targets.ts";
+import { currentRuns, findTarget, runsOf } from "./targets.ts";
 import { DEFAULT_LOG, logText, MAX_LOG } from "./transcript-view.ts";
 
 export type ControlDeps = SubagentDeps & { readonly steering: Steering; readonly briefing: Briefing };
 
 const MAX_WAIT_SECONDS = 600;
+const EARLIER = "from before the gateway's last start: includeEarlier shows them.";
 const ACTIONS = ["list", "wait", "result", "stop", "send", "resume", "assign", "log", "brief", "revoke"] as const;
+
+const includeEarlier = z.boolean().optional().describe("list: also those that ended before the gateway's last start, marked earlierStart.");
 
 const subagentsSchema = z.strictObject({
   action: z.enum(ACTIONS),
@@ -41,6 +44,7 @@ const subagentsSchema = z.strictObject({
     .describe("send: the message. assign: the new task. resume: what to mind."),
   limit: z.number().int().min(1).max(MAX_LOG).optional().describe("log: how many messages."),
   brief: briefParamsSchema.optional().describe("brief: the whole new brief; what you gave before is replaced."),
+  includeEarlier,
 });
 
 type Args = z.output<typeof subagentsSchema>;
@@ -60,12 +64,26 @@ function subagentsTool(deps: ControlDeps): Tool {
     capability: "session",
     async run(args, context) {
       const { action } = args;
-      if (action === "list") return toolJson(runsOf(deps.runs, context.sessionKey).map((run) => view(deps, run)));
+      if (action === "list") return toolJson(listed(deps, context, args));
       const found = targets(deps, context, args.ids ?? []);
       if ("problem" in found) return toolError(found.problem);
       return act(deps, { ...args, action }, context, found.runs);
     },
   });
+}
+
+/** RU3: what ended before the last start is old news, unless it is asked for. */
+function seen(deps: ControlDeps, context: ToolContext, args: Pick<Args, "includeEarlier">) {
+  const every = runsOf(deps.runs, context.sessionKey);
+  const current = currentRuns(every, deps.bootId);
+  const mark = (run: Run) => (current.includes(run) ? {} : { earlierStart: true });
+  return { runs: args.includeEarlier === true ? every : current, earlier: every.length - current.length, mark };
+}
+
+function listed(deps: ControlDeps, context: ToolContext, args: Args) {
+  const { runs, earlier, mark } = seen(deps, context, args);
+  const leftOut = args.includeEarlier === true || earlier === 0 ? undefined : `${earlier} ${EARLIER}`;
+  return { runs: runs.map((run) => ({ ...view(deps, run), ...mark(run) })), leftOut };
 }
 
 type Targets = readonly [Run, ...Run[]];
@@ -176,14 +194,16 @@ function sessionTools(deps: ControlDeps): Tool[] {
   const list = defineTool({
     name: "sessions_list",
     description: "Lists this session and the sessions of the sub-agents below it.",
-    schema: z.strictObject({}),
+    schema: z.strictObject({ includeEarlier }),
     capability: "session",
-    async run(_args, context) {
-      const children = runsOf(deps.runs, context.sessionKey).map((run) => ({
+    async run(args, context) {
+      const { runs, mark } = seen(deps, context, args);
+      const children = runs.map((run) => ({
         key: run.childKey,
         label: run.label,
         state: run.state,
         createdAt: new Date(run.createdAt).toISOString(),
+        ...mark(run),
       }));
       return toolJson([{ key: context.sessionKey, own: true }, ...children]);
     },

@@ -65,7 +65,9 @@ export function endUnsaid(deps: Deps, run: Run, reason: string): void {
 /** What the runtime adds to the notes: people must not take half a result for a whole one. */
 function remarksOf(run: Run, ending: Ending): string[] {
   const remarks: string[] = [];
-  if (run.resumes > 0) remarks.push("- The gateway restarted while this ran; the work was resumed from its transcript.");
+  // Of one that was given up in the end it would say the opposite of what became of it.
+  if (run.resumes > 0 && ending.as !== "interrupted")
+    remarks.push("- The gateway restarted while this ran; the work was resumed from its transcript.");
   if (ending.incomplete) remarks.push(`- Incomplete: ${ending.reason}. The result may miss parts.`);
   else if (ending.as === "done" && ending.reason !== null) remarks.push(`- ${ending.reason}`);
   if (ending.as === "error") remarks.push(`- It failed: ${ending.reason ?? "no reason is known"}`);

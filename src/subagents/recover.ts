@@ -17,23 +17,24 @@ export function recoverRuns(deps: SubagentDeps): { queued: number; resumed: numb
   const left = deps.runs.listUnfinished();
   // One transaction: a thousand unfinished runs must not cost a thousand syncs before the gateway is ready.
   deps.db.transaction(() => {
-    for (const run of left) if (run.state === "running") deps.runs.countResume(run.id, hasCrashed(run));
+    for (const run of left) if (run.state === "running") deps.runs.putAside(run.id, hasCrashed(run));
   });
+  const goesOn: Run[] = [];
   for (const run of left) {
-    if (run.state === "queued") {
-      deps.lane.ring(run.id, run.requesterKey);
-      counts.queued++;
-      continue;
-    }
     const counted = deps.runs.get(run.id);
     // A requester that was given up has taken it along.
     if (counted === null || !isUnfinished(counted.state)) continue;
-    if (giveUp(deps, counted, hasCrashed(run))) counts.interrupted++;
-    else {
-      deps.lane.ring(run.id, run.requesterKey);
-      counts.resumed++;
-    }
+    if (run.state === "running" && giveUp(deps, counted, hasCrashed(run))) counts.interrupted++;
+    else goesOn.push(run);
   }
+  deps.db.transaction(() => {
+    for (const run of goesOn) {
+      // Only now: what was given up was not resumed, and its announcement must not say so.
+      if (run.state === "running") deps.runs.countResume(run.id);
+      counts[run.state === "running" ? "resumed" : "queued"]++;
+    }
+  });
+  for (const run of goesOn) deps.lane.ring(run.id, run.requesterKey);
   return counts;
 }
 

@@ -4,7 +4,6 @@ import { z } from "zod";
 import { THINKING_LEVELS } from "../core/thinking.ts";
 import { defineTool, type Tool, type ToolContext, toolError, toolJson } from "../core/tool.ts";
 import { briefParamsSchema } from "./documents/brief-params.ts";
-import { PLAN_TOOL } from "./plan-tool.ts";
 import { ACCEPTED_ROLES } from "./roles.ts";
 import type { Spawn } from "./spawn.ts";
 
@@ -47,8 +46,6 @@ export interface SpawnToolOptions {
   readonly spawn: Spawn;
   /** What the caller has itself. */
   toolNames(context: ToolContext): readonly string[];
-  /** What the operator grants sub-agents under this agent besides. */
-  granted(agentId: string): readonly string[];
 }
 
 export function createSpawnTool(options: SpawnToolOptions): Tool {
@@ -63,11 +60,6 @@ export function createSpawnTool(options: SpawnToolOptions): Tool {
     repeatable: true,
     async run(args, context) {
       if (context.address === null) return toolError("There is no chat this run could report to.");
-      const tools = options.toolNames(context);
-      const known = [...tools, ...options.granted(args.agentId ?? context.agentId)];
-      const unknown = args.allowedTools?.filter((name) => !known.includes(name) && name !== PLAN_TOOL) ?? [];
-      if (unknown.length > 0)
-        return toolError(`allowedTools names what you don't have: ${unknown.join(", ")}. You have: ${known.join(", ")}.`);
       const answer = options.spawn(
         {
           sessionKey: context.sessionKey,
@@ -76,7 +68,7 @@ export function createSpawnTool(options: SpawnToolOptions): Tool {
           runId: context.runId,
           address: context.address,
           spawnKey: `${context.turnId}:${context.callId}`,
-          tools,
+          tools: options.toolNames(context),
         },
         args,
       );

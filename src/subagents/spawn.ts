@@ -1,6 +1,7 @@
 // Spawning: one transaction {limits, session row, run row with the child's first message} → accepted → the lane. The row
 // reserves the place, so twenty concurrent calls can't pass a cap of five; its spawn key makes a repeated call of a
 // resumed turn find the same run instead of a second one (SP2).
+import type { Agent } from "../agents/agent.ts";
 import type { Address } from "../core/address.ts";
 import { errorText } from "../core/errors.ts";
 import { newId, shortId, subagentKey } from "../core/ids.ts";
@@ -9,7 +10,7 @@ import type { Run } from "../core/run.ts";
 import type { Thinking } from "../core/thinking.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
-import { firstMessage, taskEntries } from "./child.ts";
+import { firstMessage, taskEntries, toolsOutOfReach } from "./child.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { type BriefParams, parseBriefParams } from "./documents/brief-params.ts";
 import type { Briefing } from "./documents/briefing.ts";
@@ -62,7 +63,7 @@ export type Spawn = (requester: Requester, request: SpawnRequest) => SpawnAnswer
 export interface SpawnDeps
   extends Pick<
     SubagentDeps,
-    "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "lane" | "log" | "failpoint" | "bootId" | "channel"
+    "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "lane" | "log" | "failpoint" | "bootId" | "channel" | "tools"
   > {
   readonly briefing: Pick<Briefing, "check" | "apply">;
   /** The requester's section `context_transfer` of its scratchpad (NV2). */
@@ -109,7 +110,9 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   if (!role.ok) return { status: "error", error: role.error };
   const brief = briefOf(deps, requester, request);
   if ("refused" in brief) return { status: "error", error: brief.refused };
-  const { run, warning } = draft(deps, requester, request, admitted.agentId);
+  const { run, warning, agent } = draft(deps, requester, request, admitted.agentId);
+  const outOfReach = toolsOutOfReach(deps.tools(), agent, run);
+  if (outOfReach !== null) return { status: "error", error: outOfReach };
   const { sessionId, agentId, childKey: key } = run;
   const text = firstMessage(request.task, run.params, visibleText(deps.contextTransfer(requester.sessionKey)));
   // A short first message is durable with the row; making the file as well would cost the caller more than the row itself.
@@ -156,7 +159,13 @@ function admission(deps: SpawnDeps, requester: Requester, request: SpawnRequest)
 
 type Draft = Parameters<SubagentDeps["runs"]["insert"]>[0];
 
-function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, agentId: string): { run: Draft; warning: string | null } {
+interface Drafted {
+  readonly run: Draft;
+  readonly agent: Agent;
+  readonly warning: string | null;
+}
+
+function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, agentId: string): Drafted {
   const agent = deps.agents.find(agentId);
   const caller = deps.agents.find(requester.agentId);
   if (agent === null || caller === null) throw new Error(`agent ${agentId} vanished`);
@@ -195,7 +204,7 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
     toolCeiling: requester.tools,
     bootId: deps.bootId,
   };
-  return { run, warning: picked.warning ?? null };
+  return { run, agent, warning: picked.warning ?? null };
 }
 
 function labelOf(request: SpawnRequest): string {

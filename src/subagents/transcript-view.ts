@@ -10,23 +10,40 @@ import { quotable } from "./report.ts";
 export const DEFAULT_LOG = 20;
 export const MAX_LOG = 200;
 const MAX_ENTRY = 1_500;
-/** Tool entries outnumber messages; look this much further back for the messages asked for. */
-const LOOK_BACK = 20;
+/** A page ends after so many bytes read; a stretch of tool results that long and longer may lie before the messages. */
+const MAX_PAGES = 10;
 
 /** The last `limit` messages, tool calls only with `tools`. */
 export function logText(transcripts: Transcripts, run: Run, options: { limit: number; tools: boolean }): string {
   const limit = Math.min(Math.max(Math.trunc(options.limit), 1), MAX_LOG);
-  const entries = transcripts.tail(transcriptOfRun(run), options.tools ? limit : limit * LOOK_BACK);
-  const lines = entries
-    // The announce step is the runtime talking to the child; its prompt is nobody's business (AN5).
-    .filter((entry) => entry.phase !== "announce" && (options.tools || isMessage(entry)))
-    .slice(-limit)
-    .map(line);
-  return lines.length === 0 ? "(nothing on record yet)" : lines.join("\n\n");
+  try {
+    const entries = lastEntries(transcripts, run, limit, (entry) => isShown(entry, options.tools));
+    return entries.length === 0 ? "(nothing on record yet)" : entries.map(line).join("\n\n");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    return "(its transcript is gone)";
+  }
 }
 
-const isMessage = (entry: Entry): boolean =>
-  entry.type === "note" || entry.type === "compaction" || (entry.type === "message" && entry.text.trim() !== "");
+/** What is hidden doesn't count: an ended run closes with the announce step, which would use up a small limit. */
+function lastEntries(transcripts: Transcripts, run: Run, limit: number, fits: (entry: Entry) => boolean): Entry[] {
+  const found: Entry[] = [];
+  let before: number | null = null;
+  for (let pages = 0; pages < MAX_PAGES && found.length < limit; pages++) {
+    const page = transcripts.page(transcriptOfRun(run), { before, limit: limit - found.length, fits });
+    found.unshift(...page.entries.map(({ entry }) => entry));
+    before = page.before;
+    if (before === null) break;
+  }
+  return found;
+}
+
+/** The announce step is the runtime talking to the child; its prompt is nobody's business (AN5). */
+function isShown(entry: Entry, tools: boolean): boolean {
+  if (entry.phase === "announce") return false;
+  if (entry.type === "tool_call" || entry.type === "tool_result") return tools;
+  return entry.type !== "message" || entry.text.trim() !== "";
+}
 
 function line(entry: Entry): string {
   const time = entry.timestamp.slice(11, 19);

@@ -136,11 +136,11 @@ describe("children", () => {
     };
     const grant = { subagents: { tools: { grant: ["write", "sessions_spawn"] } } };
     expect(await under({})).toEqual(["read", "list"]);
-    expect(await under({}, { allowedTools: ["write"] })).toMatch(/allowedTools names .*: write\./);
+    expect(await under({}, { allowedTools: ["write"] })).toMatch(/allowedTools names .*: write \(you don't have it yourself\)\./);
     // Granted: write, and neither edit nor, at this depth, a session tool.
     expect(await under(grant)).toEqual(["read", "write", "list"]);
     expect(await under(grant, { allowedTools: ["write"] })).toEqual(["write"]);
-    expect(await under(grant, { allowedTools: ["edit"] })).toMatch(/allowedTools names .*: edit\./);
+    expect(await under(grant, { allowedTools: ["edit"] })).toMatch(/allowedTools names .*: edit \(you don't have it yourself\)\./);
     expect(await under(grant, { role: "explore" })).not.toContain("write");
     expect(await under({ ...grant, tools: { deny: ["write"] } })).not.toContain("write");
     expect(await under({ subagents: { tools: { ...grant.subagents.tools, deny: ["wr*"] } } })).not.toContain("write");

@@ -114,7 +114,7 @@ describe("what it may do", () => {
     for (const name of ["*", "group:all", "EXEC", "read ", "sessions", "__proto__"]) {
       await refused(
         { task: "x", allowedTools: ["read", name] },
-        `allowedTools names what you don't have: ${name}. You have: read, write, `,
+        `allowedTools names what this sub-agent can't have: ${name} (there is no such tool). It can have: read, write, `,
       );
     }
     await refused({ task: "x", tools: ["*"] }, /Unrecognized key: "tools"/);

@@ -361,7 +361,8 @@ function runContract(rig: () => StoreRig): void {
     expect(runs.again("r1")).toBe(false);
     runs.start("r1");
     expect(runs.again("r1")).toBe(false);
-    runs.countResume("r1", true);
+    runs.putAside("r1", true);
+    runs.countResume("r1");
     expect(runs.get("r1")).toMatchObject({ resumes: 1, crashes: 1 });
     runs.end("r1", { ...END, as: "error", reason: "broke" });
     runs.settle("r1");

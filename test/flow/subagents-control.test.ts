@@ -85,7 +85,7 @@ describe("the other actions", () => {
     const [list, result, log, resumeDone, assigned, , second, resumed, mended] = results;
     expect(
       parse(list)
-        .map((run: { label: string; state: string }) => `${run.label} ${run.state}`)
+        .runs.map((run: { label: string; state: string }) => `${run.label} ${run.state}`)
         .sort(),
     ).toEqual(["broken error", "worker done"]);
     expect(parse(result)).toMatchObject({

@@ -221,7 +221,9 @@ describe("what a child may ask for", () => {
     await chat.act([spawns({ ...child("as scout", [calls(["write", { path: "x.txt", content: "x" }])]), agentId: "scout" })]);
     expect(await chat.announced("as scout")).toContain('There is no tool \\"write\\"');
     const [wider] = await chat.act([spawns({ ...child("wider", "x"), allowedTools: ["read", "EXEC", "*"] })]);
-    expect(wider).toContain("allowedTools names what you don't have: EXEC, *.");
+    expect(wider).toContain(
+      "allowedTools names what this sub-agent can't have: EXEC (there is no such tool), * (there is no such tool). It can have: read, ",
+    );
     await chat.act([spawns(child("narrow", [calls(["list", { path: "." }])], { allowedTools: ["read"] }))]);
     expect(await chat.announced("narrow")).toMatch(/There is no tool \\"list\\".*: read\./);
   });

@@ -32,7 +32,7 @@ const REAL: Tool[] = [
   createWebFetch({ maxBytes: 1_000_000, timeoutMs: 20_000 }),
   createRemember({ clock: systemClock }),
   createScratchpadTool(nothing),
-  createSpawnTool({ spawn: nothing, toolNames: () => [], granted: () => [] }),
+  createSpawnTool({ spawn: nothing, toolNames: () => [] }),
   ...createControlTools(nothing as ControlDeps),
   createPlanTool(nothing),
 ];

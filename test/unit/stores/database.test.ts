@@ -373,7 +373,8 @@ describe("plans", () => {
     runs.findByChildKey("x");
     runs.start("r");
     runs.setDoing("r", "x");
-    runs.countResume("r", true);
+    runs.putAside("r", true);
+    runs.countResume("r");
     runs.addSpend("r", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null });
     runs.end("r", { as: "done", reason: null, incomplete: false, delivery: "none" });
     runs.setDelivery("r", "delivered");

@@ -95,6 +95,23 @@ it("[RC2][RN4] output a tool still writes while it is put aside doesn't make the
   expect(stage.get(id)).toMatchObject({ state: "running", doing: SUSPENDED });
 });
 
+it("[RC2] what onRestart: interrupt ends was not resumed, and nobody is told that it was", async () => {
+  {
+    await using stage = await stageOf();
+    stage.stores.runs.start(stage.spawn().id);
+  }
+  await using stage = await stageOf({ subagents: { onRestart: "interrupt" } });
+  expect(stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
+  const [run] = stage.stores.runs.listRecent(1);
+  expect(run).toMatchObject({ state: "interrupted", resumes: 0 });
+  const posted = stage.stores.db
+    .all<{ part: string }>("SELECT part FROM outbox")
+    .map((row) => row.part)
+    .join();
+  expect(posted).toContain("It was interrupted (the gateway restarted)");
+  expect(posted).not.toContain("resumed");
+});
+
 it("[RC2] a child whose requester is given up ends with it, and is not put aside", async () => {
   {
     await using stage = await stageOf({ subagents: { maxSpawnDepth: 2 } });

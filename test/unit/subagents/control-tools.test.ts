@@ -1,0 +1,87 @@
+// What the requester's model sees of its children and may ask for: the list over restarts, and the tools a spawn names.
+import { rmSync } from "node:fs";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createFileTools } from "../../../src/tools/files.ts";
+import { createManualClock } from "../../support/manual-clock.ts";
+import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../../support/stage.ts";
+import { createToolDesk } from "../../support/tool-desk.ts";
+
+let stateDir: string;
+beforeEach(() => {
+  stateDir = makeStateDir();
+});
+afterEach(() => rmSync(stateDir, { recursive: true, force: true }));
+
+const stageOf = (options: Partial<StageOptions> = {}): Promise<Stage> =>
+  createStage({ clock: createManualClock(), call: async () => okReply("x"), stateDir, idle: true, tools: createFileTools(), ...options });
+
+describe("the model's list", () => {
+  it("[RU3] has this start's runs and all unfinished ones; includeEarlier adds the others, marked", async () => {
+    {
+      await using first = await stageOf({ bootId: "boot-1" });
+      const over = first.spawn({ label: "ended before" });
+      first.stores.runs.start(over.id);
+      first.stores.runs.end(over.id, {
+        as: "done",
+        reason: null,
+        incomplete: false,
+        delivery: "skipped",
+        sections: null,
+        hasTranscript: true,
+      });
+      first.spawn({ label: "still waiting" });
+    }
+    await using stage = await stageOf({ bootId: "boot-2" });
+    stage.spawn({ label: "new" });
+    const desk = createToolDesk(stage);
+    const listed = async (args: object): Promise<{ runs: { label: string; earlierStart?: true }[]; leftOut?: string }> =>
+      JSON.parse((await desk.call("subagents", { action: "list", ...args })).text);
+    const marks = ({ runs }: Awaited<ReturnType<typeof listed>>) => runs.map(({ label, earlierStart }) => [label, earlierStart]).sort();
+
+    const now = await listed({});
+    expect(marks(now)).toEqual([
+      ["new", undefined],
+      ["still waiting", undefined],
+    ]);
+    expect(now.leftOut).toBe("1 from before the gateway's last start: includeEarlier shows them.");
+    const all = await listed({ includeEarlier: true });
+    expect(marks(all)).toEqual([
+      ["ended before", true],
+      ["new", undefined],
+      ["still waiting", undefined],
+    ]);
+    expect(all).not.toHaveProperty("leftOut");
+
+    const sessions = async (args: object): Promise<{ label?: string; earlierStart?: true }[]> =>
+      JSON.parse((await desk.call("sessions_list", args)).text);
+    expect((await sessions({})).flatMap(({ label = [] }) => label).sort()).toEqual(["new", "still waiting"]);
+    expect(await sessions({ includeEarlier: true })).toContainEqual(expect.objectContaining({ label: "ended before", earlierStart: true }));
+  });
+});
+
+describe("allowedTools", () => {
+  it("[TL2] a tool the sub-agent can't have is refused with the reason, never dropped without a word", async () => {
+    await using stage = await stageOf({ config: { tools: { subagents: { tools: { deny: ["edit"] } } } } });
+    const desk = createToolDesk(stage);
+    const spawn = async (args: object) => await desk.call("sessions_spawn", { task: "x", ...args });
+    const refused = async (args: object): Promise<string> => {
+      const { text, isError } = await spawn(args);
+      expect([isError, stage.stores.runs.listRecent(9)]).toEqual([true, []]);
+      return text;
+    };
+    expect(await refused({ allowedTools: ["sessions_spawn", "read"] })).toContain(
+      "allowedTools names what this sub-agent can't have: sessions_spawn (it works at depth 1, the maximum delegation depth). It can have: read, write, list",
+    );
+    expect(await refused({ allowedTools: ["write"], role: "explore" })).toContain("write (role explore has no such tools)");
+    expect(await refused({ allowedTools: ["read", "edit"] })).toContain("edit (the settings keep it from sub-agents)");
+    expect((await spawn({ allowedTools: ["read", "plan"] })).isError).toBe(false);
+  });
+
+  it("[TL3] where the depth lets a sub-agent spawn, allowedTools may say so", async () => {
+    await using stage = await stageOf({ subagents: { maxSpawnDepth: 2 } });
+    const desk = createToolDesk(stage);
+    const { text } = await desk.call("sessions_spawn", { task: "x", allowedTools: ["sessions_spawn"] });
+    const { runId } = JSON.parse(text) as { runId: string };
+    expect(desk.tools(stage.get(runId)).map((tool) => tool.name)).toEqual(["sessions_spawn"]);
+  });
+});
