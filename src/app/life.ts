@@ -62,16 +62,24 @@ export function createLife(deps: LifeDeps): Life {
       return report(deps, origin);
     },
     async stop() {
+      const drainMs = deps.config().gateway.drainSeconds * 1000;
+      const closed = new AbortController();
+      const sendTime = deps.clock.sleep(Math.max(drainMs, SUSPEND_MS), closed.signal);
       // A command may wait for a model too, so it has no more time than a turn.
       const answered = deps.frontDoor.gateway.stop();
       await Promise.all(deps.channels.list().map((channel) => channel.stop()));
       const idle = Promise.all([answered, deps.lanes.main.drain(), deps.lanes.subagent.drain()]);
-      await Promise.race([idle, deps.clock.sleep(deps.config().gateway.drainSeconds * 1000, over.signal)]);
+      await Promise.race([idle, deps.clock.sleep(drainMs, over.signal)]);
       deps.frontDoor.conversations.suspend();
       deps.subagents.runner.suspend();
       await Promise.race([idle, deps.clock.sleep(SUSPEND_MS, over.signal)]);
       over.abort();
-      await Promise.all([deps.delivery.stop(), chores, deps.mcp.stop(), deps.page?.server.close()]);
+      const sent = deps.delivery.stop();
+      // A platform that never answers must not hold the end up. But only now, when delivery begins no other send, and not a
+      // moment before its time: of a send that is cut off nobody knows whether it arrived.
+      void sendTime.then(() => deps.channels.list().forEach((channel) => void channel.hangUp?.()));
+      await Promise.all([sent, chores, deps.mcp.stop(), deps.page?.server.close()]);
+      closed.abort();
       await deps.subagents.documents.stop();
       deps.stores.close();
     },

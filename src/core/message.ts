@@ -103,7 +103,10 @@ export interface Channel {
   readonly isIdempotent?: boolean;
   /** Resolves once receiving is under way; connection trouble is retried inside and shown in `health()`. */
   start(inbox: InboxSink): Promise<void>;
+  /** Ends receiving, at once; what is being sent goes on. */
   stop(): Promise<void>;
+  /** For good: gives up the sends under way, whose outcome is unknown then. */
+  hangUp?(): void;
   health(): { readonly state: ChannelState; readonly detail?: string };
   /** Raw update → Inbound, or null for what is nobody's message (own echo, bots, joins). Pure. */
   decode(raw: unknown): Inbound | null;

@@ -238,3 +238,36 @@ describe("places", () => {
     expect(announced().map(({ chat }) => chat)).toEqual([-100_2002]);
   });
 });
+
+describe("a Telegram that does not answer a send", () => {
+  const MARK = "(may be repeated)";
+  const sends = () => scene.telegram.calls.filter((call) => call.method === "sendMessage");
+  const isUnderWay = (before: number) => scene.telegram.until(() => sends().length > before, "the send");
+
+  it("[RN4] holds SIGTERM no longer than the drain time; the text comes after the next start, marked", async () => {
+    const { telegram, herald } = scene;
+    telegram.faults.add("sendMessage", "hang");
+    const before = sends().length;
+    telegram.say({ chat: PERSON, text: "never answered" });
+    await isUnderWay(before);
+    const startedAt = Date.now();
+    expect(await herald.stop()).toBe(0);
+    expect(Date.now() - startedAt).toBeLessThan(6_000);
+    await herald.restart();
+    const { text } = await telegram.until(() => telegram.messages(PERSON).find((seen) => seen.text.includes("never answered")));
+    expect(text).toBe(`${MARK}\n\nheard: never answered`);
+  });
+
+  it("[RN4] but one that is only slow is waited for, and said once", async () => {
+    const { telegram, herald } = scene;
+    telegram.faults.add("sendMessage", "slow", { delayMs: 1_000 });
+    const before = sends().length;
+    telegram.say({ chat: PERSON, text: "slowly taken" });
+    await isUnderWay(before);
+    expect(await herald.stop()).toBe(0);
+    await herald.restart();
+    await scene.delivered();
+    const seen = telegram.messages(PERSON).filter(({ text }) => text.includes("slowly taken"));
+    expect(seen.map(({ text }) => text)).toEqual(["heard: slowly taken"]);
+  });
+});

@@ -18,8 +18,8 @@ export interface ApiOptions {
   /** After this a call is given up. */
   readonly timeoutMs: number;
   readonly log: Logger;
-  /** Ends calls under way; left out for sends, which are always waited for. */
-  readonly signal?: AbortSignal;
+  /** Ends calls under way. */
+  readonly signal: AbortSignal;
 }
 
 /** Why a call failed, by what can be done about it. `reason` is made of codes and Slack's words, never of a token. */
@@ -45,8 +45,8 @@ export function clientOptions({ apiUrl, timeoutMs, log, signal }: ApiOptions): W
     timeout: timeoutMs,
     logger: toSlackLogger(log),
     fetch: (url, init) => {
-      const signals = [init?.signal, signal].filter((one) => one !== undefined && one !== null);
-      return fetch(url, { ...init, signal: AbortSignal.any(signals) });
+      const own = init?.signal;
+      return fetch(url, { ...init, signal: own === undefined || own === null ? signal : AbortSignal.any([own, signal]) });
     },
   };
 }

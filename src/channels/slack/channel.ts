@@ -62,7 +62,8 @@ export function createSlackChannel(options: SlackOptions): Channel {
   const settings = readSettings(options);
   const { account, log } = settings;
   const state = createState(settings);
-  const sender = createSender(settings, state);
+  const sending = new AbortController();
+  const sender = createSender(settings, state, sending.signal);
   const statusLine = createStatusLine(options.clock);
   return {
     name: "slack",
@@ -73,6 +74,7 @@ export function createSlackChannel(options: SlackOptions): Channel {
       await Promise.all([state.running, ...state.loose]);
       state.receiving = { state: "off" };
     },
+    hangUp: () => sending.abort(),
     health: () =>
       state.refused !== null && state.receiving.state !== "off" ? { state: "failed", detail: state.refused } : state.receiving,
     decode: (raw) => decodePayload(raw, account),
@@ -113,9 +115,9 @@ function createState(settings: Settings): State {
   return { receiving: { state: "off" }, refused: null, stopping, running: Promise.resolve(), side, loose: new Set() };
 }
 
-function createSender(settings: Settings, state: State): Sender {
+function createSender(settings: Settings, state: State, signal: AbortSignal): Sender {
   return {
-    client: createClient(settings.botToken, settings),
+    client: createClient(settings.botToken, { ...settings, signal }),
     clock: settings.clock,
     settleMs: settings.settleMs ?? settings.timeoutMs + 4_000,
     authTrouble(reason) {

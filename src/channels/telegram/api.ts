@@ -32,6 +32,10 @@ export function createApi(options: ApiOptions): Api {
   });
 }
 
+type GrammySignal = NonNullable<Parameters<Api["getMe"]>[0]>;
+/** grammY types a polyfill; it only ever listens for "abort". */
+export const asGrammySignal = (signal: AbortSignal): GrammySignal => signal as unknown as GrammySignal;
+
 interface ForeignSignal {
   readonly aborted: boolean;
   addEventListener(type: "abort", listener: () => void): void;

@@ -7,10 +7,10 @@ import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Channel, ChannelState } from "../../core/message.ts";
-import { createApi, explainFailure } from "./api.ts";
+import { asGrammySignal, createApi, explainFailure } from "./api.ts";
 import { decodeUpdate, GENERAL_TOPIC } from "./decode.ts";
 import { poll } from "./poll.ts";
-import { asGrammySignal, loosely, type Receiver } from "./receive.ts";
+import { loosely, type Receiver } from "./receive.ts";
 import { renderMessage } from "./render.ts";
 import { sendPart } from "./send.ts";
 import { listen } from "./webhook.ts";
@@ -54,6 +54,7 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
   const server = { botToken: options.botToken, apiRoot: options.apiRoot ?? API_ROOT };
   const api = createApi({ ...server, timeoutMs: options.timeoutMs ?? 45_000 });
   const state = createState(api, options);
+  const sending = new AbortController();
   return {
     name: "telegram",
     account,
@@ -72,10 +73,11 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
       await Promise.all(state.loose);
       state.show("off");
     },
+    hangUp: () => sending.abort(),
     health: () => state.health,
     decode: (raw) => decodeUpdate(raw, account),
     render: renderMessage,
-    send: (request) => sendPart({ api, announce: options.announce ?? "plain" }, request),
+    send: (request) => sendPart({ api, announce: options.announce ?? "plain", signal: sending.signal }, request),
     async status(address, work) {
       if (work === "working") showTyping(state, address);
     },

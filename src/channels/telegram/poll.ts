@@ -4,8 +4,8 @@ import type { Api } from "grammy";
 import type { Update } from "grammy/types";
 import { errorText } from "../../core/errors.ts";
 import { heldUpdates } from "./albums.ts";
-import { type ApiFailure, explainFailure } from "./api.ts";
-import { ALLOWED_UPDATES, asGrammySignal, createBackoff, isUpdate, learnMe, type Receiver, takeUpdates } from "./receive.ts";
+import { type ApiFailure, asGrammySignal, explainFailure } from "./api.ts";
+import { ALLOWED_UPDATES, createBackoff, isUpdate, learnMe, type Receiver, takeUpdates } from "./receive.ts";
 
 export interface PollOptions {
   /** A client whose timeout is longer than a poll. */

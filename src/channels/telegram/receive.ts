@@ -5,7 +5,7 @@ import type { Update } from "grammy/types";
 import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { ChannelState, InboxSink } from "../../core/message.ts";
-import { type ApiFailure, explainFailure } from "./api.ts";
+import { type ApiFailure, asGrammySignal, explainFailure } from "./api.ts";
 
 export interface Me {
   readonly id: number;
@@ -167,7 +167,3 @@ export const albumOf = ({ message }: Update): string | null =>
   typeof message?.media_group_id === "string" && typeof message.chat?.id === "number"
     ? `${message.chat.id}/${message.media_group_id}`
     : null;
-
-type GrammySignal = NonNullable<Parameters<Api["getMe"]>[0]>;
-/** grammY types a polyfill; it only ever listens for "abort". */
-export const asGrammySignal = (signal: AbortSignal): GrammySignal => signal as unknown as GrammySignal;

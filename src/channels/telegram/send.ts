@@ -4,11 +4,13 @@
 import type { Api } from "grammy";
 import type { Address } from "../../core/address.ts";
 import type { Part, SendRequest, SendResult } from "../../core/message.ts";
-import { type ApiFailure, explainFailure } from "./api.ts";
+import { type ApiFailure, asGrammySignal, explainFailure } from "./api.ts";
 import { type TelegramPart, withNotes } from "./render.ts";
 
 export interface SendOptions {
   readonly api: Api;
+  /** Gives a call up whose answer nobody can wait for any more. */
+  readonly signal: AbortSignal;
   /** `reserved`: an announcement's place is posted first and the text edited into it, so that the text can't appear twice. */
   readonly announce: "plain" | "reserved";
 }
@@ -23,9 +25,9 @@ const AUTH_RETRY_MS = 60_000;
 /** Never throws. */
 export async function sendPart(options: SendOptions, request: SendRequest): Promise<SendResult> {
   const place = placeIn(request);
-  if (place !== null) return fill(options.api, request, place);
+  if (place !== null) return fill(options, request, place);
   const reserves = options.announce === "reserved" && asPart(request.part).kind === "announcement";
-  return reserves ? reserve(options.api, request) : post(options.api, request);
+  return reserves ? reserve(options, request) : post(options, request);
 }
 
 /** The id of the status line. One in a chat the text was moved away from doesn't count: there the same id is another message. */
@@ -46,10 +48,10 @@ function bodyOf({ address, part, repeated }: SendRequest): Omit<TelegramPart, "t
   return { ...rest, ...withNotes(asPart(part), { repeated, moved: topic !== undefined && address.thread === undefined }) };
 }
 
-async function post(api: Api, request: SendRequest): Promise<SendResult> {
+async function post({ api, signal }: SendOptions, request: SendRequest): Promise<SendResult> {
   const payload = { ...target(request.address), ...bodyOf(request), link_preview_options: { is_disabled: true } };
   try {
-    const message = await api.raw.sendMessage(payload as unknown as MessagePayload);
+    const message = await api.raw.sendMessage(payload as unknown as MessagePayload, asGrammySignal(signal));
     return { status: "sent", ref: String(message.message_id) };
   } catch (error) {
     return toResult(explainFailure(error), request);
@@ -57,11 +59,11 @@ async function post(api: Api, request: SendRequest): Promise<SendResult> {
 }
 
 /** A status line to edit later. If its answer is lost another one is posted: at worst one stands alone. */
-async function reserve(api: Api, request: SendRequest): Promise<SendResult> {
+async function reserve({ api, signal }: SendOptions, request: SendRequest): Promise<SendResult> {
   try {
     const { reply_parameters } = asPart(request.part);
     const payload = { ...target(request.address), text: RESERVED_TEXT, ...(reply_parameters === undefined ? {} : { reply_parameters }) };
-    const message = await api.raw.sendMessage(payload as unknown as MessagePayload);
+    const message = await api.raw.sendMessage(payload as unknown as MessagePayload, asGrammySignal(signal));
     return { status: "reserved", ref: `${request.address.chat}#${message.message_id}` };
   } catch (error) {
     return toResult(explainFailure(error), request);
@@ -69,19 +71,19 @@ async function reserve(api: Api, request: SendRequest): Promise<SendResult> {
 }
 
 /** Editing is idempotent: a lost answer is simply edited again, unmarked. */
-async function fill(api: Api, request: SendRequest, place: number): Promise<SendResult> {
+async function fill(options: SendOptions, request: SendRequest, place: number): Promise<SendResult> {
   const sent: SendResult = { status: "sent", ref: String(place) };
   const { reply_parameters: _reply, disable_notification: _quiet, ...body } = bodyOf({ ...request, repeated: false });
   const payload = { chat_id: chatId(request.address), message_id: place, ...body, link_preview_options: { is_disabled: true } };
   try {
-    await api.raw.editMessageText(payload as unknown as EditPayload);
+    await options.api.raw.editMessageText(payload as unknown as EditPayload, asGrammySignal(options.signal));
     return sent;
   } catch (error) {
     const failure = explainFailure(error);
     if (failure.kind === "lost") return { status: "retry", reason: failure.reason };
     if (failure.kind === "refused" && failure.reason.includes("message is not modified")) return sent;
     // Somebody deleted the status line: the text was surely not shown, so it comes as a message of its own.
-    if (failure.kind === "refused" && /message (?:to edit not found|can't be edited)/.test(failure.reason)) return post(api, request);
+    if (failure.kind === "refused" && /message (?:to edit not found|can't be edited)/.test(failure.reason)) return post(options, request);
     return toResult(failure, request);
   }
 }

@@ -6,8 +6,8 @@ import type { Update } from "grammy/types";
 import { AppError, errorText } from "../../core/errors.ts";
 import { readBody } from "../read-body.ts";
 import { createAlbums } from "./albums.ts";
-import { explainFailure } from "./api.ts";
-import { ALLOWED_UPDATES, asGrammySignal, createBackoff, isUpdate, learnMe, type Receiver } from "./receive.ts";
+import { asGrammySignal, explainFailure } from "./api.ts";
+import { ALLOWED_UPDATES, createBackoff, isUpdate, learnMe, type Receiver } from "./receive.ts";
 
 export interface WebhookOptions {
   /** The public https address Telegram calls; its path is the only one that answers. */
