@@ -20,7 +20,7 @@ export interface Channels {
 
 export interface ChannelDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"> {
   readonly config: Config;
-  readonly stores: Pick<Stores, "db" | "webMessages">;
+  readonly stores: Pick<Stores, "db" | "webMessages" | "accounts">;
 }
 
 /** Throws AppError("config") when a channel's settings can't work. */
@@ -29,6 +29,13 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
   const clean = (text: string): string => secrets.redact(visibleText(text));
   const gated = <C extends Channel>(channel: C): C => ({
     ...channel,
+    // Not copied: it may still be learnt.
+    get account() {
+      return channel.account;
+    },
+    get formerly() {
+      return channel.formerly ?? [];
+    },
     render: (message, address) => channel.render(cleanMessage(message, clean), address),
   });
   const web = gated(
@@ -38,10 +45,12 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
   const channels: Channel[] = [web, ...platforms.filter((channel) => channel !== null).map(gated)];
   return {
     web,
-    find: (name, account) => channels.find((channel) => channel.name === name && channel.account === account) ?? null,
+    find: (name, account) => channels.find((channel) => channel.name === name && isOf(channel, account)) ?? null,
     list: () => channels,
   };
 }
+
+const isOf = ({ account, formerly = [] }: Channel, wanted: string): boolean => account === wanted || formerly.includes(wanted);
 
 function cleanMessage(message: OutMessage, clean: (text: string) => string): OutMessage {
   const { markdown, stats, fileName } = message;
@@ -60,11 +69,15 @@ async function createTelegram({ config, clock, log }: ChannelDeps): Promise<Chan
   return createTelegramChannel({ ...telegram, clock, log: log.child({ channel: "telegram" }) });
 }
 
-async function createSlack({ config, clock, log }: ChannelDeps): Promise<Channel | null> {
+async function createSlack({ config, clock, log, stores }: ChannelDeps): Promise<Channel | null> {
   const { slack } = config.channels;
   if (!slack.enabled) return null;
   const { createSlackChannel } = await import("../channels/slack/channel.ts");
-  return createSlackChannel({ ...slack, httpPort: slack.port, clock, log });
+  const accounts = {
+    last: () => stores.accounts.last("slack"),
+    adopt: (account: string, former: readonly string[]) => stores.accounts.adopt("slack", account, former),
+  };
+  return createSlackChannel({ ...slack, httpPort: slack.port, accounts, clock, log });
 }
 
 /** Who may speak where, as the gate wants it. The page has checked its token before. */

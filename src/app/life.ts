@@ -1,6 +1,7 @@
 // Starting and stopping, in the one order that loses nothing. Up: port → recover rows → lanes → delivery → channels →
 // gateway → ready. Down: no new input → let turns finish for a while → put the rest aside → last deliveries → close.
 
+import type { Channel, InboxSink } from "../core/message.ts";
 import type { Delivery } from "../gateway/delivery.ts";
 import type { McpTools } from "../tools/mcp.ts";
 import { signInUrl } from "../web/token.ts";
@@ -55,7 +56,7 @@ export function createLife(deps: LifeDeps): Life {
       deps.lanes.main.serve(deps.frontDoor.conversations.work);
       deps.delivery.start();
       deps.mcp.start();
-      for (const channel of deps.channels.list()) await channel.start(deps.stores.inbox.sink(channel.name, channel.account));
+      for (const channel of deps.channels.list()) await channel.start(sinkOf(deps.stores, channel));
       deps.frontDoor.gateway.start();
       chores = Promise.all([deps.subagents.archiver.run(over.signal), keepHouse(deps.stores, deps.clock, deps.log, over.signal)]);
       deps.page?.server.markReady();
@@ -84,6 +85,12 @@ export function createLife(deps: LifeDeps): Life {
       deps.stores.close();
     },
   };
+}
+
+/** Opened at each use: a channel may learn which account it is only after it was started. */
+function sinkOf({ inbox }: Stores, channel: Channel): InboxSink {
+  const sink = (): InboxSink => inbox.sink(channel.name, channel.account);
+  return { put: (...updates) => sink().put(...updates), cursor: () => sink().cursor() };
 }
 
 function report(deps: LifeDeps, origin: string | null): StartReport {

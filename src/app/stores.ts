@@ -2,6 +2,7 @@
 import { accessSync, chmodSync, constants, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
+import { createAccounts } from "../stores/accounts.ts";
 import { createBriefs } from "../stores/briefs.ts";
 import { openDatabase } from "../stores/database.ts";
 import { createInbox } from "../stores/inbox.ts";
@@ -50,6 +51,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
       db,
       runs,
       transcripts,
+      accounts: createAccounts({ db }),
       inbox: createInbox({ db, clock, bus, failpoint }),
       outbox: createOutbox({ db, clock, bus }),
       sessions: createSessions({ db, clock }),

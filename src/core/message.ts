@@ -96,7 +96,10 @@ export type ChannelState = "starting" | "on" | "retrying" | "failed" | "off";
 
 export interface Channel {
   readonly name: string;
+  /** May change once, when the platform first says which one it is; before any update of this process is recorded. */
   readonly account: string;
+  /** Names the account had in earlier versions: addresses pinned then are still its own. */
+  readonly formerly?: readonly string[];
   /** The channel has a list of runs of its own (the page), so a chat line for every start would only be noise. */
   readonly showsRuns?: boolean;
   /** Sending the same key again shows nothing twice, so that nobody has to be asked after a crash. */

@@ -279,4 +279,8 @@ export const MIGRATIONS: readonly string[] = [
   -- How many processes have ended at a piece of work that one of them left behind.
   CREATE TABLE tries (work TEXT PRIMARY KEY, deaths INTEGER NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- Which account a channel speaks for, where only the platform can tell.
+  CREATE TABLE channel_account (channel TEXT PRIMARY KEY, account TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  `,
 ];

@@ -5,6 +5,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { createFakeSlack } from "../support/fake-slack.ts";
 import { createImpatientClock } from "../support/fast-clock.ts";
 import { freePort } from "../support/free-port.ts";
+import { createMemoryAccounts } from "../support/memory-accounts.ts";
 import { type ChannelRig, channelContract } from "./channel.contract.ts";
 
 const CHANNEL = "C0GENERAL";
@@ -16,6 +17,7 @@ async function makeRig(mode: "socket" | "http"): Promise<ChannelRig> {
   if (mode === "http") fake.sendTo(`http://127.0.0.1:${httpPort}/slack/events`);
   const { botToken, appToken, signingSecret, apiUrl } = fake;
   const channel = createSlackChannel({
+    accounts: createMemoryAccounts(fake.teamId),
     botToken,
     appToken,
     signingSecret,

@@ -23,6 +23,7 @@ import { createFakeOpenAi } from "../support/fake-openai.ts";
 import { createFakeSlack, type FakeSlack } from "../support/fake-slack.ts";
 import { createFakeTelegram, type FakeTelegram, type Fault } from "../support/fake-telegram.ts";
 import { createFastClock } from "../support/fast-clock.ts";
+import { createMemoryAccounts } from "../support/memory-accounts.ts";
 import { scriptedConfig } from "../support/scripted-model.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -142,6 +143,7 @@ describe("[DL4] each fault on part 2 of 3", () => {
     ...(["500_after", "drop_after", "truncate_after", "cut_json_after", "hang_after"] as const),
   ])("[DL4] SL-019 SL-023 Slack, %s: exactly three messages", async (fault) => {
     const channel = createSlackChannel({
+      accounts: createMemoryAccounts(),
       ...{ botToken: slack.botToken, appToken: slack.appToken, apiUrl: slack.apiUrl, mode: "socket" },
       ...{ clock, log: silentLogger, timeoutMs: SEND_TIMEOUT_MS, settleMs: 15_000 },
     });

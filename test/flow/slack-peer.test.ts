@@ -11,6 +11,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import type { Channel } from "../../src/core/message.ts";
 import { deliver } from "../contract/channel.contract.ts";
 import { freePort } from "../support/free-port.ts";
+import { createMemoryAccounts } from "../support/memory-accounts.ts";
 
 const BOT_TOKEN = "xoxb-peer-test";
 const SCOPES = ["chat:write", "channels:read", "channels:history", "reactions:write"];
@@ -76,7 +77,15 @@ async function call(method: string, args: Record<string, string>): Promise<Recor
 async function setUp(): Promise<{ channel: Channel; address: Address; posts(): Promise<{ key: string; text: string }[]> }> {
   const apiUrl = `http://127.0.0.1:${(relay.address() as AddressInfo).port}/api/`;
   const tokens = { botToken: BOT_TOKEN, appToken: "xapp-1-A0PEER-2-x" };
-  const channel = createSlackChannel({ ...tokens, apiUrl, mode: "socket", clock: systemClock, log: silentLogger, timeoutMs: 5_000 });
+  const channel = createSlackChannel({
+    accounts: createMemoryAccounts(),
+    ...tokens,
+    apiUrl,
+    mode: "socket",
+    clock: systemClock,
+    log: silentLogger,
+    timeoutMs: 5_000,
+  });
   const { channels } = (await call("conversations.list", {})) as { channels: { id: string; name: string }[] };
   const chat = channels.find((one) => one.name === "herald-test")?.id ?? "";
   const { ts: thread } = (await call("chat.postMessage", { channel: chat, text: "the question" })) as { ts: string };

@@ -77,6 +77,8 @@ export interface State {
   statuses: { channel: string; thread: string; status: string; way: "agent" | "assistant" }[];
   /** Methods this app doesn't have. */
   missing: Set<string>;
+  /** Fields a method's good answers have besides. */
+  extras: Map<string, Record<string, unknown>>;
   calls: Call[];
   faults: Faults<Fault>;
   wakers: Set<() => void>;

@@ -53,7 +53,16 @@ function execute(state: State, method: string, args: Record<string, string>, tok
   if (token !== expected) return refuse("invalid_auth");
   switch (method) {
     case "auth.test":
-      return { ok: true, url: "https://example.slack.com/", team: "Example", user: "herald", ...identity(state) };
+      return {
+        ok: true,
+        url: "https://example.slack.com/",
+        team: "Example",
+        user: "herald",
+        ...identity(state),
+        ...state.extras.get(method),
+      };
+    case "bots.info":
+      return args.bot === state.botId ? { ok: true, bot: { id: state.botId, app_id: state.appId } } : refuse("bot_not_found");
     case "apps.connections.open":
       return { ok: true, url: `${state.wsUrl}?ticket=${state.connections}` };
     case "chat.postMessage":

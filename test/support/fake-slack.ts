@@ -59,6 +59,8 @@ export async function createFakeSlack(options: FakeSlackOptions = {}) {
     },
     /** Methods this app doesn't have (any more). */
     missing: state.missing,
+    /** A method's good answers get these fields from now on. */
+    answerWith: (method: string, fields: Record<string, unknown>) => void state.extras.set(method, fields),
     sockets: sockets(state),
     /** Http mode: payloads are posted here, signed, instead of going over a socket. */
     sendTo: (url: string | null) => void Object.assign(state, { requestUrl: url }),
@@ -98,6 +100,7 @@ function createState(options: FakeSlackOptions): State {
     acks: [],
     statuses: [],
     missing: new Set(["agents.sessions.setStatus"]),
+    extras: new Map(),
     calls: [],
     faults: createFaults(),
     wakers: new Set(),

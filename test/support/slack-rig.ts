@@ -4,6 +4,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import type { Channel } from "../../src/core/message.ts";
 import { createFakeSlack, type FakeSlack } from "./fake-slack.ts";
 import { createImpatientClock } from "./fast-clock.ts";
+import { createMemoryAccounts } from "./memory-accounts.ts";
 import { createMemoryInbox, type MemoryInbox } from "./memory-inbox.ts";
 
 export interface SlackRig extends AsyncDisposable {
@@ -17,6 +18,7 @@ export async function createSlackRig(options: Partial<SlackOptions> = {}): Promi
   const fake = await createFakeSlack({ ackTimeoutMs: 200 });
   const { botToken, appToken, signingSecret, apiUrl } = fake;
   const channel = createSlackChannel({
+    accounts: createMemoryAccounts(),
     ...{ botToken, appToken, signingSecret, apiUrl, mode: "socket", timeoutMs: 1_000 },
     ...{ clock: createImpatientClock(20), log: silentLogger, ...options },
   });

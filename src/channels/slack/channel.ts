@@ -27,6 +27,12 @@ export interface SlackOptions {
   readonly httpHost?: string;
   readonly apiUrl?: string;
   readonly mode: "socket" | "http";
+  /** What is remembered of which workspace the token belongs to, over restarts. */
+  readonly accounts: {
+    last(): string | null;
+    /** Durable on return; what is recorded under the former names is the account's from then on. Throws when the disk refuses. */
+    adopt(account: string, former: readonly string[]): void;
+  };
   readonly clock: Clock;
   readonly log: Logger;
   /** When a call is given up; default 8 000. */
@@ -40,6 +46,9 @@ export interface SlackOptions {
 type Health = { state: ChannelState; detail?: string };
 
 interface State {
+  /** The workspace's id, or the organisation's. Until Slack was asked for the first time, a name of earlier versions. */
+  account: string;
+  formerly: readonly string[];
   receiving: Health;
   /** Why Slack refuses the bot's token, while it does. */
   refused: string | null;
@@ -53,21 +62,26 @@ interface State {
 type Settings = ReturnType<typeof readSettings>;
 
 const API_URL = "https://slack.com/api/";
-/** Without an app token there is nothing that names the app before Slack is asked. */
+/** What earlier versions called the account where no app token named the app. */
 const UNNAMED = "slack";
 const RECEIPT = "eyes";
 
 /** Throws AppError("config") when the tokens can't work; reaches for no network yet. */
 export function createSlackChannel(options: SlackOptions): Channel {
   const settings = readSettings(options);
-  const { account, log } = settings;
+  const { log } = settings;
   const state = createState(settings);
   const sending = new AbortController();
   const sender = createSender(settings, state, sending.signal);
   const statusLine = createStatusLine(options.clock);
   return {
     name: "slack",
-    account,
+    get account() {
+      return state.account;
+    },
+    get formerly() {
+      return state.formerly;
+    },
     start: (inbox) => start(settings, state, inbox),
     async stop() {
       state.stopping.abort();
@@ -77,7 +91,7 @@ export function createSlackChannel(options: SlackOptions): Channel {
     hangUp: () => sending.abort(),
     health: () =>
       state.refused !== null && state.receiving.state !== "off" ? { state: "failed", detail: state.refused } : state.receiving,
-    decode: (raw) => decodePayload(raw, account),
+    decode: (raw) => decodePayload(raw, state.account),
     render: renderMessage,
     send: (request) => sendPart(sender, request),
     reconcile: (request) => findPart(sender, request),
@@ -103,7 +117,6 @@ function readSettings(options: SlackOptions) {
     ...options,
     apiUrl: options.apiUrl ?? API_URL,
     appId,
-    account: appId || UNNAMED,
     timeoutMs,
     log: log.child({ channel: "slack" }),
   };
@@ -112,8 +125,13 @@ function readSettings(options: SlackOptions) {
 function createState(settings: Settings): State {
   const stopping = new AbortController();
   const side = createClient(settings.botToken, { ...settings, signal: stopping.signal });
-  return { receiving: { state: "off" }, refused: null, stopping, running: Promise.resolve(), side, loose: new Set() };
+  const formerly = formerNames(settings.appId);
+  const account = settings.accounts.last() ?? formerly[0] ?? UNNAMED;
+  return { account, formerly, receiving: { state: "off" }, refused: null, stopping, running: Promise.resolve(), side, loose: new Set() };
 }
+
+/** The app's id over sockets, a fixed word over http: so changing the mode orphaned everything. */
+const formerNames = (appId: string): string[] => (appId === "" ? [UNNAMED] : [appId, UNNAMED]);
 
 function createSender(settings: Settings, state: State, signal: AbortSignal): Sender {
   return {
@@ -132,11 +150,16 @@ async function start(settings: Settings, state: State, inbox: InboxSink): Promis
   state.receiving = { state: "starting" };
   const { signal } = state.stopping;
   state.side = createClient(settings.botToken, { ...settings, signal });
-  const { clock, log, account, appId } = settings;
+  const { clock, log, accounts, appId } = settings;
   const show = (next: ChannelState, detail?: string): void => {
     state.receiving = { state: next, ...(detail === undefined ? {} : { detail }) };
   };
-  const receiver: Receiver = { client: state.side, clock, log, inbox, account, appId, signal, groups: new Set(), show };
+  const adopt = (account: string, app: string): void => {
+    const formerly = formerNames(app);
+    accounts.adopt(account, formerly);
+    Object.assign(state, { account, formerly });
+  };
+  const receiver: Receiver = { client: state.side, clock, log, inbox, adopt, appId, signal, groups: new Set(), show };
   if (mode === "http") state.running = (await listen(receiver, { signingSecret, port, host })).done;
   else
     state.running = learnMe(receiver).then((me) =>

@@ -14,7 +14,6 @@ export interface Receiver {
   readonly clock: Clock;
   readonly log: Logger;
   readonly inbox: InboxSink;
-  readonly account: string;
   /** From the app token; "" where there is none. */
   readonly appId: string;
   /** Ends everything the receive side does. */
@@ -22,6 +21,8 @@ export interface Receiver {
   /** Conversations seen to be groups of people: a mention there doesn't say so itself. */
   readonly groups: Set<string>;
   show(state: ChannelState, detail?: string): void;
+  /** Called before the first payload is taken. Throws when the disk refuses. */
+  adopt(account: string, appId: string): void;
 }
 
 const BASE_DELAY_MS = 500;
@@ -41,11 +42,7 @@ export function delayFor(failure: ApiFailure | null, failures: number): number {
 export async function learnMe(receiver: Receiver): Promise<Me | null> {
   for (let failures = 1; !receiver.signal.aborted; failures++) {
     try {
-      const { user_id: userId, bot_id, team_id, app_id, is_enterprise_install: isOrg } = await receiver.client.auth.test();
-      if (userId === undefined) throw new Error("auth.test named no user");
-      // An organisation's app hears of many workspaces; what isn't told can't be checked.
-      const teamId = isOrg === true ? "" : (team_id ?? "");
-      return { userId, botId: bot_id ?? "", teamId, appId: receiver.appId || (app_id ?? "") };
+      return await askWho(receiver);
     } catch (error) {
       if (receiver.signal.aborted) return null;
       const failure = explainFailure(error);
@@ -55,6 +52,28 @@ export async function learnMe(receiver: Receiver): Promise<Me | null> {
     }
   }
   return null;
+}
+
+async function askWho(receiver: Receiver): Promise<Me> {
+  const { user_id: userId, bot_id: botId = "", ...place } = await receiver.client.auth.test();
+  if (userId === undefined) throw new Error("auth.test named no user");
+  const appId = receiver.appId || place.app_id || (await askApp(receiver, botId));
+  // An organisation's app hears of many workspaces; what isn't told can't be checked.
+  const isOrg = place.is_enterprise_install === true;
+  const account = isOrg ? place.enterprise_id : place.team_id;
+  // The same in both modes, and another one for another workspace's token: its people and chats are not these.
+  if (account !== undefined) receiver.adopt(account, appId);
+  return { userId, botId, teamId: isOrg ? "" : (place.team_id ?? ""), appId };
+}
+
+/** In http mode no token names the app. It may stay unknown: then only the workspace of a payload is checked. */
+async function askApp({ client, log }: Receiver, botId: string): Promise<string> {
+  try {
+    return (botId === "" ? undefined : (await client.bots.info({ bot: botId })).bot?.app_id) ?? "";
+  } catch (error) {
+    log.debug({ reason: explainFailure(error).reason }, "Slack doesn't say which app this is");
+    return "";
+  }
 }
 
 export interface Arrival {
@@ -71,7 +90,7 @@ export interface Arrival {
  */
 export function takePayload(receiver: Receiver, me: Me, { kind, payload, fallbackId }: Arrival): void {
   const raw = { me, kind, payload, ...channelType(receiver, payload) };
-  if (decodePayload(raw, receiver.account) === null) return;
+  if (decodePayload(raw, "") === null) return;
   receiver.inbox.put([{ externalId: externalIdOf(payload, fallbackId), raw }]);
 }
 

@@ -6,16 +6,66 @@ import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { AppError } from "../../../src/core/errors.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
+import { freePort } from "../../support/free-port.ts";
+import { createMemoryAccounts } from "../../support/memory-accounts.ts";
 import { createMemoryInbox } from "../../support/memory-inbox.ts";
+import { createSlackRig } from "../../support/slack-rig.ts";
 
-const base: SlackOptions = { botToken: "xoxb-1-x", appToken: "xapp-1-A0HERALD-2-x", mode: "socket", clock: systemClock, log: silentLogger };
+const base: SlackOptions = {
+  ...{ botToken: "xoxb-1-x", appToken: "xapp-1-A0HERALD-2-x", mode: "socket", clock: systemClock, log: silentLogger },
+  accounts: createMemoryAccounts(),
+};
 
 describe("createSlackChannel", () => {
-  it("[SE1] the account is the app's id, known without the network and the same at each start", () => {
-    expect(createSlackChannel(base)).toMatchObject({ name: "slack", account: "A0HERALD" });
-    const http: SlackOptions = { ...base, appToken: undefined, mode: "http", signingSecret: "s", httpPort: 0 };
-    expect(createSlackChannel(http).account).toBe("slack");
-    expect(createSlackChannel(base).health()).toEqual({ state: "off" });
+  const http: SlackOptions = { ...base, appToken: undefined, mode: "http", signingSecret: "s", httpPort: 0 };
+
+  it("[SE1] the account is what it was last, known without the network; before Slack was ever asked, what earlier versions called it", () => {
+    for (const mode of [base, http]) {
+      const channel = createSlackChannel({ ...mode, accounts: createMemoryAccounts("T0HOME") });
+      expect(channel).toMatchObject({ name: "slack", account: "T0HOME" });
+      expect(channel.health()).toEqual({ state: "off" });
+    }
+    expect(createSlackChannel(base)).toMatchObject({ account: "A0HERALD", formerly: ["A0HERALD", "slack"] });
+    expect(createSlackChannel(http)).toMatchObject({ account: "slack", formerly: ["slack"] });
+  });
+
+  it.each([
+    ["socket", {}],
+    ["http", { appToken: undefined, signingSecret: "s" }],
+  ] as const)(
+    "[SE1] in %s mode it is the workspace, from Slack's first answer on, and the app's id was a former name",
+    async (mode, more) => {
+      await using rig = await createSlackRig({ mode, httpPort: await freePort(), accounts: createMemoryAccounts("T0GONE"), ...more });
+      const { channel, fake, inbox } = rig;
+      await channel.start(inbox);
+      await fake.until(() => channel.health().state === "on", "the connection");
+      expect(channel).toMatchObject({ account: "T0HOME", formerly: ["A0HERALD", "slack"] });
+    },
+  );
+
+  it("[SE1] an app of a whole organisation is the organisation's", async () => {
+    await using rig = await createSlackRig();
+    const { channel, fake, inbox } = rig;
+    fake.answerWith("auth.test", { is_enterprise_install: true, enterprise_id: "E0ORG" });
+    await channel.start(inbox);
+    await fake.until(() => channel.health().state === "on", "the connection");
+    expect(channel.account).toBe("E0ORG");
+  });
+
+  it("[RC4] nothing is taken while it can't be recorded whose it is", async () => {
+    const accounts = createMemoryAccounts();
+    let refusals = 0;
+    const adopt = (account: string, former: readonly string[]): void => {
+      if (refusals++ < 2) throw new Error("database or disk is full");
+      accounts.adopt(account, former);
+    };
+    await using rig = await createSlackRig({ accounts: { last: () => null, adopt } });
+    const { channel, fake, inbox } = rig;
+    fake.say({ channel: "D1", text: "early" });
+    await channel.start(inbox);
+    await fake.until(() => inbox.rows.size > 0, "the event");
+    expect(refusals).toBe(3);
+    expect([...inbox.rows.values()].map((raw) => channel.decode(raw)?.address.account)).toEqual(["T0HOME"]);
   });
 
   it.each<[string, Partial<SlackOptions>]>([

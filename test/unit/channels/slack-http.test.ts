@@ -6,6 +6,7 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
 import { freePort } from "../../support/free-port.ts";
+import { createMemoryAccounts } from "../../support/memory-accounts.ts";
 import { createMemoryInbox, type MemoryInbox } from "../../support/memory-inbox.ts";
 import { PRESS } from "../../support/slack-payloads.ts";
 
@@ -17,6 +18,7 @@ let httpPort: number;
 
 const makeChannel = (): Channel =>
   createSlackChannel({
+    accounts: createMemoryAccounts(),
     botToken: fake.botToken,
     signingSecret: fake.signingSecret,
     apiUrl: fake.apiUrl,

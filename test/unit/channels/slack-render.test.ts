@@ -7,6 +7,7 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel, OutMessage } from "../../../src/core/message.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
 import type { SeenMessage } from "../../support/fake-slack-state.ts";
+import { createMemoryAccounts } from "../../support/memory-accounts.ts";
 
 const CHANNEL = "C0GENERAL";
 let fake: FakeSlack;
@@ -15,7 +16,15 @@ let address: Address;
 beforeAll(async () => {
   fake = await createFakeSlack();
   const { botToken, appToken, apiUrl } = fake;
-  channel = createSlackChannel({ botToken, appToken, apiUrl, mode: "socket", clock: systemClock, log: silentLogger });
+  channel = createSlackChannel({
+    accounts: createMemoryAccounts(),
+    botToken,
+    appToken,
+    apiUrl,
+    mode: "socket",
+    clock: systemClock,
+    log: silentLogger,
+  });
   const thread = fake.say({ channel: CHANNEL, text: "root" });
   address = { channel: "slack", account: channel.account, chat: CHANNEL, kind: "channel", thread };
 });

@@ -7,6 +7,7 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel, Part, SendResult } from "../../../src/core/message.ts";
 import { createFakeSlack, type FakeSlack, type Fault } from "../../support/fake-slack.ts";
 import { elementsOf } from "../../support/fake-slack-rules.ts";
+import { createMemoryAccounts } from "../../support/memory-accounts.ts";
 
 const CHANNEL = "C0GENERAL";
 let fake: FakeSlack;
@@ -18,6 +19,7 @@ const clock: Clock = { now: () => Date.now() + shiftMs, sleep: systemClock.sleep
 
 const makeChannel = (apiUrl: string): Channel =>
   createSlackChannel({
+    accounts: createMemoryAccounts(),
     botToken: fake.botToken,
     appToken: fake.appToken,
     apiUrl,

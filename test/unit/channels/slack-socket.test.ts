@@ -5,6 +5,7 @@ import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
+import { createMemoryAccounts } from "../../support/memory-accounts.ts";
 import { createMemoryInbox, type MemoryInbox } from "../../support/memory-inbox.ts";
 import { forbidUnhandledRejections } from "../../support/rejections.ts";
 
@@ -25,6 +26,7 @@ const clock: Clock = {
 
 const makeChannel = (sockets = 2): Channel =>
   createSlackChannel({
+    accounts: createMemoryAccounts(),
     botToken: fake.botToken,
     appToken: fake.appToken,
     apiUrl: fake.apiUrl,

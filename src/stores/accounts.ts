@@ -1,0 +1,47 @@
+// Which account a channel speaks for, where only the platform can say so (Slack: the workspace). It is remembered, so that
+// the next start knows whose waiting rows are its own before the network answers.
+import type { Database } from "./database.ts";
+
+export interface Accounts {
+  /** The account this channel had last; null: the platform was never asked. */
+  last(channel: string): string | null;
+  /**
+   * The platform has said which account it is. What is looked up by account (who is paired, which updates came already) and
+   * stands under one of its former names goes along; addresses keep the name they were pinned with, which still finds the
+   * channel (Channel.formerly).
+   */
+  adopt(channel: string, account: string, former: readonly string[]): void;
+}
+
+/** Table and the column that, with channel and account, names a row. */
+const MOVED = [
+  ["paired", "sender_id"],
+  ["pairing_codes", "sender_id"],
+  ["inbox", "external_id"],
+] as const;
+
+export function createAccounts({ db }: { db: Database }): Accounts {
+  const last = (channel: string): string | null =>
+    db.get<{ account: string }>("SELECT account FROM channel_account WHERE channel = ?", channel)?.account ?? null;
+  return {
+    last,
+    adopt(channel, account, former) {
+      db.transaction(() => {
+        for (const name of former) if (name !== account) move(db, channel, name, account);
+        if (last(channel) === account) return;
+        db.run("INSERT OR REPLACE INTO channel_account (channel, account) VALUES (?, ?)", channel, account);
+      });
+    },
+  };
+}
+
+function move(db: Database, channel: string, from: string, to: string): void {
+  for (const [table, column] of MOVED) {
+    // Known under both names: the newer row stands.
+    db.run(
+      `DELETE FROM ${table} WHERE channel = ? AND account = ? AND ${column} IN (SELECT ${column} FROM ${table} WHERE channel = ? AND account = ?)`,
+      ...[channel, from, channel, to],
+    );
+    db.run(`UPDATE ${table} SET account = ? WHERE channel = ? AND account = ?`, to, channel, from);
+  }
+}
