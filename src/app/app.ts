@@ -58,7 +58,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     crewPath: join(stateDir, "CREW.md"),
     config: () => loaded.config,
   };
-  const stores = openStores(base);
+  const stores = openStores({ ...base, isNewWanted: atStart.env.HERALD_NEW_DATABASE === "1" });
   try {
     const [modelParts, sandbox] = await Promise.all([
       createModelParts({ ...base, loaded: () => loaded }),
@@ -85,6 +85,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       lanes: Object.values(lanes),
       mcp: tools.mcp.status(),
       openMessages: stores.outbox.countAllOpen(),
+      problem: stores.folder.problem(),
     });
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => statusText(facts()) });
     const delivery = createDelivery({

@@ -58,7 +58,11 @@ export function createLife(deps: LifeDeps): Life {
       deps.mcp.start();
       for (const channel of deps.channels.list()) await channel.start(sinkOf(deps.stores, channel));
       deps.frontDoor.gateway.start();
-      chores = Promise.all([deps.subagents.archiver.run(over.signal), keepHouse(deps.stores, deps.clock, deps.log, over.signal)]);
+      chores = Promise.all([
+        deps.subagents.archiver.run(over.signal),
+        keepHouse(deps.stores, deps.clock, deps.log, over.signal),
+        watchFolder(deps, over.signal),
+      ]);
       deps.page?.server.markReady();
       return report(deps, origin);
     },
@@ -91,6 +95,20 @@ export function createLife(deps: LifeDeps): Life {
 function sinkOf({ inbox }: Stores, channel: Channel): InboxSink {
   const sink = (): InboxSink => inbox.sink(channel.name, channel.account);
   return { put: (...updates) => sink().put(...updates), cursor: () => sink().cursor() };
+}
+
+const LOOK_EVERY_MS = 2_000;
+
+/** Says when the state folder is gone and when it is back; that nothing is taken in meanwhile is the stores' own doing. */
+async function watchFolder({ stores, clock, bus, log }: LifeDeps, signal: AbortSignal): Promise<void> {
+  for (let known: string | null = null; !signal.aborted; await clock.sleep(LOOK_EVERY_MS, signal)) {
+    const problem = stores.folder.problem();
+    if (problem === known) continue;
+    known = problem;
+    if (problem === null) log.info({}, "the state folder is back; work goes on");
+    else log.error({}, problem);
+    bus.emit({ type: "folder.changed" });
+  }
 }
 
 function report(deps: LifeDeps, origin: string | null): StartReport {

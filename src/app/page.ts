@@ -58,7 +58,7 @@ export function createPage(deps: PageDeps): Page {
 }
 
 /** Field by field: its source holds the whole settings, every token in them. */
-const statusOf = ({ version, model }: PageStatus): PageStatus => ({ version, model });
+const statusOf = ({ version, model, problem }: PageStatus): PageStatus => ({ version, model, problem });
 
 /** The person is let in and told so in their chat, in one transaction (SC1). */
 function approve({ stores, channels, log }: PageDeps, code: string): PairingRequest | null {

@@ -17,6 +17,8 @@ export interface StatusSource {
   readonly lanes: readonly Lane[];
   readonly mcp: ReturnType<McpTools["status"]>;
   readonly openMessages: number;
+  /** What keeps it from taking anything in; null when nothing does. */
+  readonly problem: string | null;
 }
 
 /** One line per channel that is not the page: on, or the setting that would turn it on. */
@@ -43,6 +45,7 @@ export function statusText(source: StatusSource): string {
   });
   return [
     `**Herald ${source.version}**`,
+    ...(source.problem === null ? [] : [`⚠️ ${source.problem}`]),
     `- Model: \`${source.model}\` (${source.why})`,
     ...channelLines(source).map((line) => `- ${line}`),
     `- web: ${source.config.web.enabled ? "on" : "off (set web.enabled)"}`,

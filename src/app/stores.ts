@@ -7,37 +7,52 @@ import { createBriefs } from "../stores/briefs.ts";
 import { openDatabase } from "../stores/database.ts";
 import { createInbox } from "../stores/inbox.ts";
 import { createListings } from "../stores/listings.ts";
-import { takeLock } from "../stores/lock.ts";
+import { LOCK, takeLock } from "../stores/lock.ts";
 import { createMail } from "../stores/mail.ts";
 import { createOutbox } from "../stores/outbox.ts";
 import { createPairing } from "../stores/pairing.ts";
 import { createRuns } from "../stores/runs.ts";
 import { createScratchpad } from "../stores/scratchpad.ts";
 import { createSessions } from "../stores/sessions.ts";
+import { findRemains, holdStateFolder, type StateFolder } from "../stores/state-folder.ts";
 import { createTranscripts } from "../stores/transcripts.ts";
 import { createTries } from "../stores/tries.ts";
 import { createWebMessages } from "../stores/web-messages.ts";
 import { taskEntries } from "../subagents/child.ts";
 import type { Base } from "./base.ts";
 
-export type StoreDeps = Pick<Base, "stateDir" | "clock" | "bus" | "log" | "secrets" | "failpoint">;
+const DATABASE = "herald.db";
+
+export interface StoreDeps extends Pick<Base, "stateDir" | "clock" | "bus" | "log" | "secrets" | "failpoint"> {
+  /** The operator wants a new database although the folder holds remains of an earlier one. */
+  readonly isNewWanted?: boolean;
+}
 
 export type Stores = ReturnType<typeof openStores>;
 
 /** Throws AppError("state" | "locked") in words. */
-export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: StoreDeps) {
+export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNewWanted = false }: StoreDeps) {
   prepareFolder(stateDir);
   const lock = takeLock(stateDir, process.pid);
   try {
     const redact = (text: string): string => secrets.redact(text);
     const onSlow = (ms: number): void => log.warn({ ms }, "a transaction held the event loop");
-    const db = openDatabase({ path: join(stateDir, "herald.db"), onSlow, redact });
+    const path = join(stateDir, DATABASE);
+    let folder: StateFolder | null = null;
+    const check = (): void => folder?.check();
+    const db = openDatabase({
+      ...{ path, onSlow, redact, check },
+      onNew: () => (isNewWanted ? undefined : refuseAnew(stateDir, path)),
+      onMigrated: (step) => log.info(step, "the database was brought up to date; a copy from before is kept beside it"),
+    });
+    folder = holdStateFolder(stateDir, [DATABASE, LOCK]);
     const onDamaged = (error: unknown): void => log.error({ err: error }, "a run on record can't be read; it is left out");
     const runs = createRuns({ db, clock, bus, onDamaged });
     const transcripts = createTranscripts({
       stateDir,
       log,
       redact,
+      check,
       now: () => clock.now(),
       opening({ sessionId }) {
         const kept = runs.openingOf(sessionId);
@@ -48,6 +63,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
       },
     });
     return {
+      folder,
       db,
       runs,
       transcripts,
@@ -72,6 +88,16 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint }: St
     lock.release();
     throw error;
   }
+}
+
+/** A database that is gone takes every run, chat and pairing along: that is never made good by a new one without a word. */
+function refuseAnew(stateDir: string, path: string): void {
+  const remains = findRemains(stateDir, path);
+  if (remains === null) return;
+  throw new AppError(
+    "state",
+    `The database ${path} is missing or empty, but the folder was in use before (${remains}). Put the database back: a backup, or one of the copies ${path}.schema-* from before an update. To begin anew and leave the old files where they are, start once with HERALD_NEW_DATABASE=1.`,
+  );
 }
 
 function prepareFolder(stateDir: string): void {

@@ -19,6 +19,8 @@ export type AppEvent =
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }
   | { type: "lane.started"; lane: string; waitedMs: number }
   | { type: "web.posted"; chat: string; seq: number }
+  /** The state folder is gone, or back: whether anything is taken in. */
+  | { type: "folder.changed" }
   /** Somebody waits to be let in, or was. */
   | { type: "pairing.changed" };
 

@@ -1,8 +1,9 @@
 // The one SQLite file: open, pragmas, migrations, transactions. One writer connection in one process; every store
 // is a thin set of statements on this. Synchronous on purpose: nothing can await inside a transaction.
-import { chmodSync } from "node:fs";
+import { chmodSync, statSync } from "node:fs";
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
 import { AppError, errorText, isStorageError } from "../core/errors.ts";
+import { copyDatabase } from "./database-copy.ts";
 import { MIGRATIONS } from "./schema.ts";
 
 export type Row = Record<string, unknown>;
@@ -32,6 +33,12 @@ export interface DatabaseOptions {
   path: string;
   /** Told of a transaction that held the event loop for long. */
   onSlow?(ms: number): void;
+  /** Called before anything is promised; what it throws refuses the write. */
+  check?(): void;
+  /** Called before a new database is made: there is none, or it is empty. What it throws refuses that. */
+  onNew?(): void;
+  /** Told of a database that was brought up to date, and where it lies as it was before. */
+  onMigrated?(step: { readonly from: number; readonly to: number; readonly copy: string }): void;
   /** Every text on its way in passes here: no known secret is written, whoever said it (SC4). */
   redact?(text: string): string;
 }
@@ -41,7 +48,7 @@ const SQLITE_IOERR_FSYNC = 1034;
 
 /** Opens and migrates. Throws AppError("state") in words when the file can't be used; never recreates a damaged one. */
 export function openDatabase(options: DatabaseOptions): Database {
-  const db = openFile(options.path);
+  const db = openFile(options);
   const statements = new Map<string, StatementSync>();
   const doubt = createDoubt(db);
   let depth = 0;
@@ -64,6 +71,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     depth = 1;
     let result: T;
     try {
+      if (!isRelaxed) options.check?.();
       doubt.settle();
       statement("BEGIN IMMEDIATE").run();
       result = work();
@@ -93,7 +101,9 @@ export function openDatabase(options: DatabaseOptions): Database {
   return {
     run(sql, ...params) {
       const write = (): number => Number(statement(sql).run(...clean(params)).changes);
-      return depth > 0 ? write() : doubt.watch(write);
+      if (depth > 0) return write();
+      options.check?.();
+      return doubt.watch(write);
     },
     get: <T>(sql: string, ...params: Params) => statement(sql).get(...clean(params)) as T | undefined,
     all: <T>(sql: string, ...params: Params) => statement(sql).all(...clean(params)) as T[],
@@ -153,16 +163,19 @@ export function parseColumn<T>(text: string, where: { table: string; id: string 
   }
 }
 
-function openFile(path: string): DatabaseSync {
+function openFile(options: DatabaseOptions): DatabaseSync {
+  const { path } = options;
   let db: DatabaseSync | undefined;
   try {
+    // Before it is opened: opening makes the file.
+    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) options.onNew?.();
     db = new DatabaseSync(path);
     chmodSync(path, 0o600);
     // A long busy_timeout would freeze the whole event loop while it waits.
     db.exec(
       "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=2000; PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=1000;",
     );
-    migrate(db, path);
+    migrate(db, options);
     return db;
   } catch (error) {
     db?.close();
@@ -174,15 +187,19 @@ function openFile(path: string): DatabaseSync {
   }
 }
 
-function migrate(db: DatabaseSync, path: string): void {
-  const row = db.prepare("PRAGMA user_version").get() as { user_version: number };
-  if (row.user_version > MIGRATIONS.length) {
-    throw new AppError(
-      "state",
-      `The database ${path} was written by a newer Herald (schema ${row.user_version}, this one knows ${MIGRATIONS.length}). Start the newer version.`,
-    );
+function migrate(db: DatabaseSync, { path, onNew, onMigrated }: DatabaseOptions): void {
+  const { user_version: from } = db.prepare("PRAGMA user_version").get() as { user_version: number };
+  const to = MIGRATIONS.length;
+  if (from > to) {
+    const text = `The database ${path} was written by a newer Herald (schema ${from}, this one knows ${to}). Start the newer version.`;
+    throw new AppError("state", text);
   }
-  for (let version = row.user_version; version < MIGRATIONS.length; version++) {
+  if (from === to) return;
+  const isEmpty = db.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() === undefined;
+  if (isEmpty) onNew?.();
+  const copy = isEmpty ? null : copyDatabase(db, path, from);
+  for (let version = from; version < to; version++) {
     db.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]} PRAGMA user_version=${version + 1}; COMMIT;`);
   }
+  if (copy !== null) onMigrated?.({ from, to, copy });
 }

@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { AppError, errorText } from "../core/errors.ts";
 
+/** Its name in the state folder. */
+export const LOCK = "gateway.lock";
 const SQLITE_BUSY = 5;
 
 export interface Lock {
@@ -13,7 +15,7 @@ export interface Lock {
 
 /** Throws AppError("locked") naming the pid that holds the folder. */
 export function takeLock(stateDir: string, pid: number): Lock {
-  const path = join(stateDir, "gateway.lock");
+  const path = join(stateDir, LOCK);
   const pidPath = join(stateDir, "gateway.pid");
   let db: DatabaseSync | undefined;
   try {

@@ -60,6 +60,8 @@ interface Deps {
   log: Logger;
   now(): number;
   redact(text: string): string;
+  /** Called before anything is written; what it throws refuses the write. */
+  check?(): void;
   /** How a session begins whose file is not there yet; null: it should be there. */
   opening?(ref: TranscriptRef): Opening | null;
 }
@@ -88,6 +90,7 @@ export function createTranscripts(deps: Deps): Transcripts {
     },
     ensure: (ref) => ensure(state, ref),
     append(ref, entries) {
+      deps.check?.();
       const file = forAppend(state, ref);
       const { full, lines } = toLines(deps, entries, file.lastId);
       appendLines(file, lines);
@@ -95,12 +98,16 @@ export function createTranscripts(deps: Deps): Transcripts {
       return full;
     },
     sync(ref) {
+      deps.check?.();
       const path = pathOf(deps, ref);
       if (!state.open.has(path) && !existsSync(path)) return false;
       syncFile(forAppend(state, ref));
       return true;
     },
-    probe: () => probeRoom(deps.stateDir),
+    probe() {
+      deps.check?.();
+      probeRoom(deps.stateDir);
+    },
     tail: (ref, count) => readBackwards(present(state, ref), deps.log, (taken) => taken.length >= count).reverse(),
     window: (ref, maxBytes) => readWindow(present(state, ref), deps.log, maxBytes),
     page: (ref, range) => readTranscriptPage(present(state, ref), range),
@@ -112,7 +119,11 @@ export function createTranscripts(deps: Deps): Transcripts {
     restore(ref) {
       if (ref.archiveName != null) moveFile(folderOf(deps, ref.agentId), ref.archiveName, `${ref.sessionId}.jsonl`);
     },
-    folder: (agentId) => folderOf(deps, agentId),
+    folder(agentId) {
+      // Whoever writes there would make the whole path anew.
+      deps.check?.();
+      return folderOf(deps, agentId);
+    },
     path: (ref) => pathOf(deps, ref),
     close() {
       for (const path of state.open.keys()) tryLetGo(state, path);
@@ -157,6 +168,7 @@ function begin(state: State, ref: TranscriptRef, path: string): void {
 }
 
 function start(state: State, ref: TranscriptRef, { key, parent, entries = [] }: Opening): OpenFile {
+  state.check?.();
   const timestamp = new Date(state.now()).toISOString();
   const header: TranscriptHeader = { type: "session", version: 1, id: ref.sessionId, timestamp, key, parent };
   const { full, lines } = toLines(state, entries, null);

@@ -21,6 +21,8 @@ export interface ApiOptions {
   views: MessageViews;
   live: Live;
   isReady(): boolean;
+  /** What keeps it from taking anything in; null when nothing does. */
+  problem(): string | null;
 }
 
 const MAX_TEXT_LENGTH = 60_000;
@@ -48,6 +50,7 @@ export function createApiRoutes(options: ApiOptions): Route[] {
       access: "public",
       handle: () => (options.isReady() ? json(200, { status: "ok" }) : json(503, { status: "starting" })),
     },
+    { method: "GET", path: "/readyz", access: "public", handle: () => readiness(options) },
     { method: "POST", path: "/api/login", access: "public", handle: (request) => login(request, options.gate) },
     { method: "GET", path: "/api/chats", access: "token", handle: () => json(200, { chats: live.chats() }) },
     { method: "GET", path: "/api/runs", access: "token", handle: () => json(200, { runs: live.runs() }) },
@@ -55,6 +58,12 @@ export function createApiRoutes(options: ApiOptions): Route[] {
     { method: "POST", path: "/api/chats/:chat/messages", access: "token", handle: (request) => post(request, channel) },
     { method: "GET", path: "/api/events", access: "token", handle: (request) => events(request, options) },
   ];
+}
+
+/** Alive is one thing, able to take messages another. The reason names folders, so it stands on the page and in the log only. */
+function readiness({ isReady, problem }: ApiOptions) {
+  if (!isReady()) return json(503, { status: "starting" });
+  return problem() === null ? json(200, { status: "ok" }) : json(503, { status: "the state folder is gone" });
 }
 
 async function login(request: WebRequest, gate: Pick<Gate, "signIn">) {

@@ -19,6 +19,8 @@ export interface PageStatus {
   readonly version: string;
   /** The model in use. */
   readonly model: string;
+  /** What keeps it from taking anything in; null when nothing does. */
+  readonly problem: string | null;
 }
 
 export interface LiveOptions {
@@ -93,6 +95,7 @@ export function createLive(options: LiveOptions): Live {
   const unsubscribe = options.bus.on((event) => {
     turns.see(event);
     if (event.type === "web.posted") for (const tab of tabs) if (tab.chat === event.chat) feedTab(tab);
+    if (event.type === "folder.changed") toAll("status", options.status());
     ring(event);
   });
   void beat(tabs, options, stopped.signal);

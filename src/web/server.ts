@@ -81,7 +81,15 @@ export function createWebServer(options: WebServerOptions): WebServer {
     // A person never reaches it, a script may post twenty a second for long.
     posts: createRateLimit({ burst: 300, refillMs: 15_000, clock }),
   });
-  const api = createApiRoutes({ gate, channel: options.channel, messages, views, live, isReady: () => ready });
+  const api = createApiRoutes({
+    gate,
+    channel: options.channel,
+    messages,
+    views,
+    live,
+    isReady: () => ready,
+    problem: () => status().problem,
+  });
   const boardApi = createBoardRoutes({ details, pairing, redact, logs: createLogViews(redact) });
   const routes = [...api, ...boardApi, ...createPageRoutes(), ...(options.routes ?? [])];
   const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log }));

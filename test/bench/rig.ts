@@ -89,7 +89,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
     ...{ ...parts, subagents, frontDoor, delivery, page: null, mcp: tools.mcp, lanes: { ...lanes, subagent: held } },
     facts: () => ({
       ...{ version: "0", model: MODEL, why: "", stateDir: loaded.stateDir, config: loaded.config, channels: channels.list(), sandbox },
-      ...{ lanes: [], mcp: [], openMessages: 0 },
+      ...{ lanes: [], mcp: [], openMessages: 0, problem: null },
     }),
   });
   await life.start();

@@ -46,7 +46,7 @@ export interface Harness extends AsyncDisposable {
   /** SIGKILL. */
   crash(): Promise<void>;
   /** Starts it again on the same folder, by default without a failpoint. */
-  restart(options?: { failpoint?: string }): Promise<void>;
+  restart(options?: { failpoint?: string; env?: Record<string, string> }): Promise<void>;
   /** SIGTERM; resolves with the exit code. */
   stop(): Promise<number | null>;
   isRunning(): boolean;
@@ -95,13 +95,14 @@ export function writeConfig(state: { dir: string }, config: Record<string, unkno
   writeFileSync(join(state.dir, "config/herald.json5"), JSON.stringify({ ...config, web, models }), { mode: 0o600 });
 }
 
-async function launch(state: State, failpoint: string | undefined): Promise<void> {
+async function launch(state: State, failpoint: string | undefined, more: Record<string, string> = {}): Promise<void> {
   state.origin = "";
   const env = {
     PATH: process.env.PATH,
     HOME: state.dir,
     HERALD_STATE_DIR: state.stateDir,
     ...state.options.env,
+    ...more,
     ...(failpoint ? { HERALD_FAILPOINT: failpoint } : {}),
   };
   const child = spawn(NODE, [START], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
@@ -191,7 +192,7 @@ function toHarness(state: State): Harness {
       state.child?.kill("SIGKILL");
       await harness.exited();
     },
-    restart: (options) => launch(state, options?.failpoint),
+    restart: (options) => launch(state, options?.failpoint, options?.env),
     async stop() {
       state.child?.kill("SIGTERM");
       await harness.exited(40_000);

@@ -111,7 +111,7 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
       },
       pairing,
       redact: (text) => text,
-      status: () => ({ version: "0.1.0", model: "offline model" }),
+      status: () => ({ version: "0.1.0", model: "offline model", problem: null }),
       ...options,
     });
   const server = create(0);

@@ -108,8 +108,10 @@ function signOut(reason) {
   showSignIn(reason, follow);
 }
 
-function showStatus({ version, model }) {
+function showStatus({ version, model, problem }) {
   setText(byId("about"), `${model} · Herald ${version}`);
+  setText(byId("problem"), problem ?? "");
+  byId("problem").hidden = problem === null;
 }
 
 function onAgentMessage() {

@@ -1,5 +1,5 @@
 // The SQLite file itself: pragmas, migrations, refusals, transactions, and the plans of the queries a busy gateway asks.
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -473,5 +473,51 @@ describe("damaged rows", () => {
     ]);
     db.run("UPDATE inbox SET raw = '{' WHERE external_id = '1'");
     expect(inbox.listNew(0, 10).map((row) => row.raw)).toEqual([null, { text: "b" }]);
+  });
+});
+
+describe("a copy before a migration", () => {
+  const makeOld = (version: number): void => {
+    rmSync(path, { force: true });
+    const old = new DatabaseSync(path);
+    old.exec(`PRAGMA journal_mode=WAL; ${MIGRATIONS.slice(0, version).join("")} PRAGMA user_version=${version}`);
+    old.exec("INSERT INTO listings (session_key, run_ids, at) VALUES ('kept', '[]', 1)");
+    old.close();
+  };
+  const copies = (): string[] => readdirSync(dir).filter((name) => name.includes(".schema-"));
+
+  it("[RC4] is complete, readable by its owner alone, and made before anything is changed", () => {
+    makeOld(2);
+    const steps: unknown[] = [];
+    opened.push(openDatabase({ path, onMigrated: (step) => steps.push(step) }));
+    expect(steps).toEqual([{ from: 2, to: MIGRATIONS.length, copy: `${path}.schema-2` }]);
+    expect(copies()).toEqual(["herald.db.schema-2"]);
+    expect(statSync(`${path}.schema-2`).mode & 0o777).toBe(0o600);
+    const copy = new DatabaseSync(`${path}.schema-2`);
+    expect(copy.prepare("PRAGMA user_version").get()).toEqual({ user_version: 2 });
+    expect(copy.prepare("SELECT session_key FROM listings").all()).toEqual([{ session_key: "kept" }]);
+    copy.close();
+  });
+
+  it("[RC4] is made neither of a new database nor of one that is up to date", () => {
+    open().close();
+    opened.length = 0;
+    open();
+    expect(copies()).toEqual([]);
+  });
+
+  it("[RC4] the newest three are kept, and what a crash left of a fourth is in nobody's way", () => {
+    for (const version of [90, 91, 92]) writeFileSync(`${path}.schema-${version}`, "older");
+    writeFileSync(`${path}.schema-3.unfinished`, "half", { mode: 0o600 });
+    makeOld(3);
+    open();
+    expect(copies().sort()).toEqual(["herald.db.schema-90", "herald.db.schema-91", "herald.db.schema-92"].sort());
+  });
+
+  it("[RC4] that can't be written keeps the database as it was, and says what to do", () => {
+    makeOld(3);
+    mkdirSync(`${path}.schema-3`);
+    expect(() => open()).toThrow(/copy made of it before can't be written: .*Nothing was changed; make room/);
+    expect(raw("PRAGMA user_version")).toEqual([{ user_version: 3 }]);
   });
 });

@@ -214,7 +214,21 @@ describe("what goes on now", () => {
     await waitFor("the greeting", () => late.of("runs").length > 0);
     expect(late.of("working")).toMatchObject([{ working: true }]);
     expect(late.of("draft")).toEqual([{ turnId: "t1", html: "<p>so far</p>" }]);
-    expect(late.of("status")).toEqual([{ version: "0.1.0", model: "offline model" }]);
+    expect(late.of("status")).toEqual([{ version: "0.1.0", model: "offline model", problem: null }]);
+  });
+
+  it("[RC4] a state folder that is gone is said on every open tab and to probes, and so is its return", async () => {
+    let problem: string | null = null;
+    await start({ status: () => ({ version: "0.1.0", model: "offline model", problem }) });
+    const tab = await openTab();
+    const probe = async (): Promise<number> => (await fetch(`${web.url}/readyz`)).status;
+    expect(await probe()).toBe(200);
+    for (const next of ["The state folder is gone.", null]) {
+      problem = next;
+      web.bus.emit({ type: "folder.changed" });
+      await waitFor("the word", () => tab.of("status").at(-1)?.problem === next);
+      expect(await probe()).toBe(next === null ? 200 : 503);
+    }
   });
 
   it("[AG4] a fast stream of text is thinned out, its last state arrives", async () => {

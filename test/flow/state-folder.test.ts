@@ -1,0 +1,115 @@
+// The state folder under a running gateway, as a real process: moved, removed, replaced; and a folder whose database is
+// gone when it starts.
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { createHarness, type Harness } from "../support/harness.ts";
+import { waitFor } from "../support/wait.ts";
+
+const GONE = /"msg":"The state folder was moved, removed or replaced while Herald runs: /;
+
+const ready = async (herald: Harness): Promise<number> => (await fetch(`${herald.origin()}/readyz`)).status;
+const noticed = (herald: Harness): Promise<unknown> =>
+  waitFor("it to notice", async () => (await ready(herald)) === 503 && GONE.test(herald.output()), 5_000);
+
+/** Posts like the page does, with a token kept from before. */
+const post = (herald: Harness, token: string, n: number, text: string): Promise<Response> =>
+  fetch(`${herald.origin()}/api/chats/main/messages`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: JSON.stringify({ id: `00000000-0000-4000-8000-00000000000${n}`, text, kind: "message" }),
+  });
+
+const tokenOf = (herald: Harness): string => readFileSync(join(herald.stateDir, "web-token"), "utf8").trim();
+
+it("[RC4] moved away while it runs: noticed in seconds, nothing is taken in; moved back, it goes on", async () => {
+  await using herald = await createHarness();
+  const token = tokenOf(herald);
+  await herald.say("hello");
+  await herald.reply(/offline model/);
+  const away = `${herald.stateDir}.away`;
+  renameSync(herald.stateDir, away);
+  // At once, noticed or not.
+  expect((await post(herald, token, 1, "lost?")).status).toBe(503);
+  await noticed(herald);
+  expect(existsSync(herald.stateDir)).toBe(false);
+  renameSync(away, herald.stateDir);
+  await waitFor("it to go on", async () => (await ready(herald)) === 200, 5_000);
+  expect((await herald.messages()).filter((message) => message.text === "lost?")).toEqual([]);
+  await herald.say("what is 6 * 7?");
+  await herald.reply(/42/);
+  await waitFor("the word", () => herald.output().includes("the state folder is back"));
+});
+
+it("[RC4] removed while it runs: it says so, takes nothing in, makes nothing anew, and stops when told to", async () => {
+  await using herald = await createHarness({ leavesUnsent: true });
+  const token = tokenOf(herald);
+  await herald.say("hello");
+  await herald.reply(/offline model/);
+  rmSync(herald.stateDir, { recursive: true });
+  await noticed(herald);
+  for (const n of [1, 2]) expect((await post(herald, token, n, "into the void")).status).toBe(503);
+  expect((await fetch(`${herald.origin()}/healthz`)).status).toBe(200);
+  expect(existsSync(herald.stateDir)).toBe(false);
+  expect(await herald.stop()).toBe(0);
+});
+
+it("[RC4] replaced by a copy while it runs: another file under the same name is not the one in use", async () => {
+  await using herald = await createHarness();
+  const away = `${herald.stateDir}.away`;
+  renameSync(herald.stateDir, away);
+  cpSync(away, herald.stateDir, { recursive: true });
+  await noticed(herald);
+  rmSync(herald.stateDir, { recursive: true });
+  renameSync(away, herald.stateDir);
+  await waitFor("it to go on", async () => (await ready(herald)) === 200, 5_000);
+});
+
+it("[RC4] a database that is missing or empty beside old transcripts is not begun anew without a word", async () => {
+  await using herald = await createHarness();
+  await herald.say("hello");
+  await herald.reply(/offline model/);
+  expect(await herald.stop()).toBe(0);
+  const path = join(herald.stateDir, "herald.db");
+  const sessions = join(herald.stateDir, "agents/main/sessions");
+  const before = readdirSync(sessions);
+  rmSync(path);
+  await expect(herald.restart()).rejects.toThrow(/is missing or empty, but the folder was in use before[\s\S]*HERALD_NEW_DATABASE=1/);
+  expect(existsSync(path)).toBe(false);
+  writeFileSync(path, "");
+  await expect(herald.restart()).rejects.toThrow(/is missing or empty/);
+  expect(statSync(path).size).toBe(0);
+  await herald.restart({ env: { HERALD_NEW_DATABASE: "1" } });
+  expect(await herald.messages()).toEqual([]);
+  expect(readdirSync(sessions)).toEqual(before);
+});
+
+it("[RC4] keys set before the first start are no remains of an earlier one", async () => {
+  await using herald = await createHarness();
+  expect(await herald.stop()).toBe(0);
+  for (const name of ["herald.db", "herald.db-wal", "herald.db-shm"]) rmSync(join(herald.stateDir, name), { force: true });
+  rmSync(join(herald.stateDir, "agents"), { recursive: true, force: true });
+  mkdirSync(join(herald.stateDir, "agents/main"), { recursive: true });
+  writeFileSync(join(herald.stateDir, "agents/main/auth.json"), "{}", { mode: 0o600 });
+  await herald.restart();
+  expect(await ready(herald)).toBe(200);
+  await herald.say("hello");
+  await herald.reply(/offline model/);
+  await herald.crash();
+  // A journal that belongs to no database any more would be thrown away.
+  truncateSync(join(herald.stateDir, "herald.db"));
+  rmSync(join(herald.stateDir, "agents"), { recursive: true });
+  await expect(herald.restart()).rejects.toThrow(/herald\.db-wal/);
+  await herald.restart({ env: { HERALD_NEW_DATABASE: "1" } });
+});
