@@ -12,9 +12,8 @@ export function toMessages(entries: readonly Entry[]): ChatMessage[] {
   for (const entry of entries) if (entry.type === "tool_result") results.set(entry.callId, entry);
 
   // A summary stands behind what it kept, because the file only grows; the model reads it first.
-  const messages: ChatMessage[] = entries.flatMap((entry) =>
-    entry.type === "compaction" ? [{ role: "user", text: `[Summary of the earlier conversation]\n${entry.summary}` }] : [],
-  );
+  const summary = summaryOf(entries);
+  const messages: ChatMessage[] = summary === "" ? [] : [{ role: "user", text: `[Summary of the earlier conversation]\n${summary}` }];
   const conversation = entries.filter((entry) => entry.phase !== "announce");
   for (let i = 0; i < conversation.length; i++) {
     const entry = conversation[i] as Entry;
@@ -42,6 +41,16 @@ export function toMessages(entries: readonly Entry[]): ChatMessage[] {
     }
   }
   return messages;
+}
+
+/** All that was summed up so far; empty when nothing was. */
+export function summaryOf(entries: readonly Entry[]): string {
+  const summaries = entries.filter((entry) => entry.type === "compaction");
+  const newest = summaries.findLastIndex((entry) => entry.carries === true);
+  return summaries
+    .slice(Math.max(0, newest))
+    .map((entry) => entry.summary)
+    .join("\n\n");
 }
 
 /** A call that stands in the transcript. Providers use ids again; that of its entry names one call for good, also after a restart. */

@@ -3,34 +3,25 @@
 // and takes up where the transcript ends. gateway (main sessions) and subagents (children) → here → models, tools.
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { newId } from "../core/ids.ts";
-import type { Thinking } from "../core/thinking.ts";
-import type { Spend } from "../core/usage.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { ModelError, ModelReply, Models, ToolCall } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
-import { type Compaction, compact, historyBytes, isFull } from "./compact.ts";
-import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf, toMessages } from "./context.ts";
-import { type CallingTurn, createToolCalls, type ToolCalls } from "./tool-calls.ts";
+import { type Compacted, type Compaction, compact, readHistory } from "./compact.ts";
+import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf } from "./context.ts";
+import { type Context, contextOf, nextReply, noticeOf, type StepDeps, type SteppingTurn } from "./model-step.ts";
+import { createToolCalls } from "./tool-calls.ts";
 
-/** `tools()` is asked before every step and every call: a policy may have changed. */
-export interface Turn extends CallingTurn {
-  readonly model: string;
-  readonly fallbacks: readonly string[];
-  readonly thinking: Thinking;
+export interface Turn extends SteppingTurn {
   readonly maxIterations: number;
   /** Steps of the limit that processes before this one have used. */
   readonly stepsUsed?: number;
-  /** Asked before every step: memory and briefs may have changed. */
-  system(): Promise<string>;
   /** What arrived meanwhile and must be read now; `commit` is called once the entries are in the transcript. */
   mail(): { entries: readonly NewEntry[]; commit(): void };
-  /** Called when the model has nothing more to do; true = wait is over and there is more to read, go on. */
-  more?(): Promise<boolean>;
+  /** Called when the model has nothing more to do: waits for what may still come. True: there is something to read, go on. */
+  waitForNews?(): Promise<boolean>;
   /** Model step number `step` is about to begin; what it throws keeps the call from being made. */
   onStep?(step: number): void;
-  onText(text: string): void;
-  onSpend(spend: Spend, model: string): void;
 }
 
 export interface TurnEnd {
@@ -41,13 +32,15 @@ export interface TurnEnd {
   /** In plain words, for capped and error. */
   readonly reason: string | null;
   readonly error: ModelError | null;
+  /** What the person should know beside it: the answer was made without a part of the history. */
+  readonly notice: string | null;
 }
 
 export interface Turns {
   /** Runs or takes up a turn whose input stands in the transcript. Throws only when the disk refuses. */
   run(turn: Turn): Promise<TurnEnd>;
-  /** Sums up the older part of a session that is at rest. False: there is nothing to sum up yet. */
-  compact(compaction: Compaction): Promise<boolean>;
+  /** Sums up the older part of a session that is at rest. */
+  compact(compaction: Compaction): Promise<Compacted>;
 }
 
 export interface TurnDeps {
@@ -57,13 +50,10 @@ export interface TurnDeps {
 }
 
 export function createTurns(deps: TurnDeps): Turns {
-  const toolCalls = createToolCalls(deps);
+  const stepDeps = { ...deps, toolCalls: createToolCalls(deps) };
   return {
-    run: async (turn) => runTurn(createWork(deps, toolCalls, turn)),
-    async compact(compaction) {
-      const entries = deps.transcripts.window(compaction.ref, historyBytes(deps.models.contextWindow(compaction.model)));
-      return (await compact(deps, compaction, entries)) !== null;
-    },
+    run: async (turn) => runTurn(createWork(stepDeps, turn)),
+    compact: async (compaction) => compact(deps, compaction, readHistory(deps, compaction.ref, compaction.model)),
   };
 }
 
@@ -77,80 +67,58 @@ const CUT_SHORT: Partial<Record<ModelReply["finish"], string>> = {
 const MAX_REPEATS = 5;
 
 interface Work {
-  readonly deps: TurnDeps;
-  readonly toolCalls: ToolCalls;
+  readonly deps: StepDeps;
   readonly turn: Turn;
-  /** What the model is shown: the transcript from its last compaction on. */
-  entries: Entry[];
+  readonly context: Context;
   append(fresh: readonly NewEntry[]): void;
 }
 
-function createWork(deps: TurnDeps, toolCalls: ToolCalls, turn: Turn): Work {
-  const entries = deps.transcripts.window(turn.ref, historyBytes(deps.models.contextWindow(turn.model)));
-  const work: Work = {
+function createWork(deps: StepDeps, turn: Turn): Work {
+  const context = contextOf(readHistory(deps, turn.ref, turn.model));
+  return {
     deps,
-    toolCalls,
     turn,
-    entries,
+    context,
     append(fresh) {
-      if (fresh.length > 0) work.entries.push(...deps.transcripts.append(turn.ref, fresh));
+      if (fresh.length > 0) context.entries.push(...deps.transcripts.append(turn.ref, fresh));
     },
   };
-  return work;
 }
 
 async function runTurn(work: Work): Promise<TurnEnd> {
-  const { deps, toolCalls, turn, append } = work;
-  const standing = standingOf(work.entries);
+  const { deps, turn, context, append } = work;
+  const standing = standingOf(context.entries);
   if (standing.kind === "cut") append([{ type: "note", text: RESTARTED }]);
-  if (standing.kind === "calls") await toolCalls.settle(turn, standing.calls, append);
+  if (standing.kind === "calls") await deps.toolCalls.settle(turn, standing.calls, append);
   let answered = standing.kind === "answered";
 
   let lastDone = "";
   let repeats = 0;
   let steps = turn.stepsUsed ?? 0;
   for (;;) {
-    if (turn.signal.aborted) return ended("aborted", work.entries);
+    if (turn.signal.aborted) return ended(work, "aborted");
     // There may be something to wait for (children); what they say arrives as mail. A complete answer is not given a
     // second time for mail alone: the person would only get the second one.
-    if (answered && (await turn.more?.()) !== true) return ended(turn.signal.aborted ? "aborted" : "done", work.entries);
+    if (answered && (await turn.waitForNews?.()) !== true) return ended(work, turn.signal.aborted ? "aborted" : "done");
     if (takeMail(work)) answered = false;
     if (answered) continue;
-    if (steps++ >= turn.maxIterations) return ended("capped", work.entries, `it reached its limit of ${turn.maxIterations} steps`);
+    if (steps++ >= turn.maxIterations) return ended(work, "capped", `it reached its limit of ${turn.maxIterations} steps`);
     turn.onStep?.(steps);
 
-    const reply = await nextReply(work);
-    if (reply.outcome !== "ok") return brokenOff(reply, work);
-    const calls = toRecorded(reply.toolCalls, work.entries);
+    const reply = await nextReply(deps, turn, context);
+    if (reply.outcome !== "ok") return brokenOff(work, reply);
+    const calls = toRecorded(reply.toolCalls, context.entries);
     append(toEntries(reply, calls));
     deps.failpoint("turn.reply-appended");
     answered = calls.length === 0;
     const cut = answered ? CUT_SHORT[reply.finish] : undefined;
-    if (cut !== undefined) return ended("capped", work.entries, cut);
+    if (cut !== undefined) return ended(work, "capped", cut);
     if (answered) continue;
-    const done = await toolCalls.run(turn, calls, append);
+    const done = await deps.toolCalls.run(turn, calls, append);
     repeats = done === lastDone ? repeats + 1 : 1;
     lastDone = done;
-    if (repeats >= MAX_REPEATS) return ended("capped", work.entries, "it repeated the same tool call without getting anywhere");
+    if (repeats >= MAX_REPEATS) return ended(work, "capped", "it repeated the same tool call without getting anywhere");
   }
-}
-
-/** Makes room first when the window is nearly full; a provider that finds it too long all the same gets it once more, shorter. */
-async function nextReply(work: Work): Promise<ModelReply> {
-  const { deps, turn } = work;
-  const system = await turn.system();
-  if (isFull(deps.models, turn.model, work.entries, system)) await makeRoom(work);
-  deps.failpoint("turn.before-model");
-  const reply = await callModel(work, system);
-  if (reply.error?.kind !== "context" || !(await makeRoom(work))) return reply;
-  return callModel(work, system);
-}
-
-async function makeRoom(work: Work): Promise<boolean> {
-  work.turn.onDoing("summing up the conversation so far");
-  const shorter = await compact(work.deps, work.turn, work.entries);
-  if (shorter !== null) work.entries = shorter;
-  return shorter !== null;
 }
 
 /** Some providers count their call ids from 1 in every answer; in what a model is shown an id names one call. */
@@ -165,42 +133,16 @@ function toRecorded(calls: readonly ToolCall[], entries: readonly Entry[]): Reco
 }
 
 /** True when something was read. An entry already in the transcript was appended before a crash and is only marked. */
-function takeMail({ deps, turn, entries, append }: Work): boolean {
+function takeMail({ deps, turn, context, append }: Work): boolean {
   const mail = turn.mail();
   if (mail.entries.length === 0) return false;
-  const known = new Set(entries.map((entry) => entry.id));
+  const known = new Set(context.entries.map((entry) => entry.id));
   const fresh = mail.entries.filter((entry) => entry.id === undefined || !known.has(entry.id));
   append(fresh.map((entry) => ("text" in entry ? { ...entry, text: visibleText(entry.text) } : entry)));
   // From the commit on the transcript is all that has it.
   deps.transcripts.sync(turn.ref);
   mail.commit();
   return true;
-}
-
-async function callModel({ deps, toolCalls, turn, entries }: Work, system: string): Promise<ModelReply> {
-  turn.onDoing("thinking");
-  // Nothing of a stopped turn may start any more (ST2), and building the prompt took a moment.
-  if (turn.signal.aborted)
-    return { outcome: "aborted", text: "", toolCalls: [], finish: "other", usage: null, costUsd: null, model: turn.model };
-  const reply = await deps.models.call(
-    {
-      model: turn.model,
-      fallbacks: turn.fallbacks,
-      thinking: turn.thinking,
-      system,
-      messages: toMessages(entries),
-      tools: toolCalls.specs(turn.tools()),
-      agentId: turn.ref.agentId,
-      signal: turn.signal,
-    },
-    (event) => {
-      if (event.type === "text") turn.onText(event.text);
-      else if (event.type === "retry") turn.onDoing(`waiting for ${event.model} (${event.reason})`);
-      else turn.onDoing(`switched from ${event.from} to ${event.to} (${event.reason})`);
-    },
-  );
-  turn.onSpend({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
-  return reply;
 }
 
 function toEntries(reply: ModelReply, calls: readonly RecordedCall[]): NewEntry[] {
@@ -228,17 +170,19 @@ function toEntries(reply: ModelReply, calls: readonly RecordedCall[]): NewEntry[
   ];
 }
 
-function brokenOff(reply: ModelReply, { entries, append }: Work): TurnEnd {
+function brokenOff(work: Work, reply: ModelReply): TurnEnd {
   const text = visibleText(reply.text);
-  if (text !== "") append([{ type: "message", role: "assistant", text, model: reply.model, usage: reply.usage, calls: 0, partial: true }]);
-  if (reply.outcome === "aborted") return ended("aborted", entries);
+  const { model, usage } = reply;
+  if (text !== "") work.append([{ type: "message", role: "assistant", text, model, usage, calls: 0, partial: true }]);
+  if (reply.outcome === "aborted") return ended(work, "aborted");
   const error = reply.error ?? { kind: "unknown", message: "The model failed without saying why." };
-  return { outcome: "error", text: lastAssistantText(sinceLastMessage(entries)), reason: error.message, error };
+  return { ...ended(work, "error", error.message), error };
 }
 
-const ended = (outcome: "done" | "capped" | "aborted", entries: readonly Entry[], reason: string | null = null): TurnEnd => ({
+const ended = ({ context }: Work, outcome: TurnEnd["outcome"], reason: string | null = null): TurnEnd => ({
   outcome,
-  text: lastAssistantText(sinceLastMessage(entries)),
+  text: lastAssistantText(sinceLastMessage(context.entries)),
   reason,
   error: null,
+  notice: noticeOf(context),
 });

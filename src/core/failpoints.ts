@@ -13,6 +13,7 @@ export const FAILPOINTS = [
   "turn.before-tool",
   "turn.after-tool",
   "turn.result-appended",
+  "compaction.summed-up",
   "turn.before-commit",
   "turn.committed",
   "command.before-commit",

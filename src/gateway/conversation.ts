@@ -1,6 +1,7 @@
 // The messages of main sessions: a waiting inbox row → its turn (main-turn.ts) → the reply in the outbox and the row done,
 // in one transaction. The lane `main` calls work(sessionKey) for one session at a time (AG1); a row that lost its process is
 // simply claimed again and its turn takes up where the transcript ends.
+import type { Compacted } from "../agents/compact.ts";
 import { ensureSession, transcriptOf } from "../agents/open-session.ts";
 import { errorText, isStorageError } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
@@ -29,10 +30,13 @@ export interface Conversations {
   /** The last answer was ended so, and nothing was begun since. */
   isAnswerStopped(sessionKey: string): boolean;
   /** Sums up the older part of a session that is at rest; messages that arrive meanwhile wait. */
-  compact(sessionKey: string): Promise<"busy" | "nothing" | "stopped" | "done">;
+  compact(sessionKey: string): Promise<CompactAnswer>;
   /** Ends all turns without settling them: they are taken up at the next start. */
   suspend(): void;
 }
+
+/** `failed`: nothing was changed, and why. */
+export type CompactAnswer = "busy" | "nothing" | "stopped" | "done" | { readonly failed: string };
 
 export interface ConversationDeps extends MainTurnDeps {
   readonly db: Database;
@@ -98,8 +102,9 @@ export function createConversations(deps: ConversationDeps): Conversations {
       if (session === null) return "nothing";
       const { abort } = begin(sessionKey);
       try {
-        if (await compactSession(deps, session, abort.signal)) return "done";
-        return abort.signal.aborted ? "stopped" : "nothing";
+        const compacted = await compactSession(deps, session, abort.signal);
+        if (compacted.outcome !== "failed") return compacted.outcome;
+        return abort.signal.aborted ? "stopped" : { failed: compacted.reason };
       } finally {
         active.delete(sessionKey);
         if (deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
@@ -111,9 +116,9 @@ export function createConversations(deps: ConversationDeps): Conversations {
   };
 }
 
-async function compactSession(deps: ConversationDeps, session: Session, signal: AbortSignal): Promise<boolean> {
+async function compactSession(deps: ConversationDeps, session: Session, signal: AbortSignal): Promise<Compacted> {
   const agent = deps.agents.find(session.agentId);
-  if (agent === null) return false;
+  if (agent === null) return { outcome: "failed", reason: `its agent "${session.agentId}" is not in the settings any more` };
   return deps.turns.compact({
     ref: transcriptOf(session),
     model: session.model ?? agent.model,

@@ -14,7 +14,7 @@ import type { Transcripts } from "../stores/transcripts.ts";
 import { cost, tokens } from "../subagents/report.ts";
 import type { Steering } from "../subagents/steering.ts";
 import { type Command, type CommandContext, plural } from "./commands.ts";
-import type { Conversations } from "./conversation.ts";
+import type { CompactAnswer, Conversations } from "./conversation.ts";
 import { threadHint } from "./threads.ts";
 
 export interface CommandDeps {
@@ -69,7 +69,7 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       name: "compact",
       usage: "/compact",
       summary: "sum up the older part of this conversation to make room",
-      run: async (context) => ({ text: COMPACTED[await deps.conversations.compact(context.sessionKey)] }),
+      run: async (context) => ({ text: compactText(await deps.conversations.compact(context.sessionKey)) }),
     },
     {
       name: "usage",
@@ -86,6 +86,9 @@ const COMPACTED = {
   stopped: "Summing up was stopped; nothing was changed.",
   done: "🗜️ The older part of this conversation is summed up; the transcript keeps every line.",
 };
+
+const compactText = (answer: CompactAnswer): string =>
+  typeof answer === "string" ? COMPACTED[answer] : `⚠️ Summing up failed, and nothing was changed: ${answer.failed}`;
 
 /**
  * Rows first, then the signals: by the time the answer goes out nothing of the chat can start any more (ST2). False: there

@@ -145,6 +145,11 @@ export function stoppedText(written: string, note: string): string {
 
 /** What the chat reads. Empty for a turn that was stopped: the stop has its own answer. */
 export function replyText(end: TurnEnd, signal: AbortSignal, agent: Agent): string {
+  const text = outcomeText(end, signal, agent);
+  return end.notice === null || text === "" ? text : `${text}\n\n_⚠️ ${end.notice}_`;
+}
+
+function outcomeText(end: TurnEnd, signal: AbortSignal, agent: Agent): string {
   switch (end.outcome) {
     case "done":
       return end.text.trim() === "" ? "(The agent ended its turn without saying anything.)" : end.text;

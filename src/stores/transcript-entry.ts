@@ -38,6 +38,8 @@ export type EntryBody =
       readonly type: "compaction";
       readonly summary: string /** Id of the first entry that is still shown as it was. */;
       readonly keptFrom: string | null;
+      /** The summary holds those before it. Entries of earlier versions don't. */
+      readonly carries?: true;
     };
 
 /** `phase: "announce"` marks the announce step, which is no part of the child's own conversation. */

@@ -43,6 +43,8 @@ export interface Transcripts {
   tail(ref: TranscriptRef, count: number): Entry[];
   /** The newest entries that fit into `maxBytes`, oldest first; goes back at most to the entry the last compaction kept. */
   window(ref: TranscriptRef, maxBytes: number): Entry[];
+  /** The last compaction, for when a window ends before it. Reads back to it. */
+  lastCompaction(ref: TranscriptRef): Entry | null;
   /** For leafing through it, from the end. Throws ENOENT when there is no file. */
   page(ref: TranscriptRef, range: PageRange): TranscriptPage;
   /** Renames to `name` in the same folder; doing it again after a crash is harmless. False: there is no file. */
@@ -110,6 +112,7 @@ export function createTranscripts(deps: Deps): Transcripts {
     },
     tail: (ref, count) => readBackwards(present(state, ref), deps.log, (taken) => taken.length >= count).reverse(),
     window: (ref, maxBytes) => readWindow(present(state, ref), deps.log, maxBytes),
+    lastCompaction: (ref) => findCompaction(present(state, ref), deps.log),
     page: (ref, range) => readTranscriptPage(present(state, ref), range),
     archive(ref, name) {
       // By either name: one renamed before a crash is there, and is not begun anew.
@@ -236,4 +239,19 @@ function readWindow(path: string, log: Logger, maxBytes: number): Entry[] {
     return bytes > maxBytes && taken.length > 0;
   });
   return newestFirst.reverse();
+}
+
+/** How far back a compaction is looked for. */
+const MAX_LOOK_BACK = 64 * 1024 * 1024;
+
+function findCompaction(path: string, log: Logger): Entry | null {
+  let bytes = 0;
+  const [newest] = readBackwards(path, log, (taken, line) => {
+    if (taken[0]?.type === "compaction") return true;
+    // Only the one looked for is kept: the others may be many.
+    taken.length = 0;
+    bytes += line.length;
+    return bytes > MAX_LOOK_BACK;
+  });
+  return newest?.type === "compaction" ? newest : null;
 }

@@ -21,6 +21,8 @@ export interface Ending {
   readonly incomplete: boolean;
   /** What it said last, for when its transcript doesn't tell: it can't be read any more, or the clock was set back. */
   readonly words?: string;
+  /** What the child could not read of its own history. */
+  readonly notice?: string | null;
   /** Its transcript was waited for long enough. */
   readonly isLost?: boolean;
 }
@@ -70,6 +72,7 @@ function remarksOf(run: Run, ending: Ending): string[] {
     remarks.push("- The gateway restarted while this ran; the work was resumed from its transcript.");
   if (ending.incomplete) remarks.push(`- Incomplete: ${ending.reason}. The result may miss parts.`);
   else if (ending.as === "done" && ending.reason !== null) remarks.push(`- ${ending.reason}`);
+  if (ending.notice != null) remarks.push(`- ${ending.notice}`);
   if (ending.as === "error") remarks.push(`- It failed: ${ending.reason ?? "no reason is known"}`);
   if (ending.as === "timeout")
     remarks.push(`- It was ended by its time limit (${ending.reason ?? "runTimeoutSeconds"}); this is what it had until then.`);

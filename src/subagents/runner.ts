@@ -117,7 +117,7 @@ async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "mail"> 
   const end = await childTurn(deps, run, job.slot, AbortSignal.any([job.signal, limit.signal])).finally(limit.clear);
   if (job.signal.aborted) return "over";
   deps.failpoint("run.worked");
-  return finishRun(deps, run, { ...endingOf(run, end), words: end.text }, job.signal);
+  return finishRun(deps, run, { ...endingOf(run, end), words: end.text, notice: end.notice }, job.signal);
 }
 
 /** Aborts when the run's time is over: a time on record, so that it goes on while nobody works on it (SP10). */
@@ -156,7 +156,8 @@ function isReadOnly(deps: SubagentDeps, run: Run): boolean {
 
 async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: AbortSignal): Promise<TurnEnd> {
   const agent = deps.agents.find(run.agentId);
-  if (agent === null) return { outcome: "error", text: "", reason: `agent "${run.agentId}" is not configured any more`, error: null };
+  if (agent === null)
+    return { outcome: "error", text: "", reason: `agent "${run.agentId}" is not configured any more`, error: null, notice: null };
   const now = () => deps.agents.find(run.agentId) ?? agent;
   const tools = (): readonly Tool[] => childTools(deps.tools(), now(), run);
   return deps.turns.run({
@@ -184,7 +185,7 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
       }),
     tools,
     mail: () => mailFor(deps, run),
-    more: () => waitForChildren(deps, run, slot, signal),
+    waitForNews: () => waitForChildren(deps, run, slot, signal),
     waitOutsideLane: (work) => slot.outside(work, signal),
     onText: () => {},
     onStep: (step) => deps.runs.beginStep(run.id, step, "thinking"),

@@ -85,6 +85,18 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
       expect(window(1_000_000)).toEqual(["compaction", "newer"]);
     });
 
+    it("[SE7] the last compaction is found, also when more was written behind it than fits", () => {
+      expect(rig.transcripts.lastCompaction(ref)).toBeNull();
+      rig.transcripts.append(ref, [user("old"), { type: "compaction", summary: "first", keptFrom: null }]);
+      rig.transcripts.append(ref, [user("between"), { type: "compaction", summary: "second", keptFrom: null }]);
+      rig.transcripts.append(
+        ref,
+        Array.from({ length: 50 }, (_, n) => user(`new ${n}`)),
+      );
+      expect(rig.transcripts.window(ref, 400).map((entry) => entry.type)).not.toContain("compaction");
+      expect(rig.transcripts.lastCompaction(ref)).toMatchObject({ type: "compaction", summary: "second" });
+    });
+
     it("[SE2] making the same transcript twice is refused and changes nothing", () => {
       rig.transcripts.append(ref, [user("one")]);
       expect(() => rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null })).toThrow();

@@ -98,6 +98,7 @@ it("[SE3][RC4] after any damage every whole line is still read in order, a torn 
       expect(transcripts.tail(ref, count)).toEqual(count === 0 ? [] : expected.slice(-count));
       const shown = transcripts.window(ref, 500);
       expect(shown).toEqual(shown.length === 0 ? [] : expected.slice(-shown.length));
+      expect(transcripts.lastCompaction(ref)).toEqual(expected.findLast((entry) => entry.type === "compaction") ?? null);
       const [fresh] = transcripts.append(ref, [NEW]);
       expect(fresh?.parentId).toBe(expected.at(-1)?.id ?? null);
       expect(transcripts.tail(ref, 1_000)).toEqual([...expected, fresh]);

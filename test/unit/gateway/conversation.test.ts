@@ -324,3 +324,23 @@ it("[AN5] notes that wait for the session are read before the model is asked, on
   const counts = asked.map((request) => request.messages.filter((message) => message.text.startsWith("[Sub-agent")).length);
   expect(counts).toEqual([0, 1, 1]);
 });
+
+it("[SE7] /compact that fails says why, and the history stays as it was", async () => {
+  for (const text of ["one", "two"]) arrive(text.repeat(10_000));
+  await answered(2);
+  const session = folder.stores.sessions.find(KEY);
+  const before = folder.stores.transcripts.tail({ agentId: "main", sessionId: session?.id ?? "" }, 100);
+  answer = () => ({ outcome: "error", error: { kind: "overload", message: "The provider is down." } });
+  expect(await conversations.compact(KEY)).toEqual({ failed: "The provider is down." });
+  expect(folder.stores.transcripts.tail({ agentId: "main", sessionId: session?.id ?? "" }, 100)).toEqual(before);
+});
+
+it("[SE7] an answer made without a part of the history says so in the chat", async () => {
+  answer = (request) => (request.system.startsWith("[COMPACTION]") ? { text: "" } : { text: "the answer" });
+  for (const text of ["one", "two", "three", "four"]) arrive(`${text} ${"x".repeat(100_000)}`);
+  await answered(4);
+  expect(replies()[0]).toBe("the answer");
+  expect(replies()[3]).toMatch(
+    /^the answer\n\n_⚠️ .*could not be summed up: the model said nothing\..*\d+ earlier messages did not fit.*_$/,
+  );
+});
