@@ -37,6 +37,7 @@ async function main(): Promise<void> {
     load,
     onChange(next) {
       app.reconfigure(next);
+      for (const warning of next.warnings) log.warn({}, warning);
       log.info({ path: next.path }, `settings reloaded; ${AT_START} wait for the next start`);
     },
     onError: (error) => log.error({}, `The changed settings were not taken, the old ones stay. ${error.message}`),

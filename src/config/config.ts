@@ -10,6 +10,7 @@ import { safeParse } from "../core/safe-parse.ts";
 import { configError, showPath, toProblems } from "./problems.ts";
 import { type Config, configSchema } from "./schema.ts";
 import { MAX_BYTES, type Problem, parseConfigText } from "./text.ts";
+import { unknownDenials } from "./tools.ts";
 import { collectSecrets, fillChannelTokens, looksSecret, type NamedSecret, substitute } from "./variables.ts";
 
 export interface LoadConfigOptions {
@@ -60,6 +61,7 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   if (source.isOpen && secrets.some(({ isLiteral }) => isLiteral)) {
     warnings.push(`${source.path} holds secrets and others on this machine can read it: chmod 600 it, or move them to .env`);
   }
+  warnings.push(...unknownDenials(config).map(({ path, text }) => `${source.path}: ${showPath(path)}: ${text}`));
   warnings.push(...riskySettings(config));
   return { config: freeze(config), path: source.path, found: source.bytes !== null, stateDir, env: freeze(env), secrets, warnings };
 }

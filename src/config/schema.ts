@@ -6,7 +6,7 @@ import { isAgentId } from "../core/ids.ts";
 import { THINKING_LEVELS } from "../core/thinking.ts";
 import { isProviderName, PROVIDER_APIS } from "../models/provider.ts";
 import { slack, telegram } from "./channels.ts";
-import { subagentToolPolicy, toolPolicy, tools, unknownTools } from "./tools.ts";
+import { subagentToolPolicy, toolPolicy, tools, unknownGrants } from "./tools.ts";
 import {
   block,
   hostText,
@@ -102,9 +102,14 @@ const mcpServer = block({
   env: z.record(z.string(), z.string()).default({}).describe("Its environment, beyond the bare minimum."),
   url: httpUrl().optional().describe("Address of an http server."),
   headers: z.record(z.string(), z.string()).default({}).describe("Headers sent with every request."),
-}).transform(({ enabled, command, args, env, url, headers }, context) => {
-  if (command !== undefined && url === undefined) return { enabled, kind: "stdio" as const, command, args, env };
-  if (url !== undefined && command === undefined) return { enabled, kind: "http" as const, url, headers };
+  readOnly: z
+    .array(z.string().min(1).max(200))
+    .max(1000)
+    .default([])
+    .describe("Its tools that change nothing, by their names there: roles that must not write get these too. * stands for any characters."),
+}).transform(({ enabled, command, args, env, url, headers, readOnly }, context) => {
+  if (command !== undefined && url === undefined) return { enabled, kind: "stdio" as const, command, args, env, readOnly };
+  if (url !== undefined && command === undefined) return { enabled, kind: "http" as const, url, headers, readOnly };
   if (!enabled) return { enabled, kind: "off" as const };
   context.addIssue({ code: "custom", message: "needs either command (a program to start) or url (a server to call)" });
   return z.NEVER;
@@ -207,17 +212,8 @@ export const configSchema = block({
   })
     .prefault({})
     .describe("Logs."),
-}).superRefine(({ agents, tools, mcp }, context) => {
-  const servers = Object.keys(mcp.servers);
-  const problems = [
-    ...unknownTools(["tools"], tools, servers),
-    ...unknownTools(["tools", "subagents", "tools"], tools.subagents.tools, servers),
-    ...agents.list.flatMap((agent, i) => [
-      ...unknownTools(["agents", "list", i, "tools"], agent.tools, servers),
-      ...unknownTools(["agents", "list", i, "subagents", "tools"], agent.subagents.tools, servers),
-    ]),
-  ];
-  for (const { path, text } of problems) context.addIssue({ code: "custom", path: [...path], message: text });
+}).superRefine((settings, context) => {
+  for (const { path, text } of unknownGrants(settings)) context.addIssue({ code: "custom", path: [...path], message: text });
 });
 
 /** All settings, complete and checked. */

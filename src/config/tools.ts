@@ -1,5 +1,6 @@
-// The tools' settings: what each tool may do, and the policies that say who has which. A policy that names no tool there
-// is would protect nobody, so it is refused.
+// The tools' settings: what each tool may do, and the policies that say who has which. An allow or grant that names no tool
+// there is would give nobody anything, so it is refused. A deny of one does no harm and comes along with the settings
+// people bring from elsewhere; but it may also be a slip of the pen, so it is said.
 // tools.ts → schema.ts.
 import { z } from "zod";
 import { BUILT_IN_TOOLS, matchesTool } from "../core/tool-names.ts";
@@ -49,20 +50,56 @@ export const tools = block({
 
 type Policy = Partial<z.output<typeof subagentToolPolicy>>;
 
-/** Entries that mean neither a built-in tool nor one an MCP server in the settings could have. */
-export function unknownTools(path: Path, policy: Policy, servers: readonly string[]): Problem[] {
-  const known = [...BUILT_IN_TOOLS, ...servers.map((server) => `${server}__<tool>`)];
-  return (["allow", "deny", "grant"] as const).flatMap((key) =>
-    [...(policy[key] ?? []).entries()]
-      .filter(([, entry]) => !couldMean(entry, servers))
-      .map(([n, entry]) => ({ path: [...path, key, n], text: `no tool is called so.${explain(entry, known, key !== "grant")}` })),
+/** The settings that have policies in them. */
+interface Policies {
+  readonly tools: z.output<typeof tools>;
+  readonly agents: { readonly list: readonly { readonly tools: Policy; readonly subagents: { readonly tools: Policy } }[] };
+  readonly mcp: { readonly servers: object };
+}
+
+/** Entries of allow and grant that mean neither a built-in tool nor one an MCP server in the settings could have. */
+export function unknownGrants(settings: Policies): Problem[] {
+  const known = knownNames(Object.keys(settings.mcp.servers));
+  return (["allow", "grant"] as const).flatMap((key) =>
+    unknownEntries(settings, key).map(({ path, entry }) => {
+      const isPattern = key === "allow";
+      const accepted = `${didYouMean(entry, known)} Accepted here: ${known.join(", ")}${isPattern ? "; * stands for any characters" : ""}`;
+      const absent = absentServer(entry);
+      return { path, text: `no tool is called so.${absent === "" ? accepted : `${absent}; one that is there but not enabled counts.`}` };
+    }),
   );
 }
 
-function explain(entry: string, known: readonly string[], isPattern: boolean): string {
+/** The same of deny. */
+export function unknownDenials(settings: Policies): Problem[] {
+  const known = knownNames(Object.keys(settings.mcp.servers));
+  return unknownEntries(settings, "deny").map(({ path, entry }) => {
+    const absent = absentServer(entry);
+    const hint = absent === "" ? didYouMean(entry, known) : `${absent}.`;
+    return { path, text: `no tool is called so, so nothing is denied by it.${hint}` };
+  });
+}
+
+function unknownEntries({ tools, agents, mcp }: Policies, key: "allow" | "deny" | "grant"): { path: Path; entry: string }[] {
+  const servers = Object.keys(mcp.servers);
+  const policies: [Path, Policy][] = [
+    [["tools"], tools],
+    [["tools", "subagents", "tools"], tools.subagents.tools],
+    ...agents.list.flatMap((agent, i): [Path, Policy][] => [
+      [["agents", "list", i, "tools"], agent.tools],
+      [["agents", "list", i, "subagents", "tools"], agent.subagents.tools],
+    ]),
+  ];
+  return policies.flatMap(([path, policy]) =>
+    [...(policy[key] ?? []).entries()].flatMap(([n, entry]) => (couldMean(entry, servers) ? [] : [{ path: [...path, key, n], entry }])),
+  );
+}
+
+const knownNames = (servers: readonly string[]): string[] => [...BUILT_IN_TOOLS, ...servers.map((server) => `${server}__<tool>`)];
+
+function absentServer(entry: string): string {
   const server = /^([A-Za-z0-9_.-]+?)__/.exec(entry)?.[1];
-  if (server !== undefined) return ` There is no MCP server ${server} in mcp.servers; one that is there but not enabled counts.`;
-  return `${didYouMean(entry, known)} Accepted here: ${known.join(", ")}${isPattern ? "; * stands for any characters" : ""}`;
+  return server === undefined ? "" : ` There is no MCP server ${server} in mcp.servers`;
 }
 
 function couldMean(entry: string, servers: readonly string[]): boolean {

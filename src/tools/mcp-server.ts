@@ -6,6 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
+import { matchesTool } from "../core/tool-names.ts";
 import { visibleLine } from "../core/visible-text.ts";
 import { createMcpTool, definitionHash, fenceAnswer, type McpArguments, type McpDefinition, toToolResult } from "./mcp-tool.ts";
 
@@ -31,6 +32,8 @@ export interface McpStatus {
 
 export interface McpServerOptions {
   readonly name: string;
+  /** Its tools that change nothing, as the operator says. */
+  readonly readOnly: readonly string[];
   /** A new link for each connection. */
   createLink(onToolsChanged: () => void): McpLink;
   readonly log: Logger;
@@ -165,7 +168,7 @@ async function listTools(client: MCPClient, timeout: number, signal: AbortSignal
 }
 
 function adopt(server: Server, definitions: readonly McpDefinition[]): void {
-  const { name, log } = server.options;
+  const { name, readOnly, log } = server.options;
   const tools = new Map<string, Tool>();
   const withheld: string[] = [];
   for (const definition of definitions) {
@@ -175,7 +178,8 @@ function adopt(server: Server, definitions: readonly McpDefinition[]): void {
       log.warn({ server: name, tool: shown }, "MCP tool changed its definition and is withheld until the gateway restarts");
       continue;
     }
-    const tool = createMcpTool(name, definition, (toolName, args, context) => call(server, toolName, args, context));
+    const isReadOnly = readOnly.some((entry) => matchesTool(entry, definition.name));
+    const tool = createMcpTool(name, definition, isReadOnly, (toolName, args, context) => call(server, toolName, args, context));
     if (tool === null || tools.has(tool.name)) log.warn({ server: name, tool: shown }, "MCP tool can't be offered");
     else tools.set(tool.name, tool);
   }

@@ -8,7 +8,7 @@ import { createMcpServer, type McpStatus } from "./mcp-server.ts";
 import { createStdioLink, type StdioServer } from "./mcp-stdio.ts";
 
 export interface McpOptions {
-  readonly servers: Readonly<Record<string, StdioServer | HttpServer>>;
+  readonly servers: Readonly<Record<string, (StdioServer | HttpServer) & { readonly readOnly?: readonly string[] }>>;
   readonly log: Logger;
   readonly clock: Clock;
   /** Where stdio servers take their few inherited variables from. */
@@ -34,6 +34,7 @@ export function createMcpTools(options: McpOptions): McpTools {
   const servers = Object.entries(options.servers).map(([name, config]) =>
     createMcpServer({
       name,
+      readOnly: config.readOnly ?? [],
       createLink: (onToolsChanged) =>
         "command" in config ? createStdioLink(config, options.environment ?? process.env, onToolsChanged) : createHttpLink(config),
       log: options.log,

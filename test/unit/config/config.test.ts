@@ -164,22 +164,38 @@ describe("a strict file", () => {
     const mcp = { servers: { github: { command: "x" } } };
     const [first, second, third, ...rest] = problems({
       mcp,
-      tools: { deny: ["Exec", "github__push", "github__*", "*"], subagents: { tools: { allow: ["web-fetch", "gihub__*"] } } },
+      tools: { allow: ["Exec", "github__push", "github__*", "*"], subagents: { tools: { allow: ["web-fetch", "gihub__*"] } } },
     });
     expect(first).toMatch(
-      /^tools\.deny\[0\]: no tool is called so\. Did you mean exec\? Accepted here: read, write, .*, github__<tool>; \* stands/,
+      /^tools\.allow\[0\]: no tool is called so\. Did you mean exec\? Accepted here: read, write, .*, github__<tool>; \* stands/,
     );
     expect(second).toMatch(/^tools\.subagents\.tools\.allow\[0\]: no tool .* Did you mean web_fetch\?/);
     expect(third).toMatch(/^tools\.subagents\.tools\.allow\[1\]: no tool is called so\. There is no MCP server gihub in mcp\.servers/);
     expect(rest).toEqual([]);
-    const one = { id: "a", tools: { allow: ["reed"] }, subagents: { tools: { deny: ["search_"], grant: ["lost"] } } };
+    const one = { id: "a", tools: { allow: ["reed"] }, subagents: { tools: { grant: ["lost"] } } };
     expect(problems({ agents: { list: [one] } }).map((line) => line.split(":")[0])).toEqual([
       "agents.list[0].tools.allow[0]",
-      "agents.list[0].subagents.tools.deny[0]",
       "agents.list[0].subagents.tools.grant[0]",
     ]);
     expect(problems({ agents: { list: [{ id: "a", subagents: { tools: { grant: ["*"] } } }] } })).toHaveLength(1);
     expect(loadText({ mcp, tools: { allow: ["read", "sessions_*", "*__get", "github__a.b"] } }).config.tools.allow).toHaveLength(4);
+  });
+
+  it("[CF1] a deny of a tool there is not is no reason to refuse: it warns with the nearest name", () => {
+    const { config, warnings } = loadText({
+      tools: { deny: ["Exec", "read"], subagents: { tools: { deny: ["gateway", "cron"] } } },
+      agents: { list: [{ id: "a", subagents: { tools: { deny: ["lost__*"] } } }] },
+    });
+    expect(config.tools.subagents.tools.deny).toEqual(["gateway", "cron"]);
+    expect(warnings).toEqual([
+      `${file}: tools.deny[0]: no tool is called so, so nothing is denied by it. Did you mean exec?`,
+      `${file}: tools.subagents.tools.deny[0]: no tool is called so, so nothing is denied by it.`,
+      `${file}: tools.subagents.tools.deny[1]: no tool is called so, so nothing is denied by it.`,
+      `${file}: agents.list[0].subagents.tools.deny[0]: no tool is called so, so nothing is denied by it. There is no MCP server lost in mcp.servers.`,
+    ]);
+    expect(problems({ tools: { subagents: { tools: { allow: ["gateway"], deny: ["cron"] } } } })).toEqual([
+      expect.stringMatching(/^tools\.subagents\.tools\.allow\[0\]: no tool is called so\./),
+    ]);
   });
 
   it.each([
@@ -377,6 +393,7 @@ describe("the keys", () => {
       command: "x",
       args: [],
       env: {},
+      readOnly: [],
     });
     expect(problems(server({}))).toEqual([expect.stringMatching(/^mcp\.servers\.one: needs either command/)]);
     expect(problems(server({ command: "x", url: "http://127.0.0.1" }))).toHaveLength(1);

@@ -9,7 +9,9 @@ import { z } from "zod";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { type Logger, silentLogger } from "../../../src/core/logger.ts";
 import type { Tool } from "../../../src/core/tool.ts";
+import { childTools } from "../../../src/subagents/child.ts";
 import { createMcpTools, type McpOptions, type McpTools } from "../../../src/tools/mcp.ts";
+import { makeAgent } from "../../support/delegation.ts";
 import { callTool } from "../../support/tool-context.ts";
 
 const FAKE = fileURLToPath(new URL("../../support/fake-mcp.mjs", import.meta.url));
@@ -117,6 +119,18 @@ describe("stdio", () => {
     expect(silence).toMatchObject({ isError: true, text: expect.stringContaining("timed out") });
     // One slow call doesn't end a server that still answers.
     expect(stateOf(hasty, "b")?.state).toBe("ready");
+  });
+
+  it("[RO2] a role that must not write gets the tools the operator marked as read-only; what the server claims counts for nothing", async () => {
+    const mcp = open({ a: { ...fake("claims"), readOnly: ["ec*"] }, b: fake("claims") });
+    await ready(mcp, "a");
+    await ready(mcp, "b");
+    const child = (role: string) => {
+      const run = { params: { role }, depth: 1, toolCeiling: mcp.tools().map((tool) => tool.name) };
+      return childTools(mcp.tools(), makeAgent("main", dir), run).map((tool) => tool.name);
+    };
+    for (const role of ["explore", "review", "verifier"]) expect(child(role)).toEqual(["a__echo"]);
+    expect(child("general")).toEqual(["a__echo", "a__wipe", "b__echo", "b__wipe"]);
   });
 
   it("[TL1] a stdio server gets the allow-list and its own variables, nothing else", async () => {
