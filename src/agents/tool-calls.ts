@@ -4,6 +4,7 @@ import { z } from "zod";
 import type { Address } from "../core/address.ts";
 import { errorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
+import { fence, newFenceToken } from "../core/fence.ts";
 import type { Logger } from "../core/logger.ts";
 import { safeParse } from "../core/safe-parse.ts";
 import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
@@ -62,7 +63,7 @@ export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): Too
         failpoint("turn.after-tool");
         append([toEntry(call, result)]);
         failpoint("turn.result-appended");
-        return JSON.stringify([call.name, call.args, result.text]);
+        return JSON.stringify([call.name, call.args, result.text, result.quoted?.text]);
       };
       const tools = turn.tools();
       // Calls that change something run one after the other, in the model's order.
@@ -130,11 +131,18 @@ function contextOf(turn: CallingTurn, call: RecordedCall): ToolContext {
   };
 }
 
+/** Fenced once, here, and stored so: later calls send the same bytes. Cut first, or the fence would lose its end. */
+function resultText({ text, quoted }: ToolResult): string {
+  const cap = (whole: string): string => capText(visibleText(whole), MAX_RESULT, "ask for a smaller part");
+  if (quoted === undefined) return cap(text);
+  return [fence({ ...quoted, text: cap(quoted.text) }, newFenceToken()), ...(text === "" ? [] : [cap(text)])].join("\n");
+}
+
 const toEntry = (call: RecordedCall, result: ToolResult): NewEntry => ({
   type: "tool_result",
   callId: call.id,
   name: call.name,
-  text: capText(visibleText(result.text), MAX_RESULT, "ask for a smaller part"),
+  text: resultText(result),
   isError: result.isError === true,
 });
 

@@ -1,6 +1,7 @@
 // What a tool is. Tools are arguments of a turn: agents/ runs whatever it is handed and never knows who made it.
 import type { z } from "zod";
 import type { Address } from "./address.ts";
+import type { Quoted } from "./fence.ts";
 import type { Logger } from "./logger.ts";
 import { replaceUnseen } from "./visible-text.ts";
 
@@ -31,7 +32,10 @@ export interface ToolContext {
 }
 
 export interface ToolResult {
+  /** Our own words; they stand behind what is quoted. */
   readonly text: string;
+  /** What nobody of ours wrote: a file, a page, a program, a server, a sub-agent. Models read it behind a fence (IN4). */
+  readonly quoted?: Quoted;
   readonly isError?: boolean;
 }
 
@@ -50,6 +54,8 @@ export interface Tool<S extends z.ZodType = z.ZodType> {
 /** Keeps the schema's type inside `run` while the list of tools forgets it. */
 export const defineTool = <S extends z.ZodType>(tool: Tool<S>): Tool => tool as unknown as Tool;
 
+/** What somebody else wrote, and what we have to say about it. */
+export const toolQuote = (source: string, text: string, remark = ""): ToolResult => ({ text: remark, quoted: { source, text } });
 export const toolError = (text: string): ToolResult => ({ text, isError: true });
 export const toolJson = (value: unknown): ToolResult => ({ text: JSON.stringify(value) });
 

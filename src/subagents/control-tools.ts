@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { abortAfter } from "../core/clock.ts";
 import { isUnfinished, type Run, stepOf } from "../core/run.ts";
-import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolJson } from "../core/tool.ts";
+import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolJson, toolQuote } from "../core/tool.ts";
 import { resultOf } from "./announce.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { briefParamsSchema } from "./documents/brief-params.ts";
@@ -116,7 +116,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
       });
     }
     case "log":
-      return { text: logText(deps.transcripts, run, { limit: args.limit ?? DEFAULT_LOG, tools: true }) };
+      return quoteLog(deps, run, { limit: args.limit, tools: true });
     case "send":
       return send(deps, run, context, args.text);
     case "assign":
@@ -220,7 +220,7 @@ function sessionTools(deps: ControlDeps): Tool[] {
     async run(args, context) {
       const run = inTree(deps, context, args.sessionKey);
       if (run === null) return notVisible(args.sessionKey);
-      return { text: logText(deps.transcripts, run, { limit: args.limit ?? DEFAULT_LOG, tools: args.tools ?? false }) };
+      return quoteLog(deps, run, { limit: args.limit, tools: args.tools ?? false });
     },
   });
   const sendTo = defineTool({
@@ -259,6 +259,12 @@ function sessionTools(deps: ControlDeps): Tool[] {
   });
   return [list, history, sendTo, agents];
 }
+
+const quoteLog = (deps: ControlDeps, run: Run, options: { limit: number | undefined; tools: boolean }): ToolResult =>
+  toolQuote(
+    `log of the sub-agent ${run.label}`,
+    logText(deps.transcripts, run, { limit: options.limit ?? DEFAULT_LOG, tools: options.tools }),
+  );
 
 function inTree(deps: ControlDeps, context: ToolContext, key: string): Run | null {
   const run = deps.runs.findByChildKey(key.toLowerCase());

@@ -1,4 +1,5 @@
 // A child's transcript for reading: the last messages as text (CM5). Works the same on a live, ended and archived run.
+import { withoutFences } from "../core/fence.ts";
 import type { Run } from "../core/run.ts";
 import { argsText } from "../core/tool.ts";
 import { capText } from "../core/visible-text.ts";
@@ -47,7 +48,7 @@ function isShown(entry: Entry, tools: boolean): boolean {
 
 function line(entry: Entry): string {
   const time = entry.timestamp.slice(11, 19);
-  const short = (text: string): string => capText(quotable(text), MAX_ENTRY, "the transcript has it all");
+  const short = (text: string): string => capText(quotable(withoutFences(text)), MAX_ENTRY, "the transcript has it all");
   switch (entry.type) {
     case "message":
       return `\`${time}\` **${entry.role === "user" ? entry.from : "sub-agent"}:** ${short(entry.text)}`;

@@ -8,7 +8,8 @@ import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { z } from "zod";
 import { isUuid } from "../core/ids.ts";
-import { defineTool, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
+import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
+import { spellUnseen } from "../core/visible-text.ts";
 import { createOutputWindow, escapeName, formatBytes, MAX_TEXT_BYTES } from "./output.ts";
 import { type ProcessLimits, type ProcessRequest, type ProcessResult, runProcess } from "./process.ts";
 import { createPromptFiles, type Hold, type PromptFiles } from "./prompt-files.ts";
@@ -141,10 +142,11 @@ async function runWrapped(wrapped: Wrapped, command: Command, context: ToolConte
       progress(output.lastLine);
     },
   });
-  const text = stripVTControlCharacters(output.text()).trimEnd();
+  const text = spellUnseen(stripVTControlCharacters(output.text()).replace(/\r(?!\n)/g, "\n")).trimEnd();
   const ended = result.end === "exit" && result.code === 0;
-  const answer = `${text === "" ? "(no output)" : text}\n\n[${describeEnd(result, command.seconds)}]`;
-  return ended ? { text: answer } : toolError(answer);
+  const remark = `[${describeEnd(result, command.seconds)}]`;
+  const answer = text === "" ? { text: `(no output)\n\n${remark}` } : toolQuote("command output", text, remark);
+  return ended ? answer : { ...answer, isError: true };
 }
 
 async function wrapCommand(

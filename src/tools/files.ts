@@ -2,7 +2,8 @@
 // model's arguments → workspace-path (may it?) → workspace-files (open it safely) → text, or one sentence why not.
 import { join } from "node:path";
 import { z } from "zod";
-import { defineTool, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
+import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
+import { readSpelled, spellUnseen } from "../core/visible-text.ts";
 import { editText } from "./edit.ts";
 import { createListTool } from "./list.ts";
 import { capLines, escapeName, formatBytes } from "./output.ts";
@@ -52,7 +53,8 @@ function createReadTool(promptFiles: PromptFiles): Tool {
     name: "read",
     description:
       "Reads a text file of the workspace and returns its lines as they are. Long files come in pages: a note at the end " +
-      "says which offset continues. Binary files are recognised and not shown.",
+      "says which offset continues. Binary files are recognised and not shown. A character nobody could see is spelled, for " +
+      "example ⟦U+200B⟧; write and edit take it so.",
     schema: z.strictObject({
       path: PATH,
       offset: z.int().min(1).optional().describe("First line to return, counted from 1; default 1"),
@@ -74,11 +76,13 @@ function createReadTool(promptFiles: PromptFiles): Tool {
           return { text: `"${place.shown}" is a binary file of ${formatBytes(stats.size)}; it is not shown as text.` };
         if (page.kind === "past-end") return toolError(`"${place.shown}" ends at line ${page.lines}; ask for a smaller offset.`);
         if (page.text === "") return { text: `"${place.shown}" is empty.` };
-        if (page.next === null) return { text: page.text };
+        const source = `file ${place.shown}`;
+        // Nothing is dropped: what is hidden in a file must be seen, and edit must find it again.
+        const text = spellUnseen(page.text);
+        if (page.next === null) return toolQuote(source, text);
         const cut = page.cutLine ? ` Line ${range.offset} is too long and was cut; search or exec can show the rest of it.` : "";
-        return {
-          text: `${page.text.trimEnd()}\n\n[The file goes on (${formatBytes(stats.size)} in all): read with offset ${page.next}.${cut}]`,
-        };
+        const more = `[The file goes on (${formatBytes(stats.size)} in all): read with offset ${page.next}.${cut}]`;
+        return toolQuote(source, text.trimEnd(), more);
       }),
   });
 }
@@ -94,13 +98,14 @@ function createWriteTool(desk: Desk): Tool {
     repeatable: true,
     run: (args, context) =>
       changeFile(desk, args.path, context, async (place, replace) => {
-        const bytes = Buffer.byteLength(args.content);
+        const content = readSpelled(args.content);
+        const bytes = Buffer.byteLength(content);
         if (bytes > MAX_FILE_BYTES)
           return toolError(`The content is ${formatBytes(bytes)}; at most ${formatBytes(MAX_FILE_BYTES)} can be written.`);
         const { parents, name } = splitPlace(place);
         await using folder = await openFolder(place.root, parents, true);
         const old = await findRegular(folder, name, place.shown);
-        await replace(folder, name, args.content, old?.mode ?? null);
+        await replace(folder, name, content, old?.mode ?? null);
         return { text: `${old === null ? "Created" : "Replaced"} "${place.shown}" (${formatBytes(bytes)}).` };
       }),
   });
@@ -129,11 +134,13 @@ function createEditTool(desk: Desk): Tool {
           return toolError(`"${place.shown}" is ${formatBytes(stats.size)}; edit takes at most ${formatBytes(MAX_FILE_BYTES)}.`);
         const text = decodeText(await file.readFile());
         if (text === null) return toolError(`"${place.shown}" is not UTF-8 text, so an edit would damage it.`);
-        const edited = editText(text, { ...args, replaceAll: args.replaceAll ?? false });
+        const { oldText, newText, replaceAll = false } = args;
+        const edited = editText(text, { oldText: readSpelled(oldText), newText: readSpelled(newText), replaceAll });
         if ("error" in edited) return toolError(`"${place.shown}": ${edited.error}`);
         await replace(folder, name, edited.text, stats.mode);
         const places = edited.count === 1 ? "" : ` in ${edited.count} places`;
-        return { text: `Edited "${place.shown}"${places}.\n${capLines(edited.diff.split("\n"), "read the file")}` };
+        const diff = capLines(spellUnseen(edited.diff).split("\n"), "read the file");
+        return toolQuote(`file ${place.shown}`, diff.text, [diff.note, `Edited "${place.shown}"${places}.`].filter(Boolean).join("\n"));
       }),
   });
 }

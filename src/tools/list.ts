@@ -3,7 +3,7 @@
 import type { Dirent } from "node:fs";
 import { opendir } from "node:fs/promises";
 import { z } from "zod";
-import { defineTool, type Tool, toolError } from "../core/tool.ts";
+import { defineTool, type Tool, toolError, toolQuote } from "../core/tool.ts";
 import { capLines, escapeName } from "./output.ts";
 import type { PromptFiles } from "./prompt-files.ts";
 import { answerFileErrors, type Folder, openFolder } from "./workspace-files.ts";
@@ -49,8 +49,9 @@ export function createListTool(promptFiles: PromptFiles): Tool {
           });
         }
         if (listing.lines.length === 0) return { text: `"${place.shown}" is an empty folder.` };
-        const note = listing.more ? ["[Not everything is listed: ask for a folder inside, or use search with a glob.]"] : [];
-        return { text: capLines([...listing.lines.sort(), ...note], "list one of the folders inside") };
+        const shown = capLines(listing.lines.sort(), "list one of the folders inside");
+        const more = listing.more ? "[Not everything is listed: ask for a folder inside, or use search with a glob.]" : "";
+        return toolQuote(`names in ${place.shown}`, shown.text, [shown.note, more].filter(Boolean).join("\n"));
       }),
   });
 }

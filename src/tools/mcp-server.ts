@@ -8,7 +8,7 @@ import type { Logger } from "../core/logger.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
 import { matchesTool } from "../core/tool-names.ts";
 import { visibleLine } from "../core/visible-text.ts";
-import { createMcpTool, definitionHash, fenceAnswer, type McpArguments, type McpDefinition, toToolResult } from "./mcp-tool.ts";
+import { createMcpTool, definitionHash, type McpArguments, type McpDefinition, quoteAnswer, toToolResult } from "./mcp-tool.ts";
 
 /** The connection below a client. `end` never rejects and resolves when everything it started is gone. */
 export interface McpLink {
@@ -224,7 +224,7 @@ async function call(server: Server, tool: string, args: McpArguments, context: T
   } catch (error) {
     if (context.signal.aborted) return toolError("The call was stopped.");
     void probe(server, connection);
-    return toolError(`The call failed.\n${fenceAnswer(name, tool, errorText(error))}`);
+    return quoteAnswer(name, tool, errorText(error), { isError: true, remark: "The call failed." });
   }
 }
 

@@ -3,9 +3,8 @@
 import { createHash } from "node:crypto";
 import type { CallToolResult, ListToolsResult } from "@ai-sdk/mcp";
 import { z } from "zod";
-import { type Capability, defineTool, type Tool, type ToolContext, type ToolResult } from "../core/tool.ts";
-import { visibleLine, visibleText } from "../core/visible-text.ts";
-import { fence } from "./fence.ts";
+import { type Capability, defineTool, type Tool, type ToolContext, type ToolResult, toolQuote } from "../core/tool.ts";
+import { cutText, visibleLine, visibleText } from "../core/visible-text.ts";
 
 export type McpDefinition = ListToolsResult["tools"][number];
 export type McpArguments = Record<string, unknown>;
@@ -93,15 +92,24 @@ function compile(text: string): z.ZodType | null {
   }
 }
 
-/** What the server answered, as fenced text; images and other bytes are named, not shown. */
+/** What the server answered, as quoted text; images and other bytes are named, not shown. */
 export function toToolResult(server: string, tool: string, result: CallToolResult): ToolResult {
   const parts = Array.isArray(result.content) ? result.content.map(partText) : [JSON.stringify(result.toolResult) ?? ""];
   const text = parts.join("\n").trim() || "(no text)";
-  return { text: fenceAnswer(server, tool, text), isError: result.isError === true };
+  return quoteAnswer(server, tool, text, { isError: result.isError === true, remark: "" });
 }
 
-export const fenceAnswer = (server: string, tool: string, text: string): string =>
-  fence({ from: `the MCP server "${server}"`, source: tool, text, maxChars: MAX_RESULT_CHARS });
+export function quoteAnswer(
+  server: string,
+  tool: string,
+  text: string,
+  { isError, remark }: { isError: boolean; remark: string },
+): ToolResult {
+  const whole = visibleText(text);
+  const shown = cutText(whole, MAX_RESULT_CHARS);
+  const cut = shown.length < whole.length ? `(Cut: the first ${shown.length} of ${whole.length} characters are shown.)` : "";
+  return { ...toolQuote(`MCP server ${server}, tool ${tool}`, shown, [remark, cut].filter(Boolean).join("\n")), isError };
+}
 
 interface Part {
   readonly type: string;

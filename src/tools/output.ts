@@ -27,16 +27,16 @@ const escapeBytes = (name: Buffer): string =>
     .map((byte) => (byte < 0x20 || byte > 0x7e || byte === 0x5c ? `\\x${byte.toString(16).padStart(2, "0")}` : String.fromCharCode(byte)))
     .join("");
 
-/** Keeps whole lines up to the cap; `rest` says how to get what was left out. */
-export function capLines(lines: readonly string[], rest: string): string {
+/** Keeps whole lines up to the cap; the note says that there is more, and by `rest` how to get it. */
+export function capLines(lines: readonly string[], rest: string): { readonly text: string; readonly note: string } {
   let bytes = 0;
   const kept: string[] = [];
   for (const line of lines) {
     bytes += Buffer.byteLength(line) + 1;
-    if (bytes > MAX_TEXT_BYTES) return [...kept, `[${lines.length - kept.length} more lines left out: ${rest}]`].join("\n");
+    if (bytes > MAX_TEXT_BYTES) return { text: kept.join("\n"), note: `[${lines.length - kept.length} more lines left out: ${rest}]` };
     kept.push(line);
   }
-  return kept.join("\n");
+  return { text: kept.join("\n"), note: "" };
 }
 
 export const formatBytes = (bytes: number): string => {

@@ -5,7 +5,8 @@ import { lstat } from "node:fs/promises";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { z } from "zod";
-import { defineTool, type Tool, toolError } from "../core/tool.ts";
+import { defineTool, type Tool, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
+import { spellUnseen } from "../core/visible-text.ts";
 import { findOnPath } from "./find-on-path.ts";
 import { capLines, escapeName } from "./output.ts";
 import { type ProcessRequest, runProcess } from "./process.ts";
@@ -66,16 +67,18 @@ export function createSearchTool(options: SearchOptions): Tool {
         if (context.signal.aborted) return toolError("Stopped before the search was finished.");
         if (found.matches.length === 0 && found.problem !== null) return toolError(`Nothing found: ${found.problem}.`);
         if (found.matches.length === 0) return { text: `No line in "${place.shown}" matches.` };
-        return { text: showMatches(found, limit) };
+        return showMatches(found, limit);
       }),
   });
 }
 
-function showMatches(found: SearchOutcome, limit: number): string {
-  const lines = found.matches.slice(0, limit).map((match) => `${escapeName(match.path)}:${match.line}: ${match.text.trimEnd()}`);
+function showMatches(found: SearchOutcome, limit: number): ToolResult {
+  const matches = found.matches.slice(0, limit);
+  const lines = matches.map((match) => `${escapeName(match.path)}:${match.line}: ${spellUnseen(match.text.trimEnd())}`);
   const more = found.matches.length > limit ? `There are more than ${limit} matches: narrow the pattern, the path or the glob.` : null;
+  const shown = capLines(lines, "narrow the pattern, the path or the glob");
   const notes = [found.problem, more].flatMap((note) => (note === null ? [] : [`[${note}]`]));
-  return capLines([...lines, ...notes], "narrow the pattern, the path or the glob");
+  return toolQuote("lines of files", shown.text, [shown.note, ...notes].filter(Boolean).join("\n"));
 }
 
 function chooseEngine(options: EngineOptions): Engine {

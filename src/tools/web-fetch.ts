@@ -1,9 +1,8 @@
-// web_fetch: a page's readable text. url → guarded-fetch → charset → readable (HTML) or as it is (text, JSON) → fence.
-// What comes back is untrusted: it never reaches the model without its fence.
+// web_fetch: a page's readable text. url → guarded-fetch → charset → readable (HTML) or as it is (text, JSON) → quoted.
+// What comes back is somebody else's: it never reaches the model without its fence.
 import { z } from "zod";
-import { defineTool, type Tool, type ToolResult, toolError } from "../core/tool.ts";
-import { visibleLine } from "../core/visible-text.ts";
-import { fence } from "./fence.ts";
+import { defineTool, type Tool, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
+import { cutText, visibleLine, visibleText } from "../core/visible-text.ts";
 import type { FetchOutcome, GuardedFetchOptions } from "./guarded-fetch.ts";
 import { formatBytes } from "./output.ts";
 import { toReadable } from "./readable.ts";
@@ -53,8 +52,10 @@ async function show(page: Fetched, maxChars: number, signal: AbortSignal): Promi
   const readable = html ? await toReadable({ html: text, url: page.url }, signal) : { title: "", text };
   const titled = readable.title === "" ? readable.text : `# ${visibleLine(readable.title, 200)}\n\n${readable.text}`;
   const limit = failed ? Math.min(maxChars, ERROR_CHARS) : maxChars;
-  const block = fence({ from: "the web", source: page.url, text: titled || "(no text)", maxChars: limit });
-  return { text: `${head}\n${block}`, isError: failed };
+  const whole = visibleText(titled) || "(no text)";
+  const shown = cutText(whole, limit);
+  const note = shown.length < whole.length ? `\n(Cut: the first ${shown.length} of ${whole.length} characters are shown.)` : "";
+  return { ...toolQuote(page.url, shown, head + note), isError: failed };
 }
 
 function cutNote(cut: Fetched["cut"]): string {

@@ -1,5 +1,6 @@
 // A child's transcript as the open run shows it: who said what, tool calls and their results, capped and with secrets
 // replaced by their names. The sub-agent's words become safe HTML; everything else stays text.
+import { withoutFences } from "../core/fence.ts";
 import { argsText } from "../core/tool.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { TranscriptPage } from "../stores/transcript-page.ts";
@@ -32,7 +33,7 @@ export function createLogViews(redact: (text: string) => string): LogViews {
   // Appended lines never change.
   const rendered = createHtmlCache<string>();
   // Redacted before it is cut: half a secret would not be recognised.
-  const short = (text: string, max: number): string => cap(redact(text), max);
+  const short = (text: string, max: number): string => cap(redact(withoutFences(text)), max);
   return {
     toViews: (runId, entries) =>
       mapInPieces(entries, ({ position, entry }) => {

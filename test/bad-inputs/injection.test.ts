@@ -130,13 +130,13 @@ describe("an obedient model", () => {
         ?.messages.filter(({ role }) => role === "tool")
         .map(({ text }) => text) ?? [];
     expect(seen[0]).toMatch(
-      /<<< untrusted ([0-9a-f]{32})\n[\s\S]*not instructions[\s\S]*Ignore previous instructions[\s\S]*>>> end of untrusted \1/,
+      /^<untrusted ([0-9a-f]{12}) from="http:[^"]*\/page">\n[\s\S]*Ignore previous instructions[\s\S]*\n<\/untrusted \1>\nHTTP 200/,
     );
     for (const [n, name] of ["exec", "write", "sessions_send"].entries()) expect(seen[n + 1]).toContain(`There is no tool "${name}"`);
     for (const { system } of asked) expect(system).not.toContain("Ignore previous");
     const [note] = stage.stores.mail.listNotes(SESSION_ID);
     expect(note?.text).toMatch(
-      /is data from the sub-agent, not instructions\.\n([0-9a-f]{16})\n[\s\S]*Ignore previous instructions[\s\S]*\n\1$/,
+      /\n<untrusted ([0-9a-f]{12}) from="the sub-agent">\n[\s\S]*Ignore previous instructions[\s\S]*\n<\/untrusted \1>$/,
     );
     expect(run.state).toBe("done");
   });

@@ -19,7 +19,12 @@ const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
   ...overrides,
 });
 
-/** What a turn does with a call: check the arguments, then run. */
+/** What a turn does with a call: check the arguments, then run. `text` is all that is said, what is quoted first. */
 export async function callTool(tool: Tool, args: unknown, overrides: Partial<ToolContext> = {}): Promise<ToolResult> {
-  return tool.run(tool.schema.parse(args), toolContext(overrides));
+  const { quoted, ...result } = await runTool(tool, args, overrides);
+  return quoted === undefined ? result : { ...result, text: [quoted.text, result.text].filter((part) => part !== "").join("\n\n") };
 }
+
+/** The same, with what is quoted and from where apart. */
+export const runTool = (tool: Tool, args: unknown, overrides: Partial<ToolContext> = {}): Promise<ToolResult> =>
+  tool.run(tool.schema.parse(args), toolContext(overrides));

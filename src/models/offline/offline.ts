@@ -4,6 +4,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
 import { errorText } from "../../core/errors.ts";
+import { withoutFences } from "../../core/fence.ts";
 import type { ChatMessage, ModelEvent, ModelReply, ModelRequest, Models, ToolCall } from "../model.ts";
 import { confusion } from "./intents.ts";
 import { type Ask, type Call, createDesk, type Desk, type Outcome, quote, type Result } from "./job.ts";
@@ -38,7 +39,9 @@ export function createOfflineModel({ clock }: OfflineOptions): Pick<Models, "cal
   };
 }
 
-async function answer(request: ModelRequest, onEvent: OnEvent, clock: Clock): Promise<ModelReply> {
+async function answer(asked: ModelRequest, onEvent: OnEvent, clock: Clock): Promise<ModelReply> {
+  // It obeys rules of its own and no text, so it needs no fences to tell data from instructions.
+  const request = { ...asked, messages: asked.messages.map((message) => ({ ...message, text: withoutFences(message.text) })) };
   const step = request.signal.aborted ? { abortedAt: "" } : await takeStep(request, onEvent, clock);
   if ("abortedAt" in step) return aborted(request, step.abortedAt);
   if ("text" in step) return stream(request, step.text, onEvent);

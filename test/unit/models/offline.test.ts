@@ -5,12 +5,13 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
-import { silentLogger } from "../../../src/core/logger.ts";
+import { fence, newFenceToken } from "../../../src/core/fence.ts";
 import type { Tool } from "../../../src/core/tool.ts";
 import type { ChatMessage, ModelEvent, ModelReply, ToolSpec } from "../../../src/models/model.ts";
 import { createOfflineModel } from "../../../src/models/offline/offline.ts";
 import { calculate } from "../../../src/models/offline/sums.ts";
 import { createFileTools } from "../../../src/tools/files.ts";
+import { runTool } from "../../support/tool-context.ts";
 
 interface Answer {
   text: string;
@@ -105,22 +106,11 @@ const toSpec = (tool: Tool): ToolSpec => ({
   description: tool.description,
   parameters: z.toJSONSchema(tool.schema) as Record<string, unknown>,
 });
-const useTool = (tool: Tool, args: unknown): Promise<Answer> =>
-  tool.run(tool.schema.parse(args), {
-    agentId: "main",
-    sessionKey: "k",
-    sessionId: "s",
-    turnId: "t",
-    callId: "c",
-    runId: null,
-    address: null,
-    workspace,
-    readOnly: false,
-    signal: new AbortController().signal,
-    log: silentLogger,
-    progress() {},
-    waitOutsideLane: (work) => work(),
-  });
+/** As a turn shows it. */
+async function useTool(tool: Tool, args: unknown): Promise<Answer> {
+  const { quoted, text, ...rest } = await runTool(tool, args, { workspace });
+  return { ...rest, text: quoted === undefined ? text : [fence(quoted, newFenceToken()), text].join("\n").trimEnd() };
+}
 
 const SPOKEN: ChatMessage[] = [
   { role: "user", text: "hi" },

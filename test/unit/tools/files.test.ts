@@ -253,7 +253,7 @@ describe("edit", () => {
   it("[TL1] replaces a unique match and answers with a diff", async () => {
     await writeFile(at("a.txt"), "1\n2\n3\n4\nold $& value\n6\n7\n8\n9\n");
     const { text } = await call("edit", { path: "a.txt", oldText: "old $& value", newText: "new $1 value\nand more" });
-    expect(text).toBe('Edited "a.txt".\n@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-old $& value\n+new $1 value\n+and more\n 6\n 7\n 8');
+    expect(text).toBe('@@ -2,7 +2,8 @@\n 2\n 3\n 4\n-old $& value\n+new $1 value\n+and more\n 6\n 7\n 8\n\nEdited "a.txt".');
     expect(await readFile(at("a.txt"), "utf8")).toBe("1\n2\n3\n4\nnew $1 value\nand more\n6\n7\n8\n9\n");
   });
 
@@ -276,6 +276,19 @@ describe("edit", () => {
     await writeFile(at("a.txt"), "one\r\ntwo\r\nthree\r\n");
     await call("edit", { path: "a.txt", oldText: "one\ntwo", newText: "1\n2" });
     expect(await readFile(at("a.txt"), "utf8")).toBe("1\r\n2\r\nthree\r\n");
+  });
+
+  it("[IN4] what nobody can see in a file is spelled out, and can be edited and written back as it was", async () => {
+    const text = "let key\u200b = '\u202e1'; // می\u200cخواهم 👩\u200d👧\nlone\rreturn ⟦U+200B⟧\n";
+    await writeFile(at("a.ts"), text);
+    const shown = "let key⟦U+200B⟧ = '⟦U+202E⟧1'; // می\u200cخواهم 👩\u200d👧\nlone⟦U+000D⟧return ⟦U+27E6⟧U+200B⟧\n";
+    expect((await call("read", { path: "a.ts" })).text).toBe(shown);
+    await call("write", { path: "b.ts", content: shown });
+    expect(await readFile(at("b.ts"), "utf8")).toBe(text);
+    const edited = await call("edit", { path: "a.ts", oldText: "key⟦U+200B⟧ = '⟦U+202E⟧1'", newText: "key⟦U+200B⟧ = 2" });
+    expect(edited.text).toContain("\n-let key⟦U+200B⟧ = '⟦U+202E⟧1'; //");
+    await call("edit", { path: "a.ts", oldText: "return ⟦U+27E6⟧U+200B⟧", newText: "return" });
+    expect(await readFile(at("a.ts"), "utf8")).toBe("let key\u200b = 2; // می\u200cخواهم 👩\u200d👧\nlone\rreturn\n");
   });
 
   it("[TL1] several edits of one file at once all take effect", async () => {
@@ -310,7 +323,7 @@ describe("list", () => {
       await Promise.all(Array.from({ length: 500 }, (_, n) => writeFile(at("many", `f${String(from + n).padStart(5, "0")}`), "")));
     }
     const { text } = await call("list", { path: "many" });
-    expect(text.split("\n")).toHaveLength(1001);
-    expect(text).toContain("[Not everything is listed");
+    expect(text.split("\n\n")[0]?.split("\n")).toHaveLength(1000);
+    expect(text).toContain("\n\n[Not everything is listed");
   });
 });

@@ -122,7 +122,7 @@ describe.skipIf(!sandbox.available)(`sandbox${why}`, () => {
       import { silentLogger } from ${JSON.stringify(new URL("../../../src/core/logger.ts", import.meta.url).href)};
       const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
       const context = { workspace: ${JSON.stringify(bench.workspace)}, readOnly: false, signal: new AbortController().signal, log: silentLogger, progress() {} };
-      process.stdout.write((await tool.run({ command: "readlink /proc/$$/fd/200; ls /proc/$$/fd/200/ && echo REACHED; echo end" }, context)).text);`;
+      process.stdout.write((await tool.run({ command: "readlink /proc/$$/fd/200; ls /proc/$$/fd/200/ && echo REACHED; echo end" }, context)).quoted.text);`;
     const shell = 'exec 200</; exec "$0" --input-type=module -e "$1"';
     const { stdout } = await promisify(execFile)("bash", ["-c", shell, process.execPath, script], { timeout: 20_000 });
     expect(stdout).toContain("end");
