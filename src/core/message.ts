@@ -14,7 +14,11 @@ export interface Inbound {
   readonly mentioned: boolean;
   /** The platform's id of the message this is (for a receipt or a reply); decoration only, never needed for routing. */
   readonly ref?: string;
+  /** Said where others read along: how to answer this person alone, in the channel's own words. */
+  readonly aside?: Aside;
 }
+
+export type Aside = Readonly<Record<string, string>>;
 
 /** A button under a message; `command` is run as if the presser had typed it. */
 export interface Button {
@@ -48,6 +52,8 @@ export interface OutMessage {
   readonly quiet?: boolean;
   /** `Inbound.ref` of the message this answers. */
   readonly replyTo?: string;
+  /** `Inbound.aside` of the command this answers: nobody else sees it. */
+  readonly aside?: Aside;
 }
 
 /** One rendered piece within the platform's limit: the exact JSON the channel will send, stored as it is. */
@@ -75,9 +81,17 @@ export interface SendRequest {
   readonly ref?: string;
 }
 
+export interface ReconcileRequest extends Pick<SendRequest, "address" | "part" | "key" | "ref"> {
+  /** When the attempt in doubt began. */
+  readonly since: number;
+}
+
 export type Reconciled =
   | { readonly status: "found"; readonly ref: string }
   | { readonly status: "absent" }
+  /** Nobody can ever tell for this part: if it is sent again, it must say so. */
+  | { readonly status: "untold" }
+  /** Not known yet: ask again. */
   | { readonly status: "unknown"; readonly reason: string };
 
 /** The receive side's door to the inbox. */
@@ -118,7 +132,7 @@ export interface Channel {
   /** ONE attempt, no hidden retries. Never throws. */
   send(request: SendRequest): Promise<SendResult>;
   /** After an unknown send: did it arrive? Absent where the platform can't be asked. */
-  reconcile?(request: { address: Address; key: string; since: number }): Promise<Reconciled>;
+  reconcile?(request: ReconcileRequest): Promise<Reconciled>;
   /** Typing sign. Best effort; called again every few seconds while a turn works, then once with "idle". */
   status?(address: Address, state: "working" | "idle"): Promise<void>;
   /** A light sign on the person's own message that it was taken. Best effort. */

@@ -111,13 +111,14 @@ async function attempt(state: State, row: OutboxRow): Promise<void> {
   if (row.isDamaged) return block(state, row, "its row in the database is damaged", standingOf(row));
   const channel = state.channel(row.address.channel, row.address.account);
   if (channel === null) return later(state, row, { status: "retry", reason: `the channel ${row.address.channel} is off` });
-  const key = `${row.delivery}#${row.n}`;
+  const what = { address: row.address, part: row.part, key: `${row.delivery}#${row.n}`, ...(row.ref === null ? {} : { ref: row.ref }) };
   let repeated = false;
   // `sending` here means that an attempt ended without a word: its outcome could not be recorded.
   if (row.state !== "queued") {
     if (channel.reconcile === undefined) repeated = true;
     else {
-      const found = await channel.reconcile({ address: row.address, key, since: row.sendingAt ?? 0 });
+      const found = await channel.reconcile({ ...what, since: row.sendingAt ?? 0 });
+      repeated = found.status === "untold";
       if (found.status === "found") return settle(state, row, { status: "sent", ref: found.ref });
       if (found.status === "unknown") return later(state, row, found);
     }
@@ -127,7 +128,7 @@ async function attempt(state: State, row: OutboxRow): Promise<void> {
     if (row.n === 0) state.onRun(row, "sending");
   });
   state.failpoint("delivery.marked");
-  const result = await channel.send({ address: row.address, part: row.part, key, repeated, ...(row.ref === null ? {} : { ref: row.ref }) });
+  const result = await channel.send({ ...what, repeated });
   state.failpoint("delivery.sent");
   settle(state, row, result);
   state.failpoint("delivery.settled");

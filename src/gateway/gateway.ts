@@ -274,8 +274,10 @@ function record(state: State, { row, channel, inbound }: Item, { text }: Answer)
   if (!state.inbox.finish(row.id)) return;
   const markdown = typeof text === "string" ? text : text();
   if (markdown === null) return;
-  const parts = channel.render({ markdown, ...(inbound.ref === undefined ? {} : { replyTo: inbound.ref }) }, inbound.address);
-  state.outbox.add({ delivery: `answer:${row.id}`, address: inbound.address, parts });
+  const { ref, aside, address } = inbound;
+  const message = { markdown, ...(ref === undefined ? {} : { replyTo: ref }), ...(aside === undefined ? {} : { aside }) };
+  const parts = channel.render(message, address);
+  state.outbox.add({ delivery: `answer:${row.id}`, address, parts });
 }
 
 function failed(state: State, item: Item, error: unknown): Answer {

@@ -187,7 +187,8 @@ describe("Slack", () => {
       expect(await slack.slash({ channel: "C0OTHER", command: "/subagents", text })).toBe(true);
     await roundTrip("after the slash commands");
     expect(slack.calls.slice(calls).filter(({ args }) => args.channel === "C0OTHER" || args.channel_id === "C0OTHER")).toEqual([]);
-    expect(slack.calls.map(({ method }) => method)).not.toContain("chat.postEphemeral");
+    expect(slack.calls.slice(calls).map(({ method }) => method)).not.toContain("chat.postEphemeral");
+    expect(slack.whispers("C0OTHER")).toEqual([]);
     expect(count("runs WHERE requester_key LIKE '%c0other%'")).toBe(0);
   });
 

@@ -112,18 +112,19 @@ describe("whose runs", () => {
 });
 
 describe("Slack's own commands, which don't say in which thread they were typed", () => {
-  const said = (thread: string | null): string[] => app.slack.messages(ROOM, thread).map(({ text }) => text);
+  const said = (thread: string): string[] => app.slack.messages(ROOM, thread).map(({ text }) => text);
+  const told = (): string[] => app.slack.whispers(ROOM).map(({ text }) => text);
 
   it("[ST1] /stop and /subagents name the threads that are at work instead of saying that nothing is", async () => {
     const root = app.slack.mention({ channel: ROOM, text: plan([{ hang: true }]) });
     await waitFor("the turn", () => app.rows("SELECT 1 FROM inbox WHERE state = 'waiting'").length === 1);
-    const before = said(null).length;
+    const before = told().length;
     for (const command of ["/stop", "/subagents"]) {
-      const seen = said(null).length;
+      const seen = told().length;
       void app.slack.slash({ channel: ROOM, user: "U0PERSON", command, text: "" });
-      await app.slack.until(() => said(null).length > seen, `an answer to ${command}`);
+      await app.slack.until(() => told().length > seen, `an answer to ${command}`);
     }
-    const [stop, list] = said(null).slice(before);
+    const [stop, list] = told().slice(before);
     expect(stop).toBe(
       "Nothing was stopped: nothing is at work in this chat itself. At work in threads of this chat: 1 conversation. Write `!stop` there.",
     );
@@ -131,7 +132,7 @@ describe("Slack's own commands, which don't say in which thread they were typed"
     app.slack.say({ channel: ROOM, thread: root, user: "U0PERSON", text: "!stop" });
     await app.slack.until(() => said(root).includes(STOPPED_NONE), "the stop in the thread");
     void app.slack.slash({ channel: ROOM, user: "U0PERSON", command: "/stop", text: "" });
-    await app.slack.until(() => said(null).at(-1) === STOPPED_NONE, "an ordinary answer");
+    await app.slack.until(() => told().at(-1) === STOPPED_NONE, "an ordinary answer");
   });
 });
 

@@ -139,3 +139,23 @@ describe.concurrent("Telegram with a reserved place, and kill -9", () => {
     expect(alone).toBe(point === "delivery.sent:3" ? KILLS : 0);
   });
 });
+
+describe.concurrent("an answer only one person on Slack sees, and kill -9", () => {
+  it.each([
+    ["delivery.marked", [true]],
+    ["delivery.sent", [false, true]],
+    ["delivery.settled", [false]],
+  ])("[RC1][DL4] %s: it is not lost, and marked where it may be the second", { timeout: 60_000 }, async (point, marks) => {
+    const { scene } = await setUp("slack", point);
+    await using _scene = scene;
+    const { slack, herald } = scene;
+    await scene.connected();
+    void slack.slash({ channel: ROOM, command: "/subagents", text: "list" });
+    await herald.exited();
+    await herald.restart();
+    await scene.settled();
+    expect(slack.whispers(ROOM).map(({ text }) => text.includes(MARK))).toEqual(marks);
+    expect(slack.whispers(ROOM).every(({ text }) => text.includes("🧭 Subagents"))).toBe(true);
+    expect(slack.allMessages()).toEqual([]);
+  });
+});

@@ -133,6 +133,6 @@ describe("Slack, against a peer", () => {
     const nowhere = { ...address, chat: "C0NOWHERE" };
     const outcome = await channel.send({ address: nowhere, part: part ?? {}, key: "k#0", repeated: false });
     expect(outcome).toEqual({ status: "failed", reason: "channel_not_found" });
-    expect(await channel.reconcile?.({ address, key: "never#0", since: Date.now() - 60_000 })).toEqual({ status: "absent" });
+    expect(await channel.reconcile?.({ address, part: {}, key: "never#0", since: Date.now() - 60_000 })).toEqual({ status: "absent" });
   });
 });

@@ -41,7 +41,8 @@ describe("commands", () => {
   it("[CM1] /subagents as a slash command; !subagents and @bot /subagents in a thread, about that thread", async () => {
     const { slack } = scene;
     const { root } = await start("in a thread");
-    const answer = await next(ROOM, null, () => slack.slash({ channel: ROOM, command: "/subagents" }));
+    void slack.slash({ channel: ROOM, command: "/subagents" });
+    const answer = await slack.until(() => slack.whispers(ROOM)[0], "an answer to the slash command");
     expect(answer.text).toMatch(/🧭 Subagents \(current session\)\s+Active: 0 · Done: 0/);
     for (const text of ["!subagents", " /subagents list", `<@${slack.botUser}> /subagents`, `<@${slack.botUser}> !subagents list`]) {
       const { text: told } = await next(ROOM, root, () => slack.say({ channel: ROOM, thread: root, text }));
@@ -52,6 +53,11 @@ describe("commands", () => {
     const { text: stopped } = await next(ROOM, root, () => slack.say({ channel: ROOM, thread: root, text: "!stop" }));
     expect(stopped).toContain("Stopped 1 sub-agent.");
     door.open();
+    // Whoever reads along saw no slash command, and sees no answer to one.
+    expect(slack.messages(ROOM, null)).toEqual([]);
+    slack.channels.add(DIRECT);
+    const { text: inPrivate } = await next(DIRECT, null, () => slack.slash({ channel: DIRECT, command: "/subagents" }));
+    expect(inPrivate).toContain("🧭 Subagents");
   });
 
   it("[CM1] an exclamation that is no command stays a message", async () => {

@@ -23,6 +23,24 @@ export interface SeenMessage {
   calls: boolean;
 }
 
+/** What only one person saw, until their client is closed. */
+export interface Whisper {
+  channel: string;
+  user: string;
+  text: string;
+  blocks: Block[];
+  /** It came by the response_url of their command. */
+  byUrl: boolean;
+}
+
+/** The address a slash command may be answered at. */
+export interface ResponseUrl {
+  channel: string;
+  user: string;
+  usesLeft: number;
+  expiresAt: number;
+}
+
 export type Fault = PlatformFault | "429_bare" | "html_200" | "cut_json_after" | { error: string; [field: string]: unknown };
 
 export interface Call {
@@ -74,6 +92,10 @@ export interface State {
   requestUrl: string | null;
   /** Envelopes acknowledged, in order. */
   acks: string[];
+  whispers: Whisper[];
+  responseUrls: Map<string, ResponseUrl>;
+  /** Where this server is reached. */
+  origin: string;
   statuses: { channel: string; thread: string; status: string; way: "agent" | "assistant" }[];
   /** Methods this app doesn't have. */
   missing: Set<string>;

@@ -9,8 +9,10 @@ type Answer = Record<string, unknown> & { ok: boolean };
 const refuse = (error: string, more: object = {}): Answer => ({ ok: false, error, ...more });
 
 export async function handleCall(state: State, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const method = (request.url ?? "").replace(/^\/api\//, "").split("?")[0] ?? "";
-  const args = Object.fromEntries(new URLSearchParams(await text(request)));
+  const [, way, rest = ""] = /^\/(api|commands)\/([^?]*)/.exec(request.url ?? "") ?? [];
+  const method = way === "commands" ? "response_url" : rest;
+  const body = await text(request);
+  const args = way === "commands" ? { id: rest, body } : Object.fromEntries(new URLSearchParams(body));
   const call: Call = { method, args, executed: false };
   state.calls.push(call);
   wake(state);
@@ -19,11 +21,28 @@ export async function handleCall(state: State, request: IncomingMessage, respons
     if (fault.fault !== "slow") return strike(response, fault);
     await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
   }
-  const answer = execute(state, method, args, (request.headers.authorization ?? "").replace(/^Bearer /, ""));
+  const answer =
+    way === "commands"
+      ? respondToCommand(state, rest, body)
+      : execute(state, method, args, (request.headers.authorization ?? "").replace(/^Bearer /, ""));
   call.executed = answer.ok;
   wake(state);
   if (fault !== null && isAfter(fault.fault)) return strike(response, fault, answer);
-  respondJson(response, 200, answer);
+  respondJson(response, way === "commands" && !answer.ok ? 404 : 200, answer);
+}
+
+/** Five answers within half an hour, as a message only the person sees. */
+function respondToCommand(state: State, id: string, body: string): Answer {
+  const url = state.responseUrls.get(id);
+  if (url === undefined || state.now() > url.expiresAt) return refuse("expired_url");
+  if (url.usesLeft-- <= 0) return refuse("used_url");
+  const { response_type: type, text: plain, blocks } = JSON.parse(body) as { response_type?: string; text: string; blocks: unknown };
+  const checked = checkMessage({ text: plain, blocks: JSON.stringify(blocks) });
+  if ("error" in checked) return refuse(checked.error);
+  if (type !== "ephemeral") return refuse("the fake only takes ephemeral ones");
+  const { text: fallback, blocks: shown } = checked.message;
+  state.whispers.push({ channel: url.channel, user: url.user, text: shownText(fallback, shown), blocks: shown, byUrl: true });
+  return { ok: true };
 }
 
 function strike(response: ServerResponse, { fault, options }: Strike<Fault>, answer: Answer = { ok: true }): void {
@@ -67,6 +86,8 @@ function execute(state: State, method: string, args: Record<string, string>, tok
       return { ok: true, url: `${state.wsUrl}?ticket=${state.connections}` };
     case "chat.postMessage":
       return postMessage(state, args);
+    case "chat.postEphemeral":
+      return postEphemeral(state, args);
     case "chat.update":
       return updateMessage(state, args);
     case "conversations.history":
@@ -121,6 +142,18 @@ function postMessage(state: State, args: Record<string, string>): Answer {
   };
   channel.messages.push(message);
   return { ok: true, channel: channel.id, ts: message.ts, message: { type: "message", text, ts: message.ts, bot_id: state.botId } };
+}
+
+function postEphemeral(state: State, args: Record<string, string>): Answer {
+  const channel = findChannel(state, args.channel);
+  if (typeof channel === "string") return refuse(channel);
+  if (args.metadata !== undefined) return refuse("invalid_arguments");
+  if (!/^[UW]/.test(args.user ?? "")) return refuse("user_not_found");
+  const checked = checkMessage(args);
+  if ("error" in checked) return refuse(checked.error);
+  const { text: fallback, blocks } = checked.message;
+  state.whispers.push({ channel: channel.id, user: args.user ?? "", text: shownText(fallback, blocks), blocks, byUrl: false });
+  return { ok: true, message_ts: nextTs(state) };
 }
 
 function updateMessage(state: State, args: Record<string, string>): Answer {

@@ -3,7 +3,7 @@
 // thread. Slack's real clients talk to it, from this process or from another one that a test kills.
 import { createFaults, openFakeServer } from "./fake-platform.ts";
 import { acceptSocket, deliver, signatureOf } from "./fake-slack-delivery.ts";
-import { type Channel, channelOf, nextId, nextTs, type SeenMessage, type State, wake } from "./fake-slack-state.ts";
+import { type Channel, channelOf, nextId, nextTs, type SeenMessage, type State, type Whisper, wake } from "./fake-slack-state.ts";
 import { handleCall } from "./fake-slack-web.ts";
 import { waitOn } from "./wait.ts";
 
@@ -36,6 +36,7 @@ export async function createFakeSlack(options: FakeSlackOptions = {}) {
   const { server, port, close } = await openFakeServer((request, response) => handleCall(state, request, response), options.port);
   server.on("upgrade", (request, stream) => acceptSocket(state, request, stream));
   state.wsUrl = `ws://127.0.0.1:${port}/socket`;
+  state.origin = `http://127.0.0.1:${port}`;
   return {
     apiUrl: `http://127.0.0.1:${port}/api/`,
     port,
@@ -98,6 +99,9 @@ function createState(options: FakeSlackOptions): State {
     pending: new Set(),
     requestUrl: null,
     acks: [],
+    whispers: [],
+    responseUrls: new Map(),
+    origin: "",
     statuses: [],
     missing: new Set(["agents.sessions.setStatus"]),
     extras: new Map(),
@@ -206,9 +210,15 @@ function slashBody(
     team_id: state.teamId,
     api_app_id: state.appId,
     trigger_id: nextId(state, "1.2."),
-    response_url: "http://127.0.0.1:9/unused",
+    response_url: responseUrl(state, given.channel, given.user ?? PERSON),
     ...given.extra,
   };
+}
+
+function responseUrl(state: State, channel: string, user: string): string {
+  const id = nextId(state, "response-");
+  state.responseUrls.set(id, { channel, user, usesLeft: 5, expiresAt: state.now() + 30 * 60_000 });
+  return `${state.origin}/commands/${id}`;
 }
 
 function pressBody(
@@ -240,6 +250,8 @@ function records(state: State) {
     /** What the bot said, in order. `thread` null: only in the channel itself; left out: everywhere in the channel. */
     messages: (channel: string, thread?: string | null): SeenMessage[] =>
       (state.channels.get(channel)?.messages ?? []).filter((seen) => seen.fromBot && (thread === undefined || seen.thread === thread)),
+    /** What only this person saw there. */
+    whispers: (channel: string, user = PERSON): Whisper[] => state.whispers.filter((one) => one.channel === channel && one.user === user),
     /** Everything in the channel, people's messages too. */
     history: (channel: string): SeenMessage[] => state.channels.get(channel)?.messages ?? [],
     /** Every message of the bot in every channel. */

@@ -98,13 +98,15 @@ const isAutomatic = ({ bot_id, bot_profile, hidden, edited }: MessageEvent): boo
 function decodeSlash(payload: unknown, source: Source): Inbound | null {
   const parsed = safeParse(slashCommand, payload);
   if (!parsed.success) return null;
-  const { command, text, user_id, user_name, channel_id, channel_name, team_id, api_app_id } = parsed.data;
+  const { command, text, user_id, user_name, channel_id, channel_name, team_id, api_app_id, response_url: url } = parsed.data;
   if (!isOurs(source.me, api_app_id, [team_id])) return null;
   const address = addressOf(source, { chat: channel_id, name: channel_name });
   const line = `${command.toLowerCase()} ${toReadable(text ?? "")
     .slice(0, MAX_TEXT)
     .toWellFormed()}`.trim();
-  return { kind: "command", address, sender: senderOf(user_id, user_name), text: line, mentioned: true };
+  const inbound: Inbound = { kind: "command", address, sender: senderOf(user_id, user_name), text: line, mentioned: true };
+  // Where others read along, nobody saw the command, and nobody else needs its answer.
+  return address.kind === "dm" ? inbound : { ...inbound, aside: { user: user_id, ...(typeof url === "string" ? { url } : {}) } };
 }
 
 function decodePress(payload: unknown, source: Source): Inbound | null {

@@ -2,16 +2,16 @@
 // that order: what somebody typed as `<@U1>` arrives escaped and must not turn into a mention.
 
 const LINK = /<([^<>|]{1,3000})(?:\|([^<>]{0,3000}))?>/g;
-const ENTITY: Readonly<Record<string, string>> = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
+const ESCAPE = /&(?:lt|gt|amp);/g;
+const ESCAPED: Readonly<Record<string, string>> = { "&lt;": "<", "&gt;": ">", "&amp;": "&" };
 
 /** `<@U1|ann>` → `@ann`, `<#C1|general>` → `#general`, `<!here>` → `@here`, `<https://x|y>` → `y (https://x)`. */
 export function toReadable(text: string): string {
-  return text
-    .replace(LINK, (_all, target: string, label: string | undefined) => readLink(target, label ?? ""))
-    .replace(/&(?:lt|gt|amp);/g, readEntity);
+  return unescapeSlackText(text.replace(LINK, (_all, target: string, label: string | undefined) => readLink(target, label ?? "")));
 }
 
-const readEntity = (entity: string): string => ENTITY[entity] ?? entity;
+/** Undoes the three escapes, once; for `text` fields that hold no links. */
+export const unescapeSlackText = (text: string): string => text.replace(ESCAPE, (name) => ESCAPED[name] ?? name);
 
 function readLink(target: string, label: string): string {
   const sign = target.charAt(0);

@@ -72,6 +72,7 @@ export const slashCommand = z.object({
   channel_name: text.nullish(),
   team_id: team,
   api_app_id: id.nullish(),
+  response_url: z.string().max(2_000).nullish(),
 });
 
 export const blockActions = z.object({

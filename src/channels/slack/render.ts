@@ -2,9 +2,10 @@
 // its key and what must be said about the sending itself are added at the call (send.ts).
 import type { KnownBlock } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
-import { type Button, type OutMessage, type Part, type Stats, statsLine } from "../../core/message.ts";
+import { type Aside, type Button, type OutMessage, type Part, type Stats, statsLine } from "../../core/message.ts";
 import { disarmMentions, escapeSlackText, toSlackMarkdown } from "../markdown.ts";
 import { splitMarkdown } from "../split.ts";
+import { unescapeSlackText } from "./mrkdwn.ts";
 
 /** What the outbox keeps of one message. */
 export type SlackPart = {
@@ -13,6 +14,8 @@ export type SlackPart = {
   readonly blocks: readonly KnownBlock[];
   /** The thread it was meant for; when it has to go elsewhere, it says so. */
   readonly thread?: string;
+  /** For one person alone: who, and the address their command came with. */
+  readonly aside?: Aside;
   /** Set once the formatting was refused: there is nothing plainer than this. */
   readonly plain?: true;
 };
@@ -40,6 +43,7 @@ export function renderMessage(message: OutMessage, address: Address): Part[] {
       text: toFallback(text),
       blocks: [{ type: "markdown", text }, ...(n === texts.length - 1 ? last : [])],
       ...(address.thread === undefined ? {} : { thread: address.thread }),
+      ...(message.aside === undefined ? {} : { aside: message.aside }),
     };
     return part;
   });
@@ -66,8 +70,12 @@ function toActions(buttons: readonly Button[]): KnownBlock[] {
   return [{ type: "actions", elements }];
 }
 
-/** Escaping makes text longer, so it is cut until it fits. */
-function toFallback(text: string): string {
+/**
+ * The words of a part, escaped once: some are escaped in its Markdown already, where it means the same character. Escaping
+ * makes text longer, so it is cut until it fits.
+ */
+function toFallback(markdown: string): string {
+  const text = unescapeSlackText(markdown);
   let escaped = escapeSlackText(text);
   for (let room = MAX_TEXT; escaped.length > MAX_TEXT; room = Math.floor(room * 0.8)) escaped = escapeSlackText(cutText(text, room));
   return escaped;

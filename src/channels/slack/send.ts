@@ -4,12 +4,14 @@
 import type { WebClient } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { Reconciled, SendRequest, SendResult } from "../../core/message.ts";
+import type { Aside, Reconciled, ReconcileRequest, SendRequest, SendResult } from "../../core/message.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import { plainer, type SlackPart, withNote } from "./render.ts";
+import type { ResponseUrls } from "./response-url.ts";
 
 export interface Sender {
   readonly client: WebClient;
+  readonly responseUrls: ResponseUrls;
   readonly clock: Clock;
   /** No request of ours is still under way so long after it was begun. */
   readonly settleMs: number;
@@ -23,6 +25,9 @@ const AUTH_RETRY_MS = 60_000;
 const PLACE_GONE = new Set(["channel_not_found", "not_in_channel", "is_archived"]);
 const THREAD_GONE = new Set(["thread_not_found", "message_not_found", "cannot_reply_to_message", "invalid_thread_ts"]);
 const TOO_MUCH = new Set(["msg_too_long", "msg_blocks_too_long", "invalid_blocks", "invalid_blocks_format", "markdown_text_conflict"]);
+/** The bot, or the person, is no member of the place. */
+const OUTSIDE = new Set(["channel_not_found", "not_in_channel", "user_not_in_channel"]);
+const REPEATED = "(may be repeated)";
 const MOVED = "(the thread this belongs to is gone)";
 /** Slack's clock and ours may differ. */
 const SKEW_MS = 60_000;
@@ -33,6 +38,7 @@ const MAX_PAGES = 20;
 export async function sendPart(sender: Sender, request: SendRequest): Promise<SendResult> {
   const { address, key } = request;
   const stored = request.part as SlackPart;
+  if (stored.aside !== undefined) return whisper(sender, request, stored.aside);
   const moved = stored.thread !== undefined && address.thread === undefined;
   const { text, blocks } = moved ? withNote(stored, MOVED) : stored;
   try {
@@ -49,6 +55,22 @@ export async function sendPart(sender: Sender, request: SendRequest): Promise<Se
     return typeof ts === "string" ? { status: "sent", ref: ts } : { status: "unknown", reason: "the answer named no message" };
   } catch (error) {
     return toResult(sender, explainFailure(error), request);
+  }
+}
+
+/** A message only one person sees. It stands in no history and takes no metadata, so nobody can ask whether it arrived. */
+async function whisper(sender: Sender, request: SendRequest, { user = "", url }: Aside): Promise<SendResult> {
+  const stored = request.part as SlackPart;
+  const { text, blocks } = request.repeated ? withNote(stored, REPEATED) : stored;
+  try {
+    const { message_ts: ts } = await sender.client.chat.postEphemeral({ channel: request.address.chat, user, text, blocks: [...blocks] });
+    sender.authTrouble(null);
+    return { status: "sent", ref: ts ?? "" };
+  } catch (error) {
+    const failure = explainFailure(error);
+    if (failure.kind !== "refused" || !OUTSIDE.has(failure.code) || url === undefined) return toResult(sender, failure, request);
+    const second = await sender.responseUrls.post(url, { text, blocks });
+    return second === null ? { status: "sent", ref: "" } : toResult(sender, second, request);
   }
 }
 
@@ -79,7 +101,8 @@ function toResult(sender: Sender, failure: ApiFailure, { address, part }: SendRe
  * Looks for the key in what was posted since. A find is certain at any time; that it is absent only counts once no request of
  * an earlier attempt (also of a killed process) can still be on its way.
  */
-export async function findPart(sender: Sender, request: { address: Address; key: string; since: number }): Promise<Reconciled> {
+export async function findPart(sender: Sender, request: ReconcileRequest): Promise<Reconciled> {
+  if ((request.part as SlackPart).aside !== undefined) return { status: "untold" };
   const lookedAt = sender.clock.now();
   try {
     const ref = await searchKey(sender.client, request);
@@ -95,7 +118,7 @@ export async function findPart(sender: Sender, request: { address: Address; key:
   return { status: "absent" };
 }
 
-async function searchKey(client: WebClient, request: { address: Address; key: string; since: number }): Promise<string | null> {
+async function searchKey(client: WebClient, request: ReconcileRequest): Promise<string | null> {
   const { chat, thread } = request.address;
   const oldest = String(Math.max(0, request.since - SKEW_MS) / 1000);
   let cursor: string | undefined;

@@ -94,18 +94,22 @@ describe("decodePayload", () => {
     }
   });
 
-  it("[CM1] a slash command answers in the channel, a press in its message's thread, the native Stop in its thread", () => {
+  it("[CM1] a slash command in a channel is answered to its person alone, a press in its message's thread, the native Stop in its thread", () => {
     expect(decode(slash())).toEqual({
       kind: "command",
       address: { channel: "slack", account: "A1", chat: "C1", kind: "channel" },
       sender: { id: "U1" },
       text: "/subagents list",
       mentioned: true,
+      aside: { user: "U1" },
     });
-    expect(decode(slash({ channel_id: "D1", command: "/stop", text: "" }))).toMatchObject({
-      text: "/stop",
-      address: { kind: "dm", chat: "D1" },
+    expect(decode(slash({ response_url: "https://hooks.slack.com/commands/1" }))?.aside).toEqual({
+      user: "U1",
+      url: "https://hooks.slack.com/commands/1",
     });
+    const direct = decode(slash({ channel_id: "D1", command: "/stop", text: "" }));
+    expect(direct).toMatchObject({ text: "/stop", address: { kind: "dm", chat: "D1" } });
+    expect(direct?.aside).toBeUndefined();
     expect(decode(press())).toMatchObject({
       kind: "button",
       text: "/subagents stop 1",

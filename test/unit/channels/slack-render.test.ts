@@ -63,3 +63,13 @@ describe("the stats of an announcement", () => {
     expect(JSON.stringify(refused)).toContain("transcript /state/:smile:.jsonl");
   });
 });
+
+describe("the plain text beside the blocks", () => {
+  it("[DL2] SL-013 is escaped once, calls nobody, and stays within its limit", async () => {
+    const [seen] = await post({ markdown: "<!channel> & `a<b>` <@U1> &lt;!here&gt; A&B" });
+    expect(seen?.fallback).toBe("&lt;!channel&gt; &amp; `a&lt;b&gt;` &lt;@U1&gt; &lt;!here&gt; A&amp;B");
+    expect(seen?.calls).toBe(false);
+    const [long] = await post({ markdown: "<&>".repeat(2_000) });
+    expect(long?.fallback.length).toBeLessThanOrEqual(4_000);
+  });
+});

@@ -8,6 +8,7 @@ import type { Channel, Part, SendResult } from "../../../src/core/message.ts";
 import { createFakeSlack, type FakeSlack, type Fault } from "../../support/fake-slack.ts";
 import { elementsOf } from "../../support/fake-slack-rules.ts";
 import { createMemoryAccounts } from "../../support/memory-accounts.ts";
+import { createMemoryInbox } from "../../support/memory-inbox.ts";
 
 const CHANNEL = "C0GENERAL";
 let fake: FakeSlack;
@@ -136,8 +137,80 @@ describe("sending to Slack", () => {
   });
 });
 
+describe("an answer to a slash command", () => {
+  const USER = "U0PERSON";
+  const place = (): Address => ({ channel: "slack", account: channel.account, chat: CHANNEL, kind: "channel" });
+  /** As the gateway hands it back: the aside of the command as it came. */
+  async function answerTo(markdown: string): Promise<Part[]> {
+    const inbox = createMemoryInbox();
+    await channel.start(inbox);
+    await fake.until(() => channel.health().state === "on", "the connection");
+    await fake.slash({ channel: CHANNEL, command: "/subagents", user: USER });
+    await channel.stop();
+    const inbound = [...inbox.rows.values()].map((raw) => channel.decode(raw)).find((one) => one?.kind === "command");
+    expect(inbound?.aside?.user).toBe(USER);
+    return channel.render({ markdown, aside: inbound!.aside! }, place());
+  }
+  const whisper = (part: Part, repeated = false) => channel.send({ address: place(), part, key: "answer:1#0", repeated });
+  const texts = (): string[] => fake.whispers(CHANNEL, USER).map(({ text }) => text);
+
+  it("[CM1] is seen by whoever asked, and by nobody else", async () => {
+    const [part] = await answerTo("**one** sub-agent");
+    expect(await whisper(part!)).toMatchObject({ status: "sent" });
+    expect(texts()).toEqual(["**one** sub-agent"]);
+    expect(fake.messages(CHANNEL)).toEqual([]);
+    expect(fake.whispers(CHANNEL, "U0OTHER")).toEqual([]);
+  });
+
+  it("[CM1] reaches them by the command's own address where the bot is no member, as often as Slack lets it", async () => {
+    const parts = await answerTo(Array.from({ length: 6 }, (_, n) => `${n} ${"x".repeat(9_000)}`).join("\n\n"));
+    fake.channels.break(CHANNEL, "not_in_channel");
+    const results = [];
+    for (const part of parts) results.push(await whisper(part));
+    expect(fake.whispers(CHANNEL, USER).map(({ byUrl }) => byUrl)).toEqual([true, true, true, true, true]);
+    expect(results.map(({ status }) => status)).toEqual([...Array.from({ length: 5 }, () => "sent"), "failed"]);
+  });
+
+  it("[CM1] long after the command it still comes, by the token; without membership it fails with the reason", async () => {
+    const [part] = await answerTo("late");
+    const aside = { user: USER, url: `http://127.0.0.1:${fake.port}/commands/long-gone` };
+    expect(await whisper({ ...part, aside })).toMatchObject({ status: "sent" });
+    fake.channels.break(CHANNEL, "not_in_channel");
+    expect(await whisper({ ...part, aside })).toEqual({ status: "failed", reason: "response_url answered with status 404" });
+    expect(texts()).toEqual(["late"]);
+  });
+
+  it("[SC5] goes to no address but Slack's, whatever the payload says", async () => {
+    const [part] = await answerTo("secret");
+    const other = await createFakeSlack();
+    fake.channels.break(CHANNEL, "channel_not_found");
+    for (const url of [`http://127.0.0.1:${other.port}/commands/x`, "https://hooks.slack.com.example.org/x", "file:///etc/passwd", "x"]) {
+      expect(await whisper({ ...part, aside: { user: USER, url } })).toMatchObject({ status: "failed" });
+    }
+    expect(other.calls).toEqual([]);
+    await other.close();
+  });
+
+  it.each([
+    ["chat.postEphemeral", null],
+    ["response_url", "not_in_channel"],
+  ] as const)("[DL4] %s: nobody can be asked whether it arrived, so a second one says what it is", async (method, trouble) => {
+    const [part] = await answerTo("twice");
+    if (trouble !== null) fake.channels.break(CHANNEL, trouble);
+    for (const kind of ["500_after", "drop_after", "hang_after"] as const) {
+      fake.faults.add(method, kind);
+      expect(await whisper(part!)).toMatchObject({ status: "unknown" });
+    }
+    fake.faults.add(method, "429", { retryAfter: 7 });
+    expect(await whisper(part!)).toMatchObject({ status: "retry", afterMs: 7_000 });
+    expect(await channel.reconcile?.({ address: place(), part: part!, key: "answer:1#0", since: 0 })).toEqual({ status: "untold" });
+    await whisper(part!, true);
+    expect(texts().at(-1)).toBe("_(may be repeated)_\ntwice");
+  });
+});
+
 describe("asking Slack whether a part arrived", () => {
-  const ask = (since: number, to = address) => channel.reconcile?.({ address: to, key: "d#0", since });
+  const ask = (since: number, to = address) => channel.reconcile?.({ address: to, part: {}, key: "d#0", since });
 
   it("[DL4] SL-019: found by its key in a thread and in a channel, at any time, also behind many messages", async () => {
     fault("drop_after");

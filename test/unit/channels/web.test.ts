@@ -113,20 +113,20 @@ describe("sending", () => {
   const send = (text: string, key: string) => channel.send({ address: MAIN, part: { text }, key, repeated: false });
 
   it("[DL4] the same key twice shows one message, and reconcile finds it", async () => {
-    expect(await channel.reconcile?.({ address: MAIN, key: "reply:1#0", since: 0 })).toEqual({ status: "absent" });
+    expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toEqual({ status: "absent" });
     const first = await send("hi", "reply:1#0");
     const again = await send("hi", "reply:1#0");
     expect(first).toMatchObject({ status: "sent" });
     expect(again).toEqual(first);
     expect(shown()).toHaveLength(1);
     expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
-    expect(await channel.reconcile?.({ address: MAIN, key: "reply:1#0", since: 0 })).toMatchObject({ status: "found" });
+    expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toMatchObject({ status: "found" });
   });
 
   it("[RC4] a disk that refuses is a retry, never a throw", async () => {
     db.run("ALTER TABLE web_messages RENAME TO gone");
     expect(await send("hi", "reply:1#0")).toMatchObject({ status: "retry" });
-    expect(await channel.reconcile?.({ address: MAIN, key: "reply:1#0", since: 0 })).toMatchObject({ status: "unknown" });
+    expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toMatchObject({ status: "unknown" });
     db.run("ALTER TABLE gone RENAME TO web_messages");
   });
 
