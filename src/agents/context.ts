@@ -6,42 +6,56 @@ import type { ChatMessage, ToolCall } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 
 const NO_RESULT = "No result: the turn ended before this call was finished. Its outcome is unknown.";
+const STOPPED_RESULT = "No result: stopped by the person before this call was finished. Its outcome is unknown.";
+
+const STOP_MARK = "stop:";
+/** `about` of the note that says a request was stopped by the person; `entryId` is the request's. */
+export const stopMark = (entryId: string): string => `${STOP_MARK}${entryId}`;
 
 /** Entries, oldest first → messages. Entries of the announce step are not part of the conversation. */
 export function toMessages(entries: readonly Entry[]): ChatMessage[] {
   const results = new Map<string, Extract<Entry, { type: "tool_result" }>>();
   for (const entry of entries) if (entry.type === "tool_result") results.set(entry.callId, entry);
+  const stopped = new Set(entries.flatMap((entry) => (entry.type === "note" && entry.about !== undefined ? [entry.about] : [])));
 
   // A summary stands behind what it kept, because the file only grows; the model reads it first.
   const summary = summaryOf(entries);
   const messages: ChatMessage[] = summary === "" ? [] : [{ role: "user", text: `[Summary of the earlier conversation]\n${summary}` }];
-  const conversation = entries.filter((entry) => entry.phase !== "announce");
+  const conversation = inReadingOrder(entries.filter((entry) => entry.phase !== "announce"));
+  let request = "";
   for (let i = 0; i < conversation.length; i++) {
     const entry = conversation[i] as Entry;
     if (entry.type === "note") messages.push({ role: "user", text: entry.text });
-    else if (entry.type === "message" && entry.role === "user") messages.push({ role: "user", text: entry.text });
-    else if (entry.type === "message") {
+    else if (entry.type === "message" && entry.role === "user") {
+      request = entry.id;
+      messages.push({ role: "user", text: entry.text });
+    } else if (entry.type === "message") {
       const calls = callsAfter(conversation, i).map(({ entryId: _, ...call }) => call);
       if (entry.text === "" && calls.length === 0) continue;
-      messages.push({
-        role: "assistant",
-        text: entry.text,
-        toolCalls: calls,
-        ...(entry.extras === undefined ? {} : { extras: entry.extras }),
-      });
+      const extras = entry.extras === undefined ? {} : { extras: entry.extras };
+      messages.push({ role: "assistant", text: entry.text, toolCalls: calls, ...extras });
+      const missing = stopped.has(stopMark(request)) ? STOPPED_RESULT : NO_RESULT;
       for (const call of calls) {
-        const result = results.get(call.id);
-        messages.push({
-          role: "tool",
-          callId: call.id,
-          name: call.name,
-          text: result?.text ?? NO_RESULT,
-          isError: result?.isError ?? true,
-        });
+        const { text = missing, isError = true } = results.get(call.id) ?? {};
+        messages.push({ role: "tool", callId: call.id, name: call.name, text, isError });
       }
     }
   }
   return messages;
+}
+
+/**
+ * The person's own words are the last thing the model reads (SE8): notes that were taken in with a message stand before it,
+ * though the transcript has them behind it. By place alone, so that an entry never moves once an answer stands behind it.
+ */
+function inReadingOrder(entries: readonly Entry[]): Entry[] {
+  const read: Entry[] = [];
+  for (const entry of entries) {
+    const last = read.at(-1);
+    const isBehind = entry.type === "note" && last?.type === "message" && last.role === "user";
+    read.splice(isBehind ? read.length - 1 : read.length, 0, entry);
+  }
+  return read;
 }
 
 /** All that was summed up so far; empty when nothing was. */

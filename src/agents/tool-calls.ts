@@ -89,7 +89,7 @@ async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>)
 }
 
 async function carryOut(turn: CallingTurn, call: RecordedCall): Promise<ToolResult> {
-  if (turn.signal.aborted) return toolError("Not started: the turn was stopped.");
+  if (turn.signal.aborted) return toolError(`Not started: ${whyAborted(turn)}.`);
   if (call.invalid !== undefined) return toolError(call.invalid);
   const tools = turn.tools();
   const tool = tools.find((known) => known.name === call.name);
@@ -102,7 +102,7 @@ async function carryOut(turn: CallingTurn, call: RecordedCall): Promise<ToolResu
   if (!args.success) return toolError(`Bad arguments for ${tool.name}: ${z.prettifyError(args.error)}\nAccepted: ${acceptedOf(tool)}.`);
   turn.onDoing(tool.name);
   try {
-    return await Promise.race([tool.run(args.data, contextOf(turn, call)), aborted(turn.signal)]);
+    return await unlessAborted(turn, tool.run(args.data, contextOf(turn, call)));
   } catch (error) {
     turn.log.warn({ err: error, tool: tool.name }, "a tool threw");
     return toolError(`${tool.name} failed: ${errorText(error)}`);
@@ -110,8 +110,21 @@ async function carryOut(turn: CallingTurn, call: RecordedCall): Promise<ToolResu
 }
 
 /** A tool that ignores its signal must not hold the turn. */
-const aborted = (signal: AbortSignal): Promise<ToolResult> =>
-  new Promise((resolve) => signal.addEventListener("abort", () => resolve(toolError("Stopped while it ran.")), { once: true }));
+async function unlessAborted(turn: CallingTurn, work: Promise<ToolResult>): Promise<ToolResult> {
+  const { promise, resolve } = Promise.withResolvers<ToolResult>();
+  const stop = (): void => resolve(toolError(`Stopped while it ran: ${whyAborted(turn)}.`));
+  turn.signal.addEventListener("abort", stop, { once: true });
+  try {
+    return await Promise.race([work, promise]);
+  } finally {
+    // Left in place, it would hold every result of a long turn in memory until the turn ends.
+    turn.signal.removeEventListener("abort", stop);
+  }
+}
+
+/** A main session is stopped by its person; a run perhaps by its requester. */
+const whyAborted = ({ signal, runId }: CallingTurn): string =>
+  signal.reason !== "stop" ? "the turn was ended" : runId === null ? "stopped by the person" : "the run was stopped";
 
 function contextOf(turn: CallingTurn, call: RecordedCall): ToolContext {
   return {

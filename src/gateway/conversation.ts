@@ -13,15 +13,19 @@ import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS } from "../stores/tries.ts";
-import { appendInput, type Job, type MainTurnDeps, replyText, runTurn, stoppedText } from "./main-turn.ts";
+import { type Job, type MainTurnDeps, replyText, runTurn, stoppedText } from "./main-turn.ts";
+import { appendRequest, noteStopped } from "./request.ts";
 
 export interface Conversations {
   /** Handler of the lane `main`: the oldest waiting message of this session. */
   work(sessionKey: string, slot: Slot): Promise<void>;
   /** A turn or a compaction is under way. */
   isActive(sessionKey: string): boolean;
-  /** Ends what is under way in a session, if anything is. The caller has settled its rows. */
-  abort(sessionKey: string): boolean;
+  /**
+   * Ends what is under way in a session and drops what waits, in the caller's transaction: rows first, the signal after the
+   * commit, so that nothing of it can start once the answer goes out (ST2). False: there was nothing to end.
+   */
+  halt(sessionKey: string): boolean;
   /**
    * Ends the answer being written and nothing else (ST3): what it says so far, with the note and buttons below it, becomes
    * the reply in the caller's transaction, and the turn is told after it. False: nothing is being written.
@@ -78,10 +82,14 @@ export function createConversations(deps: ConversationDeps): Conversations {
       if (own.abort.signal.reason !== "suspend" && deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
     },
     isActive: (sessionKey) => active.has(sessionKey),
-    abort(sessionKey) {
-      stopped.delete(sessionKey);
-      active.get(sessionKey)?.abort.abort("stop");
-      return active.has(sessionKey);
+    halt(sessionKey) {
+      const dropped = deps.inbox.drop(sessionKey);
+      noteStopped(deps, sessionKey, dropped, "request");
+      deps.db.afterCommit(() => {
+        stopped.delete(sessionKey);
+        active.get(sessionKey)?.abort.abort("stop");
+      });
+      return dropped.length > 0 || active.has(sessionKey);
     },
     stopAnswer(sessionKey, { note, buttons }) {
       const own = active.get(sessionKey);
@@ -89,6 +97,7 @@ export function createConversations(deps: ConversationDeps): Conversations {
       const parts = render(deps, own.job, { markdown: stoppedText(own.job.written, note), buttons });
       // Rows first, as with /stop: killed right here, the message is answered with what there was and never taken up again.
       if (!finish(deps, own.job, parts)) return false;
+      noteStopped(deps, sessionKey, [own.job.row.id], "answer");
       deps.db.afterCommit(() => {
         stopped.add(sessionKey);
         own.abort.abort("stop");
@@ -207,7 +216,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
   const session = ensureSession(deps, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
   const { abort } = own;
   const job: Job = { row, inbound, channel, agent, session, abort, slot, written: "" };
-  appendInput(deps, job);
+  appendRequest(deps, job);
   deps.failpoint("turn.input-appended");
   own.job = job;
   const end = await runTurn(deps, job);

@@ -90,21 +90,11 @@ const COMPACTED = {
 const compactText = (answer: CompactAnswer): string =>
   typeof answer === "string" ? COMPACTED[answer] : `⚠️ Summing up failed, and nothing was changed: ${answer.failed}`;
 
-/**
- * Rows first, then the signals: by the time the answer goes out nothing of the chat can start any more (ST2). False: there
- * was nothing to end.
- */
-function halt(deps: CommandDeps, { sessionKey }: CommandContext): boolean {
-  const dropped = deps.inbox.drop(sessionKey);
-  deps.db.afterCommit(() => deps.conversations.abort(sessionKey));
-  return dropped > 0 || deps.conversations.isActive(sessionKey);
-}
-
 const stopText = (stopped: number): string => `⚙️ Agent was aborted. Stopped ${plural(stopped, "sub-agent")}.`;
 
 /** Null: there was nothing to stop. */
 function stop(deps: CommandDeps, context: CommandContext): string | null {
-  const halted = halt(deps, context);
+  const halted = deps.conversations.halt(context.sessionKey);
   const stopped = deps.steering.stopBelow(context.sessionKey, "by /stop").length;
   return halted || stopped > 0 ? stopText(stopped) : null;
 }
@@ -138,7 +128,7 @@ const owner = (context: CommandContext) => ({
 function reset(deps: CommandDeps, context: CommandContext): string {
   const old = deps.sessions.find(context.sessionKey);
   const fresh = prepareSession(deps, owner(context));
-  halt(deps, context);
+  deps.conversations.halt(context.sessionKey);
   const stopped = deps.keepsSubagents() ? [] : deps.steering.stopBelow(context.sessionKey, "by /new");
   if (old !== null) deps.sessions.end(old.id);
   fresh.insert();

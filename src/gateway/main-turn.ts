@@ -44,31 +44,6 @@ export interface Job {
 
 const STATUS_EVERY_MS = 4_000;
 
-/** The person's words are on disk before the model is called (SE2); a second attempt finds them there. */
-export function appendInput(deps: MainTurnDeps, { row, inbound, session }: Job): void {
-  const ref = transcriptOf(session);
-  const id = `in:${row.id}`;
-  // Again, because the first try may have come to an end right here.
-  if (lastInput(deps, session) === id) return void deps.transcripts.sync(ref);
-  const from = inbound.sender.name ?? inbound.sender.id;
-  // Theirs, but perhaps pasted from a page that hid something in it: nobody can type what nobody can see.
-  const words = visibleText(inbound.text);
-  // In a group several people speak; the name is theirs to choose, so it stands as data in the text.
-  const text = inbound.address.kind === "dm" ? words : `[from ${JSON.stringify(from)}]\n${words}`;
-  deps.transcripts.append(ref, [{ type: "message", role: "user", text, from, id }]);
-  deps.transcripts.sync(ref);
-}
-
-/** Id of the last message on record. One turn at a time, in order: what an earlier try of this message appended is the last one. */
-function lastInput({ transcripts }: MainTurnDeps, session: Session): string | undefined {
-  for (const count of [20, 1_000]) {
-    const entries = transcripts.tail(transcriptOf(session), count);
-    const last = entries.findLast((entry) => entry.id.startsWith("in:"));
-    if (last !== undefined || entries.length < count) return last?.id;
-  }
-  return undefined;
-}
-
 /** Runs the turn, or takes it up where the transcript ends. Throws only when the disk refuses. */
 export async function runTurn(deps: MainTurnDeps, job: Job): Promise<TurnEnd> {
   const { row, inbound, agent, session, abort } = job;

@@ -32,8 +32,8 @@ export interface Inbox {
   putBack(id: number): void;
   /** → done. False when it was done already: somebody else (a /stop) settled it, and the caller must not answer. */
   finish(id: number): boolean;
-  /** All waiting rows of a session → done; returns how many. */
-  drop(sessionKey: string): number;
+  /** All waiting rows of a session → done; returns their ids. */
+  drop(sessionKey: string): number[];
   countWaiting(sessionKey: string): number;
   /** Sessions with waiting rows, for the restart. */
   waitingSessions(): string[];
@@ -85,11 +85,14 @@ export function createInbox(deps: Deps): Inbox {
     },
     finish,
     drop: (sessionKey) =>
-      db.run(
-        "UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE state = 'waiting' AND session_key = ?",
-        clock.now(),
-        sessionKey,
-      ),
+      db
+        .all<{ id: number }>(
+          "UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE state = 'waiting' AND session_key = ? RETURNING id",
+          clock.now(),
+          sessionKey,
+        )
+        .map((row) => row.id)
+        .sort((a, b) => a - b),
     countWaiting: (sessionKey) =>
       db.get<{ n: number }>("SELECT count(*) AS n FROM inbox WHERE state = 'waiting' AND session_key = ?", sessionKey)?.n ?? 0,
     waitingSessions: () =>

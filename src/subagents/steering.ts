@@ -49,6 +49,9 @@ export function createSteering(deps: SubagentDeps): Steering {
   };
 }
 
+const WAS_STOPPED =
+  "[The gateway notes: you were stopped before you had finished. Do what the next message says; go on with what you did before only as far as it asks for that.]";
+
 function send(deps: SubagentDeps, run: Run, from: string, text: string): SendAnswer {
   const fresh = deps.runs.get(run.id) ?? run;
   if (isUnfinished(fresh.state)) {
@@ -65,6 +68,8 @@ function send(deps: SubagentDeps, run: Run, from: string, text: string): SendAns
   // Back under its own name before the row says so: a crash in between leaves a readable file either way.
   if (fresh.archiveName !== null) deps.transcripts.restore(transcriptOfRun(fresh));
   deps.mail.sendToRun(run.id, from, text);
+  // Its task still stands in its transcript, and nothing there says that somebody ended it.
+  if (fresh.state === "stopped") deps.mail.addNote(run.sessionId, `stopped:${fresh.generation}`, WAS_STOPPED);
   deps.runs.again(run.id);
   deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
   return "continued";

@@ -154,7 +154,7 @@ it("[ST2] PROC-015 after an abort nothing starts; what hangs is let go", async (
   await new Promise((resolve) => setImmediate(resolve));
   abort.abort();
   await done;
-  expect(results().map((result) => result.text)).toEqual(["Stopped while it ran.", "Not started: the turn was stopped."]);
+  expect(results().map((result) => result.text)).toEqual(["Stopped while it ran: the turn was ended.", "Not started: the turn was ended."]);
   running = 0;
 });
 

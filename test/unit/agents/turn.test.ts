@@ -385,7 +385,7 @@ describe("abort", () => {
     expect((await end).outcome).toBe("aborted");
     expect(after.contexts).toEqual([]);
     const results = rig.entries().flatMap((entry) => (entry.type === "tool_result" ? [entry.text] : []));
-    expect(results).toEqual(["Stopped while it ran.", "Not started: the turn was stopped."]);
+    expect(results).toEqual(["Stopped while it ran: stopped by the person.", "Not started: stopped by the person."]);
   });
 
   it("[SP8] what the model said before the abort is kept as partial", async () => {

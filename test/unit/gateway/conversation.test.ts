@@ -1,8 +1,8 @@
 // A waiting message → its turn → the reply and the done row, on real stores and real turns; only the model is the test's.
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Agent } from "../../../src/agents/agent.ts";
 import { createTurns } from "../../../src/agents/turn.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
@@ -103,6 +103,9 @@ const replies = (): string[] =>
   folder.stores.db.all<{ part: string }>("SELECT part FROM outbox ORDER BY id").map((row) => JSON.parse(row.part).text);
 const rows = (): unknown[] => folder.stores.db.all("SELECT state, attempts FROM inbox ORDER BY id");
 const answered = (count: number): Promise<unknown> => waitFor(`${count} replies`, () => replies().length === count, 5_000);
+
+const halt = (): boolean => folder.stores.db.transaction(() => conversations.halt(KEY));
+const ended = (): Promise<unknown> => waitFor("the end", () => !conversations.isActive(KEY));
 
 it("[AG1] what arrives during a turn waits and is answered next, in order", async () => {
   const door = Promise.withResolvers<void>();
@@ -212,10 +215,93 @@ it("[ST1] a turn aborted after its rows were dropped says nothing", async () => 
   answer = ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted", text: "half" })));
   arrive("one");
   await waitFor("the turn", () => asked.length === 1);
-  expect(folder.stores.inbox.drop(KEY)).toBe(1);
-  expect(conversations.abort(KEY)).toBe(true);
-  await waitFor("the end", () => !conversations.abort(KEY));
+  expect(halt()).toBe(true);
+  await ended();
   expect(replies()).toEqual([]);
+  expect(halt()).toBe(false);
+});
+
+describe("a request that was stopped", () => {
+  const hang: typeof answer = ({ signal }) =>
+    new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted", text: "I begin" })));
+  const isStopNote = (text: string): boolean => /^\[The gateway notes: the person ended the request above with \/stop/.test(text);
+
+  it("[ST4] is marked so in what later turns read, once, right before the next question", async () => {
+    answer = hang;
+    arrive("delete everything");
+    await waitFor("the turn", () => asked.length === 1);
+    halt();
+    await ended();
+    answer = (request) => ({ text: `answer to ${request.messages.at(-1)?.text}` });
+    arrive("what time is it?");
+    await answered(1);
+    expect(replies()).toEqual(["answer to what time is it?"]);
+    const read = asked[1]?.messages.map((message) => message.text) ?? [];
+    expect(read.map((text) => (isStopNote(text) ? "STOPPED" : text))).toEqual([
+      "delete everything",
+      "I begin",
+      "STOPPED",
+      "what time is it?",
+    ]);
+    expect(read[2]).toMatch(/not to be carried out/);
+    arrive("and now?");
+    await answered(2);
+    // Byte for byte what was there before, and the mark only once.
+    expect(asked[2]?.messages.slice(0, 4)).toEqual(asked[1]?.messages);
+    expect(asked[2]?.messages.filter((message) => isStopNote(message.text))).toHaveLength(1);
+  });
+
+  it("[ST4] killed right after the stop was recorded: the mark is in the transaction of the stop, and its open call is stopped too", async () => {
+    const { transcripts } = folder.stores;
+    answer = (request) =>
+      asked.length > 1 ? hang(request) : { text: "looking", toolCalls: [{ id: "c1", name: "none", args: {} }], finish: "tool-calls" };
+    arrive("delete everything");
+    await waitFor("the second step", () => asked.length === 2);
+    halt();
+    await ended();
+    // As a process leaves it that was killed before the tool had its result.
+    const session = folder.stores.sessions.find(KEY);
+    const ref = { agentId: "main", sessionId: session?.id ?? "" };
+    const path = transcripts.path(ref);
+    const lines = readFileSync(path, "utf8").trimEnd().split("\n");
+    const call = lines.findIndex((line) => line.includes('"tool_call"'));
+    folder.reopen();
+    writeFileSync(path, `${lines.slice(0, call + 1).join("\n")}\n`);
+    create();
+    answer = () => ({ text: "noon" });
+    asked = [];
+    arrive("what time is it?");
+    await answered(1);
+    expect(asked[0]?.messages.map((message) => message.role)).toEqual(["user", "assistant", "tool", "user", "user"]);
+    expect(asked[0]?.messages[2]?.text).toMatch(/stopped by the person/i);
+    expect(isStopNote(asked[0]?.messages[3]?.text ?? "")).toBe(true);
+    expect(asked[0]?.messages[4]?.text).toBe("what time is it?");
+  });
+
+  it("[ST4] that no model ever read needs no mark, and an answered one gets none", async () => {
+    arrive("one");
+    await answered(1);
+    expect(halt()).toBe(false);
+    folder.stores.inbox.sink("test", "a").put([{ externalId: "late", raw: { text: "dropped unread" } }]);
+    for (const row of folder.stores.inbox.listNew(0, 10)) folder.stores.inbox.route(row.id, KEY);
+    expect(halt()).toBe(true);
+    arrive("two");
+    await answered(2);
+    expect(asked[1]?.messages.map((message) => message.text)).toEqual(["one", "answer to one", "two"]);
+  });
+
+  it("[ST3][ST4] an answer that was stopped is marked as read up to there", async () => {
+    answer = hang;
+    arrive("tell me a story");
+    await waitFor("the turn", () => asked.length === 1);
+    folder.stores.db.transaction(() => conversations.stopAnswer(KEY, { note: "Stopped here.", buttons: [] }));
+    await ended();
+    answer = () => ({ text: "ok" });
+    arrive("thanks");
+    await answered(2);
+    expect(asked[1]?.messages.at(-2)?.text).toMatch(/^\[The gateway notes: the person stopped the answer above/);
+    expect(asked[1]?.messages.at(-1)?.text).toBe("thanks");
+  });
 });
 
 it("[RN4] a suspended turn leaves its row waiting and uncounted, and goes on from its transcript", async () => {
@@ -224,7 +310,7 @@ it("[RN4] a suspended turn leaves its row waiting and uncounted, and goes on fro
   arrive("one");
   await waitFor("the turn", () => asked.length === 1);
   conversations.suspend();
-  await waitFor("the end", () => !conversations.abort(KEY));
+  await ended();
   expect(rows()).toEqual([{ state: "waiting", attempts: 0 }]);
   answer = () => ({ text: "the whole answer" });
   lane.ring(KEY, KEY);
@@ -274,7 +360,7 @@ it("[ST1] a compaction that is stopped says so, and the next one works", async (
   answer = ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted" })));
   const compacted = conversations.compact(KEY);
   await waitFor("the model", () => asked.length === 3);
-  expect(conversations.abort(KEY)).toBe(true);
+  expect(halt()).toBe(true);
   expect(await compacted).toBe("stopped");
   answer = () => ({ text: "summed up" });
   expect(await conversations.compact(KEY)).toBe("done");

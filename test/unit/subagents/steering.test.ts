@@ -8,13 +8,17 @@ import { waitFor } from "../../support/wait.ts";
 
 let stage: Stage;
 let hangs: boolean;
-const call = (request: ModelRequest): Promise<ModelReply> =>
-  hangs
+let requests: ModelRequest[];
+const call = (request: ModelRequest): Promise<ModelReply> => {
+  requests.push(request);
+  return hangs
     ? new Promise((resolve) => request.signal.addEventListener("abort", () => resolve({ ...okReply("half"), outcome: "aborted" })))
     : Promise.resolve(okReply("done"));
+};
 
 beforeEach(async () => {
   hangs = true;
+  requests = [];
   stage = await createStage({
     clock: createManualClock(),
     call,
@@ -73,6 +77,19 @@ describe("stop", () => {
 });
 
 describe("send", () => {
+  it("[ST4] a stopped run that is sent something reads that it was stopped, before the message", async () => {
+    const { id } = stage.spawn({ task: "the old task" });
+    await running(id);
+    stop(id);
+    hangs = false;
+    expect(send(id)).toBe("continued");
+    await waitFor("it to be done", () => stage.get(id).state === "done");
+    const read = requests.at(-1)?.messages.map((message) => message.text.slice(0, 45)) ?? [];
+    const at = read.indexOf("[The gateway notes: you were stopped before y");
+    expect(read.indexOf("the old task")).toBeLessThan(at);
+    expect(read[at + 1]).toBe("hello");
+  });
+
   it("[CM7] says what it met: queued, running, or a finished one that goes on", async () => {
     const [first, second, third] = [stage.spawn(), stage.spawn(), stage.spawn()];
     await Promise.all([running(first.id), running(second.id)]);

@@ -1,0 +1,75 @@
+// A person's request in the transcript of its session: appended once however often its turn is tried, and marked when the
+// person ended it. conversation.ts → here → stores
+import { stopMark } from "../agents/context.ts";
+import { transcriptOf } from "../agents/open-session.ts";
+import { errorText } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Inbound } from "../core/message.ts";
+import { visibleText } from "../core/visible-text.ts";
+import type { MailStore } from "../stores/mail.ts";
+import type { Session, Sessions } from "../stores/sessions.ts";
+import type { Transcripts } from "../stores/transcripts.ts";
+
+export interface RequestDeps {
+  readonly sessions: Sessions;
+  readonly transcripts: Transcripts;
+  readonly mail: MailStore;
+  readonly log: Logger;
+}
+
+export interface Request {
+  readonly row: { readonly id: number };
+  readonly inbound: Inbound;
+  readonly session: Session;
+}
+
+const entryId = (inboxId: number): string => `in:${inboxId}`;
+
+/** The person's words are on disk before the model is called (SE2); a second attempt finds them there. */
+export function appendRequest(deps: Pick<RequestDeps, "transcripts">, { row, inbound, session }: Request): void {
+  const ref = transcriptOf(session);
+  const id = entryId(row.id);
+  // Again, because the first try may have come to an end right here.
+  if (lastRequest(deps, session) === id) return void deps.transcripts.sync(ref);
+  const from = inbound.sender.name ?? inbound.sender.id;
+  // Theirs, but perhaps pasted from a page that hid something in it: nobody can type what nobody can see.
+  const words = visibleText(inbound.text);
+  // In a group several people speak; the name is theirs to choose, so it stands as data in the text.
+  const text = inbound.address.kind === "dm" ? words : `[from ${JSON.stringify(from)}]\n${words}`;
+  deps.transcripts.append(ref, [{ type: "message", role: "user", text, from, id }]);
+  deps.transcripts.sync(ref);
+}
+
+/** Id of the last request on record. One turn at a time, in order: what an earlier try of this message appended is the last one. */
+function lastRequest({ transcripts }: Pick<RequestDeps, "transcripts">, session: Session): string | undefined {
+  for (const count of [20, 1_000]) {
+    const entries = transcripts.tail(transcriptOf(session), count);
+    const last = entries.findLast((entry) => entry.id.startsWith("in:"));
+    if (last !== undefined || entries.length < count) return last?.id;
+  }
+  return undefined;
+}
+
+const STOPPED = {
+  request:
+    "[The gateway notes: the person ended the request above with /stop before it was finished. It is not to be carried out, now or later, unless they ask for it again.]",
+  answer:
+    "[The gateway notes: the person stopped the answer above while it was written and has read it up to there. Don't go on with it unless they ask.]",
+};
+
+/**
+ * In the transaction that ends these messages: what later turns read says so (ST4). As a note, because the turn may still be
+ * appending to the transcript, and a process killed right after the commit would never get to it. Only the last request can
+ * be among them: what waits behind it is in no transcript yet.
+ */
+export function noteStopped(deps: RequestDeps, sessionKey: string, inboxIds: readonly number[], what: keyof typeof STOPPED): void {
+  const session = inboxIds.length === 0 ? null : deps.sessions.find(sessionKey);
+  if (session === null) return;
+  try {
+    const last = lastRequest(deps, session);
+    if (last !== undefined && inboxIds.some((id) => entryId(id) === last)) deps.mail.addNote(session.id, stopMark(last), STOPPED[what]);
+  } catch (error) {
+    // A transcript that can't be read must not keep anybody from stopping; nobody will read it to a model either.
+    deps.log.warn({ sessionKey, reason: errorText(error) }, "a stopped request could not be marked");
+  }
+}
