@@ -3,6 +3,7 @@ import type { LoadedConfig } from "../config/config.ts";
 import type { Config } from "../config/schema.ts";
 import type { SdkModelsOptions } from "../models/ai-sdk.ts";
 import { createCredentials } from "../models/credentials.ts";
+import { missingKey } from "../models/model-error.ts";
 import { createOfflineModel } from "../models/offline/offline.ts";
 import { createPrices } from "../models/prices.ts";
 import { builtInDefinition, type ProviderDefinition, parseModelName } from "../models/provider.ts";
@@ -30,7 +31,13 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
     stateDir,
     settings() {
       const now = deps.loaded();
-      return { mainAgentId: defaultAgent(now.config).id, env: now.env, configProviders: now.config.models.providers };
+      const { list } = now.config.agents;
+      return {
+        mainAgentId: defaultAgent(now.config).id,
+        env: now.env,
+        configProviders: now.config.models.providers,
+        isIsolated: (agentId) => list.find(({ id }) => id === agentId)?.auth === "own",
+      };
     },
     onSecret: (name, value) => deps.secrets.add(name, value),
     onWarning: (text) => deps.log.warn({}, text),
@@ -49,7 +56,10 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
       const definition = Object.hasOwn(own, name) ? own[name] : builtInDefinition(name);
       if (definition === undefined) return { problem: `There is no provider "${name}".`, kind: "bad-request" };
       const key = credentials.find(name, agentId)?.apiKey;
-      return { ...definition, ...(key === undefined ? {} : { apiKey: key }) };
+      const { apiKey: shared, ...endpoint } = definition;
+      if (key !== undefined) return { ...endpoint, apiKey: key };
+      // The settings have one, and this agent may not use it: without any, a stranger's refusal would be all it gets to read.
+      return shared === undefined ? endpoint : { problem: missingKey(name, agentId) };
     },
     prices,
     clock: deps.clock,

@@ -2,28 +2,35 @@
 // Brief.create → content → (a file, another agent) → Brief.parse → createSubBrief | createResponse
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
-import { checkMeta, DocumentError, readDocument, serializeDocument } from "./document.ts";
-import { depthField, idField, textField, timestampField } from "./fields.ts";
+import { checkMeta, DocumentError, readDocument, serializeDocument, type ValidationResult, validate } from "./document.ts";
+import { depthField, idField, textField, timestampField, versionField } from "./fields.ts";
 import { BriefResponse, type CreateResponseOptions } from "./response.ts";
 
 const PROTOCOL_VERSION = "1.2.0";
 
-const metaSchema = z.looseObject({
-  id: idField,
-  protocolVersion: textField,
-  delegator: textField,
-  delegatee: textField,
-  timestamp: timestampField,
-  parentId: idField.optional(),
-  currentDepth: depthField,
-  maxDepth: depthField,
-});
+const metaSchema = z
+  .looseObject({
+    id: idField,
+    protocolVersion: versionField,
+    delegator: textField,
+    delegatee: textField,
+    timestamp: timestampField,
+    parentId: idField.optional(),
+    currentDepth: depthField,
+    maxDepth: depthField,
+  })
+  .superRefine(({ currentDepth = 0, maxDepth }, context) => {
+    if (maxDepth === undefined || currentDepth <= maxDepth) return;
+    context.addIssue({ code: "custom", path: ["currentDepth"], message: `must not be above maxDepth (${maxDepth})` });
+  });
 
 export type BriefMeta = Readonly<z.output<typeof metaSchema>>;
 
 export interface CreateBriefOptions {
   /** `brief-` and six random hex digits when left out. */
   readonly id?: string;
+  /** That of this library when left out. */
+  readonly protocolVersion?: string;
   readonly delegator: string;
   readonly delegatee: string;
   readonly body: string;
@@ -34,6 +41,9 @@ export interface CreateBriefOptions {
   /** No limit when left out. */
   readonly maxDepth?: number;
 }
+
+/** What is wrong with a brief: a whole document (text or bytes), or its header as an object. Never throws. */
+export const validateBrief = (brief: unknown): ValidationResult => validate(metaSchema, brief);
 
 /** Immutable. `content` is the text of the file. */
 export class Brief {
@@ -52,7 +62,7 @@ export class Brief {
     const body = options.body.toWellFormed();
     const meta = checkMeta("Brief", metaSchema, {
       id: options.id ?? `brief-${randomBytes(3).toString("hex")}`,
-      protocolVersion: PROTOCOL_VERSION,
+      protocolVersion: options.protocolVersion ?? PROTOCOL_VERSION,
       delegator: options.delegator,
       delegatee: options.delegatee,
       timestamp: options.timestamp ?? new Date().toISOString(),

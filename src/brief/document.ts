@@ -85,19 +85,40 @@ export function readDocument<M extends object>(kind: string, schema: z.ZodType<M
   return { meta: checkMeta(kind, schema, document.meta), body: document.body, content };
 }
 
+export interface ValidationResult {
+  readonly valid: boolean;
+  /** One sentence for each fault. */
+  readonly errors: readonly string[];
+}
+
+/** What is wrong with a document (text or bytes) or with a header alone (an object). Never throws. */
+export function validate(schema: z.ZodType<object>, document: unknown): ValidationResult {
+  let meta = document;
+  try {
+    if (typeof document === "string" || document instanceof Uint8Array) ({ meta } = parseDocument(document));
+  } catch (error) {
+    return { valid: false, errors: [reasonOf(error)] };
+  }
+  if (typeof meta !== "object" || meta === null) return { valid: false, errors: ["must be a mapping"] };
+  const { error } = schema.safeParse(withoutUndefined(meta));
+  return { valid: error === undefined, errors: error === undefined ? [] : faultsOf(error) };
+}
+
+const faultsOf = (error: z.ZodError): string[] => error.issues.map((issue) => `${issue.path.join(".")} ${issue.message}`);
+
 /** The header as `schema` understands it, or a DocumentError `Invalid <kind> document: …` that names every field at fault. */
 export function checkMeta<M extends object>(kind: string, schema: z.ZodType<M>, meta: object): M {
   const checked = schema.safeParse(withoutUndefined(meta));
   if (checked.success) return checked.data;
-  const faults = checked.error.issues.map((issue) => `${issue.path.join(".")} ${issue.message}`);
-  throw new DocumentError(`Invalid ${kind} document: ${faults.join("; ")}`, { cause: checked.error });
+  throw new DocumentError(`Invalid ${kind} document: ${faultsOf(checked.error).join("; ")}`, { cause: checked.error });
 }
 
 const withoutUndefined = (meta: object) => Object.fromEntries(Object.entries(meta).filter(([, value]) => value !== undefined));
 
 // Room behind the largest header for its closing line.
 const HEAD_LENGTH = MAX_HEADER_BYTES + 64;
-const OPENING = /^\uFEFF?---[ \t]*\r?\n/;
+// Blank lines before it, as editors and pasting leave them.
+const OPENING = /^\uFEFF?(?:[ \t]*\r?\n)*---[ \t]*\r?\n/;
 const CLOSING = /\n---[ \t]*(?:\r?\n|$)/;
 
 /** Where header and body stand. Looks at the first 64 KB only. */

@@ -10,6 +10,11 @@ export const idField = z
 
 export const textField = z.string({ error: "is missing or not text" }).refine((text) => text.trim() !== "", "must not be empty");
 
+/** Other readers of the format refuse what doesn't begin like a version. */
+export const versionField = z
+  .string({ error: "is missing or not text" })
+  .regex(/^\d+\.\d+\.\d+(?![\d.])/, "must be a version such as 1.2.0");
+
 /** Kept as it was written; other readers compare the text. */
 export const timestampField = z
   .string({ error: "is missing or not text" })

@@ -1,6 +1,6 @@
 // What came back from a delegation: <id>.response.md. It carries the id of the brief it answers.
 import { z } from "zod";
-import { checkMeta, readDocument, serializeDocument } from "./document.ts";
+import { checkMeta, readDocument, serializeDocument, type ValidationResult, validate } from "./document.ts";
 import { idField, timestampField } from "./fields.ts";
 
 export const RESPONSE_STATUSES = ["success", "failure", "partial", "rejected"] as const;
@@ -22,6 +22,9 @@ export interface CreateResponseOptions {
   /** ISO time; now when left out. */
   readonly timestamp?: string;
 }
+
+/** What is wrong with a response: a whole document (text or bytes), or its header as an object. Never throws. */
+export const validateResponse = (response: unknown): ValidationResult => validate(metaSchema, response);
 
 /** Immutable. `content` is the text of the file. */
 export class BriefResponse {

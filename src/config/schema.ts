@@ -70,6 +70,10 @@ const agent = block({
   default: z.boolean().default(false).describe("Answers chats that name no agent; unset everywhere: the first one."),
   model: modelChoice().optional().describe("Model of this agent; unset: agents.defaults.model."),
   workspace: pathText().optional().describe("Folder of this agent's files; unset: agents.defaults.workspace."),
+  auth: z
+    .enum(["own", "fallback"])
+    .default("fallback")
+    .describe("own: only the keys of its own auth.json; fallback: then the main agent's, the environment's and the settings'."),
   tools: toolPolicy.prefault({}).describe("Tool policy of this agent."),
   subagents: agentSubagents.prefault({}).describe("The sub-agents this agent spawns, and those that run under it."),
 });

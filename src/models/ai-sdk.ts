@@ -9,7 +9,7 @@ import { addSpend, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
 import { type AttemptEnd, attempt } from "./attempt.ts";
 import { type Endpoint, endpointOptions, type ModelTarget } from "./language-model.ts";
 import type { ModelErrorKind, ModelEvent, ModelReply, ModelRequest, Models } from "./model.ts";
-import { type Failure, keyAdvice, sentence } from "./model-error.ts";
+import { type Failure, missingKey, sentence } from "./model-error.ts";
 import type { Prices } from "./prices.ts";
 import { malformedModel, needsKey, parseModelName } from "./provider.ts";
 import { createReplyDraft, type ReplyDraft } from "./reply-draft.ts";
@@ -188,9 +188,7 @@ function findTarget(call: Call, model: string): ModelTarget | EndpointProblem {
   const { agentId } = call.request;
   const endpoint = call.options.provider(name.provider, agentId);
   if ("problem" in endpoint) return endpoint;
-  if (endpoint.apiKey === undefined && needsKey(name.provider, endpoint)) {
-    return { problem: `Agent ${agentId} has no key for the provider ${name.provider}. ${keyAdvice(name.provider, agentId)}` };
-  }
+  if (endpoint.apiKey === undefined && needsKey(name.provider, endpoint)) return { problem: missingKey(name.provider, agentId) };
   return { ...name, endpoint };
 }
 

@@ -30,6 +30,8 @@ export interface CredentialsOptions {
     readonly mainAgentId: string;
     readonly env: Readonly<Record<string, string | undefined>>;
     readonly configProviders: Readonly<Record<string, Pick<ProviderDefinition, "apiKey">>>;
+    /** Uses nothing but its own file: neither the main agent's keys nor those all agents share. */
+    isIsolated(agentId: string): boolean;
   };
   /** Hears of every key as it is first read, so that it is redacted before anybody can print it. */
   onSecret?(name: string, value: string): void;
@@ -108,7 +110,10 @@ export function createCredentials(options: CredentialsOptions): Credentials {
   return {
     find(provider, agentId) {
       if (!isProviderName(provider)) throw new AppError("invalid", `${JSON.stringify(provider.slice(0, 80))} is no provider name.`);
-      return fromFile(provider, agentId) ?? fromFile(provider, options.settings().mainAgentId) ?? fromEnv(provider) ?? fromConfig(provider);
+      const { mainAgentId, isIsolated } = options.settings();
+      const own = fromFile(provider, agentId);
+      if (own !== null || isIsolated(agentId)) return own;
+      return fromFile(provider, mainAgentId) ?? fromEnv(provider) ?? fromConfig(provider);
     },
   };
 }

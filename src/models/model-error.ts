@@ -183,7 +183,10 @@ export function sentence(failure: Failure, target: ModelTarget, agentId: string)
   }
 }
 
-export function keyAdvice(provider: string, agentId: string): string {
+export const missingKey = (provider: string, agentId: string): string =>
+  `Agent ${agentId} has no key for the provider ${provider}. ${keyAdvice(provider, agentId)}`;
+
+function keyAdvice(provider: string, agentId: string): string {
   const variable = Object.hasOwn(BUILT_IN_PROVIDERS, provider) ? BUILT_IN_PROVIDERS[provider]?.envKeys[0] : undefined;
   return `Set ${variable ?? `models.providers.${provider}.apiKey`} or run: npm run auth -- set ${agentId} ${provider}`;
 }

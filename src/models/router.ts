@@ -3,7 +3,7 @@
 import { errorText } from "../core/errors.ts";
 import type { Credential } from "./credentials.ts";
 import type { ModelErrorKind, ModelEvent, ModelReply, ModelRequest, Models } from "./model.ts";
-import { keyAdvice } from "./model-error.ts";
+import { missingKey } from "./model-error.ts";
 import { needsKey, type ProviderDefinition, parseModelName } from "./provider.ts";
 import { checkModelName, OFFLINE_MODEL } from "./resolve.ts";
 
@@ -86,7 +86,7 @@ function checkKey(options: RouterOptions, model: string, agentId: string): strin
   } catch (error) {
     return errorText(error);
   }
-  return `Agent ${agentId} has no key for the provider ${provider}. ${keyAdvice(provider, agentId)}`;
+  return missingKey(provider, agentId);
 }
 
 function contextWindow(options: RouterOptions, model: string): number {

@@ -246,6 +246,26 @@ describe("[MO7] keys by agent id", () => {
     await herald.reply(/Sub-agent: x/, chat);
     expect(new Set(keys)).toEqual(new Set(["Bearer key-of-other-111111111"]));
   });
+
+  it('[MO7] under an agent with auth: "own" no call goes out without a key of its own, not even with one of the settings', async () => {
+    const list = [
+      { id: "main", default: true, subagents: { allowAgents: ["guest"] } },
+      { id: "guest", auth: "own" },
+    ];
+    await using _settings = await configure({ list });
+    const chat = newChat();
+    let children = 0;
+    state.respond = (request) => {
+      if (isChild(request)) children++;
+      return request.messages.at(-1)?.role === "tool"
+        ? { text: "ok" }
+        : { toolCalls: [{ name: "sessions_spawn", args: { task: "y", label: "y", agentId: "guest" } }] };
+    };
+    await herald.say("go", { chat });
+    const { text } = await herald.reply(/Sub-agent: y/, chat);
+    expect(text).toContain("Agent guest has no key for the provider chat.");
+    expect(children).toBe(0);
+  });
 });
 
 describe("compaction", () => {

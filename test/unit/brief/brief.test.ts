@@ -17,6 +17,22 @@ x-team: docs
 `;
 
 describe("Brief", () => {
+  it("[BP2] takes another protocol version, and refuses what is none", () => {
+    const options = { delegator: "a", delegatee: "b", body: "x" };
+    expect(Brief.parse(Brief.create({ ...options, protocolVersion: "1.3.0-beta" }).content).meta.protocolVersion).toBe("1.3.0-beta");
+    expect(() => Brief.create({ ...options, protocolVersion: "newest" })).toThrow(
+      "Invalid Brief document: protocolVersion must be a version such as 1.2.0",
+    );
+  });
+
+  it("[BP1] is never deeper than its own limit", () => {
+    const options = { delegator: "a", delegatee: "b", body: "x", currentDepth: 3 };
+    const words = "Invalid Brief document: currentDepth must not be above maxDepth (2)";
+    expect(() => Brief.create({ ...options, maxDepth: 2 })).toThrow(words);
+    expect(() => Brief.parse(SAMPLE.replace("currentDepth: 1", "currentDepth: 3").replace("maxDepth: 3", "maxDepth: 2"))).toThrow(words);
+    expect(Brief.create({ ...options, maxDepth: 3 }).canDelegate).toBe(false);
+  });
+
   it("[BP2] creates with an id of its own, depth 0 and the protocol's version", () => {
     const brief = Brief.create({ delegator: "agent-x", delegatee: "agent-y", body: "# Task\n\nDo it." });
     expect(brief.id).toMatch(/^brief-[0-9a-f]{6}$/);

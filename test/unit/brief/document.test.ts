@@ -51,6 +51,15 @@ describe("parseDocument", () => {
     expect(parseDocument(Buffer.from("\uFEFF---\nid: ü\n---\nBödy")).body).toBe("Bödy");
   });
 
+  it("[BP2] passes over blank lines before the front matter, and nothing else", () => {
+    expect(parseDocument("\n \t\r\n\n---\nid: x\n---\n\nBody")).toEqual({ meta: { id: "x" }, body: "Body" });
+    expect(parseDocument("\uFEFF\n---\nid: x\n---\n").meta).toEqual({ id: "x" });
+    for (const text of ["\n #\n---\nid: x\n---\n", " ---\nid: x\n---\n", "\n\uFEFF---\nid: x\n---\n"])
+      expect(refusal(text)).toContain("missing YAML frontmatter delimiters");
+    for (const blank of ["\n", " ", " \n", "\r\n"])
+      expect(refusal(blank.repeat(1_000_000))).toContain("missing YAML frontmatter delimiters");
+  });
+
   it("[BP3] takes only whole lines --- as delimiters", () => {
     expect(parseDocument(withHeader("a: |\n  ---\n  x\nb: y --- z", "---\nforged: true\n---\n")).meta).toEqual({
       a: "---\nx\n",

@@ -20,8 +20,8 @@ async function put(agentId: string, content: unknown): Promise<void> {
 }
 
 type Settings = ReturnType<CredentialsOptions["settings"]>;
-const create = ({ env = {}, configProviders = {}, ...more }: Partial<CredentialsOptions & Settings> = {}) =>
-  createCredentials({ stateDir, settings: () => ({ mainAgentId: "main", env, configProviders }), ...more });
+const create = ({ env = {}, configProviders = {}, isIsolated = () => false, ...more }: Partial<CredentialsOptions & Settings> = {}) =>
+  createCredentials({ stateDir, settings: () => ({ mainAgentId: "main", env, configProviders, isIsolated }), ...more });
 
 describe("find", () => {
   it("[MO7] the agent's own file, then the main agent's, then environment, then config", async () => {
@@ -40,6 +40,23 @@ describe("find", () => {
     expect(credentials.find("anthropic", "coder")?.apiKey).toBe("of-coder");
     expect(credentials.find("anthropic", "main")?.apiKey).toBe("of-main");
     expect(credentials.find("openai", "coder")).toBeNull();
+  });
+
+  it('[MO7] an agent with auth: "own" has the keys of its own file and no others, wherever they stand', async () => {
+    const env = { ANTHROPIC_API_KEY: "from-env" };
+    const configProviders = { openai: { apiKey: "from-config" } };
+    const credentials = create({ env, configProviders, isIsolated: (agentId) => agentId === "guest" });
+    await put("main", { anthropic: { apiKey: "of-main" }, google: { apiKey: "of-main" } });
+    for (const provider of ["anthropic", "openai", "google"]) {
+      expect(credentials.find(provider, "guest")).toBeNull();
+      expect(credentials.find(provider, "coder")).not.toBeNull();
+    }
+    await put("guest", { anthropic: { apiKey: "of-guest" } });
+    expect(credentials.find("anthropic", "guest")).toEqual({
+      apiKey: "of-guest",
+      source: { kind: "file", name: "agents/guest/auth.json" },
+    });
+    expect(credentials.find("google", "guest")).toBeNull();
   });
 
   it("[MO7] knows each provider's variables; a blank one is none", () => {

@@ -1,0 +1,44 @@
+// The library as others import it: one entry, and validators that say everything that is wrong at once.
+import * as library from "herald/brief";
+import { expect, it } from "vitest";
+
+const { Brief, BriefResponse, validateBrief, validateResponse } = library;
+
+it("[BP2] herald/brief exports all of it", () => {
+  expect(Object.keys(library).sort()).toEqual(
+    [
+      ...["Brief", "BriefResponse", "DocumentError", "Trace", "parseDocument", "serializeDocument"],
+      ...["validateBrief", "validateBriefMeta", "validateResponse", "validateResponseMeta"],
+    ].sort(),
+  );
+  expect(library.Trace.create().append({ agent: "a", action: "looked" }).length).toBe(1);
+});
+
+it("[BP2] validateBrief names every fault of a header or of a whole document, and never throws", () => {
+  const brief = Brief.create({ delegator: "a", delegatee: "b", body: "x", maxDepth: 2 });
+  for (const good of [brief.content, Buffer.from(brief.content), brief.meta])
+    expect(validateBrief(good)).toEqual({ valid: true, errors: [] });
+  expect(validateBrief({ ...brief.meta, delegator: " ", currentDepth: 3 })).toEqual({
+    valid: false,
+    errors: ["delegator must not be empty", "currentDepth must not be above maxDepth (2)"],
+  });
+  expect(validateBrief({ ...brief.meta, currentDepth: 3 })).toEqual({
+    valid: false,
+    errors: ["currentDepth must not be above maxDepth (2)"],
+  });
+  expect(validateBrief({}).errors.map((error) => error.split(" ")[0])).toEqual([
+    ...["id", "protocolVersion", "delegator", "delegatee", "timestamp"],
+  ]);
+  expect(validateBrief("text")).toEqual({ valid: false, errors: [expect.stringContaining("missing YAML frontmatter delimiters")] });
+  for (const nothing of [null, undefined, 7, [], () => 1]) expect(validateBrief(nothing)).toMatchObject({ valid: false });
+});
+
+it("[BP2] validateResponse does the same", () => {
+  const response = BriefResponse.create({ id: "brief-abc123", status: "partial", body: "x" });
+  for (const good of [response.content, response.meta]) expect(validateResponse(good)).toEqual({ valid: true, errors: [] });
+  expect(validateResponse({ ...response.meta, status: "great", timestamp: "soon" })).toEqual({
+    valid: false,
+    errors: ["status must be one of success, failure, partial, rejected", "timestamp must be a time such as 2026-02-06T03:55:00Z"],
+  });
+  expect(validateResponse("---\nid: x\n")).toMatchObject({ valid: false });
+});
