@@ -43,6 +43,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
     const db = openDatabase({
       ...{ path, onSlow, redact, check },
       onNew: () => (isNewWanted ? undefined : refuseAnew(stateDir, path)),
+      onEffectFailed: (error) => log.error({ err: error }, "something that follows a commit failed"),
       onMigrated: (step) => log.info(step, "the database was brought up to date; a copy from before is kept beside it"),
     });
     folder = holdStateFolder(stateDir, [DATABASE, LOCK]);

@@ -8,7 +8,6 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import { agentIdOf } from "../core/ids.ts";
 import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
 import type { Lane, Slot } from "../lanes/lanes.ts";
-import type { Database } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
@@ -43,7 +42,6 @@ export interface Conversations {
 export type CompactAnswer = "busy" | "nothing" | "stopped" | "done" | { readonly failed: string };
 
 export interface ConversationDeps extends MainTurnDeps {
-  readonly db: Database;
   readonly inbox: Inbox;
   readonly outbox: Outbox;
   readonly lane: Lane;
@@ -133,7 +131,7 @@ async function compactSession(deps: ConversationDeps, session: Session, signal: 
     model: session.model ?? agent.model,
     fallbacks: agent.fallbacks,
     signal,
-    onSpend: (spend, model) => deps.sessions.addSpend(session.id, model, spend),
+    onSpend: (spend, model) => deps.db.relaxed(() => deps.sessions.addSpend(session.id, model, spend)),
   });
 }
 

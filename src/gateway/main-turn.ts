@@ -10,6 +10,7 @@ import type { Channel, Inbound } from "../core/message.ts";
 import type { Tool } from "../core/tool.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { Slot } from "../lanes/lanes.ts";
+import type { Database } from "../stores/database.ts";
 import type { InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
@@ -17,6 +18,7 @@ import type { Transcripts } from "../stores/transcripts.ts";
 import { closed } from "../subagents/markdown-blocks.ts";
 
 export interface MainTurnDeps {
+  readonly db: Database;
   readonly sessions: Sessions;
   readonly transcripts: Transcripts;
   readonly mail: MailStore;
@@ -80,7 +82,7 @@ export async function runTurn(deps: MainTurnDeps, job: Job): Promise<TurnEnd> {
         deps.bus.emit({ type: "turn.text", ...where, text });
       },
       onDoing: (doing) => deps.bus.emit({ type: "turn.doing", sessionKey: session.key, address, runId: null, doing }),
-      onSpend: (spend, model) => deps.sessions.addSpend(session.id, model, spend),
+      onSpend: (spend, model) => deps.db.relaxed(() => deps.sessions.addSpend(session.id, model, spend)),
     });
     outcome = end.outcome;
     return end;

@@ -1,10 +1,8 @@
-// The one SQLite file: open, pragmas, migrations, transactions. One writer connection in one process; every store
+// The one SQLite file: statements and transactions (database-file.ts opens it). One writer connection in one process; every store
 // is a thin set of statements on this. Synchronous on purpose: nothing can await inside a transaction.
-import { chmodSync, statSync } from "node:fs";
-import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { AppError, errorText, isStorageError } from "../core/errors.ts";
-import { copyDatabase } from "./database-copy.ts";
-import { MIGRATIONS } from "./schema.ts";
+import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import { AppError } from "../core/errors.ts";
+import { type FileOptions, openFile } from "./database-file.ts";
 
 export type Row = Record<string, unknown>;
 export type Params = SQLInputValue[];
@@ -15,30 +13,32 @@ export interface Database {
   /** For reading. A write with RETURNING belongs into a transaction: alone, its failed commit would go unnoticed. */
   get<T = Row>(sql: string, ...params: Params): T | undefined;
   all<T = Row>(sql: string, ...params: Params): T[];
-  /** All or nothing, durable on return. A nested call joins the outer one. */
+  /** All or nothing, durable on return; so it can't be begun inside another, whose end it doesn't know: that throws. */
   transaction<T>(work: () => T): T;
+  /**
+   * Statements that belong together, in the transaction that is open, or in one of their own. What one of them throws is the end
+   * of that whole transaction, also when somebody in between catches it: half of them must not stay.
+   */
+  part<T>(work: () => T): T;
   /**
    * A transaction that is not waited for on its way to the disk: it survives kill -9 at once, but a power cut only
    * together with the next real transaction. For what nobody was promised: what a run does now, what a call has cost.
    */
   relaxed<T>(work: () => T): T;
-  /** Runs after the outermost transaction is durable (at once when there is none); dropped when it rolls back. */
+  /** Runs after the open transaction is durable (at once when there is none); dropped when it rolls back. */
   afterCommit(effect: () => void): void;
   /** Housekeeping: lets SQLite refresh its statistics and give WAL pages back. */
   optimize(): void;
   close(): void;
 }
 
-export interface DatabaseOptions {
-  path: string;
+export interface DatabaseOptions extends FileOptions {
   /** Told of a transaction that held the event loop for long. */
   onSlow?(ms: number): void;
   /** Called before anything is promised; what it throws refuses the write. */
   check?(): void;
-  /** Called before a new database is made: there is none, or it is empty. What it throws refuses that. */
-  onNew?(): void;
-  /** Told of a database that was brought up to date, and where it lies as it was before. */
-  onMigrated?(step: { readonly from: number; readonly to: number; readonly copy: string }): void;
+  /** Told of an effect that threw. What is committed is committed, so neither the caller nor the other effects learn of it. */
+  onEffectFailed?(error: unknown): void;
   /** Every text on its way in passes here: no known secret is written, whoever said it (SC4). */
   redact?(text: string): string;
 }
@@ -49,32 +49,86 @@ const SQLITE_IOERR_FSYNC = 1034;
 /** Opens and migrates. Throws AppError("state") in words when the file can't be used; never recreates a damaged one. */
 export function openDatabase(options: DatabaseOptions): Database {
   const db = openFile(options);
-  const statements = new Map<string, StatementSync>();
   const doubt = createDoubt(db);
-  let depth = 0;
-  let effects: (() => void)[] = [];
-
+  const prepared = new Map<string, StatementSync>();
   const statement = (sql: string): StatementSync => {
-    let prepared = statements.get(sql);
-    if (prepared === undefined) {
-      prepared = db.prepare(sql);
-      statements.set(sql, prepared);
+    let known = prepared.get(sql);
+    if (known === undefined) {
+      known = db.prepare(sql);
+      prepared.set(sql, known);
     }
-    return prepared;
+    return known;
   };
+  const { redact = (text) => text } = options;
+  const clean = (params: Params): Params => params.map((value) => (typeof value === "string" ? redact(value) : value));
+  const transactions = createTransactions({ db, statement, doubt, options });
+
+  return {
+    run(sql, ...params) {
+      const write = (): number => Number(statement(sql).run(...clean(params)).changes);
+      if (transactions.isOpen()) return write();
+      options.check?.();
+      return doubt.watch(write);
+    },
+    get: <T>(sql: string, ...params: Params) => statement(sql).get(...clean(params)) as T | undefined,
+    all: <T>(sql: string, ...params: Params) => statement(sql).all(...clean(params)) as T[],
+    transaction: (work) => transactions.commit(work, false),
+    relaxed: (work) => transactions.commit(work, true),
+    part: transactions.part,
+    afterCommit: transactions.afterCommit,
+    optimize() {
+      db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
+    },
+    close() {
+      prepared.clear();
+      db.close();
+    },
+  };
+}
+
+interface Transactions extends Pick<Database, "part" | "afterCommit"> {
+  isOpen(): boolean;
+  commit<T>(work: () => T, isRelaxed: boolean): T;
+}
+
+interface TransactionDeps {
+  readonly db: DatabaseSync;
+  readonly doubt: ReturnType<typeof createDoubt>;
+  readonly options: DatabaseOptions;
+  statement(sql: string): StatementSync;
+}
+
+/** At most one is open: there is one connection, and nothing can await inside. */
+function createTransactions({ db, doubt, options, statement }: TransactionDeps): Transactions {
+  let isOpen = false;
+  /** What a part of the open one threw. */
+  let broken: { readonly error: unknown } | null = null;
+  let effects: (() => void)[] = [];
+  const { onEffectFailed = rethrow } = options;
+
+  function part<T>(work: () => T): T {
+    if (!isOpen) return commit(work, false);
+    try {
+      return work();
+    } catch (error) {
+      broken ??= { error };
+      throw error;
+    }
+  }
 
   function commit<T>(work: () => T, isRelaxed: boolean): T {
-    if (depth > 0) return work();
+    if (isOpen) return part(refuseNesting);
     const startedAt = performance.now();
     // Commits stay in order in the WAL, so the sync of the next one covers a relaxed one too.
     if (isRelaxed) db.exec("PRAGMA synchronous=NORMAL");
-    depth = 1;
+    isOpen = true;
     let result: T;
     try {
       if (!isRelaxed) options.check?.();
       doubt.settle();
       statement("BEGIN IMMEDIATE").run();
       result = work();
+      if (broken !== null) throw broken.error;
       statement("COMMIT").run();
     } catch (error) {
       doubt.hear(error);
@@ -83,7 +137,8 @@ export function openDatabase(options: DatabaseOptions): Database {
       if (db.isTransaction) statement("ROLLBACK").run();
       throw error;
     } finally {
-      depth = 0;
+      isOpen = false;
+      broken = null;
       // Before the effects: what they write is promised to somebody.
       if (isRelaxed) db.exec("PRAGMA synchronous=FULL");
     }
@@ -91,36 +146,35 @@ export function openDatabase(options: DatabaseOptions): Database {
     if (heldMs > SLOW_MS) options.onSlow?.(heldMs);
     const due = effects;
     effects = [];
-    for (const effect of due) effect();
+    for (const effect of due) attempt(effect, onEffectFailed);
     return result;
   }
 
-  const { redact = (text) => text } = options;
-  const clean = (params: Params): Params => params.map((value) => (typeof value === "string" ? redact(value) : value));
-
   return {
-    run(sql, ...params) {
-      const write = (): number => Number(statement(sql).run(...clean(params)).changes);
-      if (depth > 0) return write();
-      options.check?.();
-      return doubt.watch(write);
-    },
-    get: <T>(sql: string, ...params: Params) => statement(sql).get(...clean(params)) as T | undefined,
-    all: <T>(sql: string, ...params: Params) => statement(sql).all(...clean(params)) as T[],
-    transaction: (work) => commit(work, false),
-    relaxed: (work) => commit(work, true),
+    isOpen: () => isOpen,
+    part,
+    commit,
     afterCommit(effect) {
-      if (depth > 0) effects.push(effect);
+      if (isOpen) effects.push(effect);
       else effect();
     },
-    optimize() {
-      db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
-    },
-    close() {
-      statements.clear();
-      db.close();
-    },
   };
+}
+
+function attempt(effect: () => void, onFailed: (error: unknown) => void): void {
+  try {
+    effect();
+  } catch (error) {
+    onFailed(error);
+  }
+}
+
+function rethrow(error: unknown): never {
+  throw error;
+}
+
+function refuseNesting(): never {
+  throw new Error("a transaction can't be begun inside another");
 }
 
 /**
@@ -161,45 +215,4 @@ export function parseColumn<T>(text: string, where: { table: string; id: string 
   } catch (error) {
     throw new AppError("state", `Row ${where.id} of table ${where.table} is damaged: its ${where.column} can't be read`, { cause: error });
   }
-}
-
-function openFile(options: DatabaseOptions): DatabaseSync {
-  const { path } = options;
-  let db: DatabaseSync | undefined;
-  try {
-    // Before it is opened: opening makes the file.
-    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) options.onNew?.();
-    db = new DatabaseSync(path);
-    chmodSync(path, 0o600);
-    // A long busy_timeout would freeze the whole event loop while it waits.
-    db.exec(
-      "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA busy_timeout=2000; PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=1000;",
-    );
-    migrate(db, options);
-    return db;
-  } catch (error) {
-    db?.close();
-    if (error instanceof AppError) throw error;
-    const advice = isStorageError(error)
-      ? "Nothing in it was changed; start again when the disk can be written."
-      : "Restore it from a backup or move it away; Herald does not replace it by itself.";
-    throw new AppError("state", `The database ${path} can't be used: ${errorText(error)}. ${advice}`, { cause: error });
-  }
-}
-
-function migrate(db: DatabaseSync, { path, onNew, onMigrated }: DatabaseOptions): void {
-  const { user_version: from } = db.prepare("PRAGMA user_version").get() as { user_version: number };
-  const to = MIGRATIONS.length;
-  if (from > to) {
-    const text = `The database ${path} was written by a newer Herald (schema ${from}, this one knows ${to}). Start the newer version.`;
-    throw new AppError("state", text);
-  }
-  if (from === to) return;
-  const isEmpty = db.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() === undefined;
-  if (isEmpty) onNew?.();
-  const copy = isEmpty ? null : copyDatabase(db, path, from);
-  for (let version = from; version < to; version++) {
-    db.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]} PRAGMA user_version=${version + 1}; COMMIT;`);
-  }
-  if (copy !== null) onMigrated?.({ from, to, copy });
 }

@@ -106,7 +106,7 @@ function createSink({ db, clock, bus, failpoint }: Deps, channel: string, accoun
   return {
     put(updates, cursor) {
       failpoint("inbox.before-put");
-      db.transaction(() => {
+      db.part(() => {
         for (const { externalId, raw } of updates) {
           db.run(
             `INSERT INTO inbox (channel, account, external_id, raw, state, received_at) VALUES (?, ?, ?, ?, 'new', ?)

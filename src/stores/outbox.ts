@@ -78,7 +78,7 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
   const one = (row: Stored | undefined): OutboxRow | null => (row === undefined ? null : fromRow(row));
   return {
     add: (message) =>
-      db.transaction(() => {
+      db.part(() => {
         const added = addParts(db, clock, message);
         if (added) wake(addressKey(message.address));
         return added;

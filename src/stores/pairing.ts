@@ -54,7 +54,7 @@ export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; 
     isPaired: (channel, account, senderId) =>
       db.get("SELECT 1 FROM paired WHERE channel = ? AND account = ? AND sender_id = ?", channel, account, senderId) !== undefined,
     request: (from) =>
-      db.transaction(() => {
+      db.part(() => {
         forget();
         const waiting = pending();
         if (waiting.length >= MAX_PENDING || waiting.some((one) => isSame(one, from))) return null;
@@ -76,7 +76,7 @@ export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; 
       }),
     listPending: pending,
     approve: (code) =>
-      db.transaction(() => {
+      db.part(() => {
         const found = pending().find((one) => one.code === code.trim().toUpperCase());
         if (found === undefined) return null;
         db.run(

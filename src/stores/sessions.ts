@@ -26,7 +26,7 @@ export interface Sessions {
   insert(session: { id: string; key: string; agentId: string; address: Address | null; parentKey: string | null }): void;
   end(id: string): void;
   setModel(id: string, model: string | null): void;
-  /** Adds one model call to the session's account of the day. */
+  /** Adds one model call to the session's account of the day. Nobody waits for it: call it in a relaxed transaction. */
   addSpend(id: string, model: string, spend: Spend): void;
   spendOf(ids: readonly string[]): Spend;
   /** All sessions together, on the UTC day of `at`. */
@@ -67,7 +67,7 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
     setModel(id, model) {
       db.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
     },
-    addSpend: (id, model, spend) => db.relaxed(() => addSpend(db, { id, model, day: dayOf(clock.now()) }, spend)),
+    addSpend: (id, model, spend) => addSpend(db, { id, model, day: dayOf(clock.now()) }, spend),
     spendOf: (ids) => sum(db, `session_id IN (SELECT value FROM json_each(?))`, JSON.stringify(ids)),
     spendOfDay: (at) => sum(db, "day = ?", dayOf(at)),
     newSessionId: newId,

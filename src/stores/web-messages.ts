@@ -77,7 +77,7 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
   return {
     // In a transaction, also when it stands alone: with RETURNING, a commit that fails goes unnoticed otherwise.
     post: ({ chat, key, author, text, extra = null }) =>
-      db.transaction(() => {
+      db.part(() => {
         const row = db.get<{ seq: number }>(
           "INSERT INTO web_messages (chat, key, author, text, extra, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING seq",
           chat,

@@ -99,7 +99,7 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
   const answer = reply === null || skip ? { result: words, notes: "" } : parseAnnounceReply(reply);
   const hasTranscript = fromTranscript(deps, run, ending, () => deps.transcripts.sync(ref)) === true;
   deps.failpoint("run.before-end");
-  const ended = deps.db.transaction(() => {
+  const ended = deps.db.part(() => {
     // Read again: usage of the announce step belongs to the figures.
     const fresh = deps.runs.get(run.id) ?? run;
     if (fresh.generation !== run.generation) return false;

@@ -83,7 +83,7 @@ export function createSpawn(deps: SpawnDeps): Spawn {
     if (known !== null) return accepted(known);
     try {
       // All of it: the limits hold for the rows it writes.
-      return deps.db.transaction(() => spawn(deps, requester, visibleRequest(request)));
+      return deps.db.part(() => spawn(deps, requester, visibleRequest(request)));
     } catch (error) {
       deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
       return { status: "error", error: `The run could not be recorded, so it was not started: ${errorText(error)}` };

@@ -26,9 +26,11 @@ function createRaceClock(timeoutTurns: () => number): Clock {
       if (signal?.aborted) return resolve();
       signal?.addEventListener("abort", () => resolve(), { once: true });
     });
+  // What is left of it: time passes between a run's start and its first step.
+  const isTimeout = (ms: number): boolean => Math.ceil(ms / 1000) === TIMEOUT_SECONDS;
   return {
     now: () => ++now,
-    sleep: (ms, signal) => (ms === TIMEOUT_SECONDS * 1000 ? Promise.race([turns(timeoutTurns()), aborted(signal)]) : aborted(signal)),
+    sleep: (ms, signal) => (isTimeout(ms) ? Promise.race([turns(timeoutTurns()), aborted(signal)]) : aborted(signal)),
   };
 }
 

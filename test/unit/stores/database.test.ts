@@ -205,20 +205,76 @@ describe("transactions", () => {
   const keys = (db: Database): unknown[] =>
     db.all<{ session_key: string }>("SELECT session_key FROM listings").map((row) => row.session_key);
 
-  it("[RC1] all or nothing; an inner failure that is caught outside its transaction undoes the whole", () => {
+  it.each(["let through", "caught"])("[RC1] all or nothing: a part that fails undoes the whole, its error %s in between", (how) => {
     const db = open();
+    const fails = (): void =>
+      db.part(() => {
+        add(db, "b");
+        throw new Error("inner");
+      });
+    const caught = (): void => {
+      try {
+        fails();
+      } catch {
+        // As a caller does that answers in words instead.
+      }
+    };
     expect(() =>
       db.transaction(() => {
         add(db, "a");
-        db.transaction(() => {
-          add(db, "b");
-          throw new Error("inner");
-        });
+        (how === "caught" ? caught : fails)();
+        add(db, "c");
       }),
     ).toThrow("inner");
     expect(keys(db)).toEqual([]);
-    db.transaction(() => add(db, "c"));
-    expect(keys(db)).toEqual(["c"]);
+    db.transaction(() => add(db, "d"));
+    expect(keys(db)).toEqual(["d"]);
+  });
+
+  it.each([
+    { outer: "transaction", inner: "transaction" },
+    { outer: "transaction", inner: "relaxed" },
+    { outer: "relaxed", inner: "transaction" },
+    { outer: "part", inner: "transaction" },
+  ] as const)("[RC1] $inner inside $outer is refused, and takes what was written along", ({ outer, inner }) => {
+    const db = open();
+    expect(() =>
+      db[outer](() => {
+        add(db, "a");
+        db[inner](() => add(db, "b"));
+      }),
+    ).toThrow("a transaction can't be begun inside another");
+    expect(keys(db)).toEqual([]);
+  });
+
+  it("[RC1] a part alone is a transaction of its own, durable on return", () => {
+    const db = open();
+    expect(db.part(() => add(db, "a"))).toBe(1);
+    expect(raw("SELECT session_key FROM listings")).toEqual([{ session_key: "a" }]);
+    expect(() =>
+      db.part(() => {
+        add(db, "b");
+        throw new Error("no");
+      }),
+    ).toThrow("no");
+    expect(keys(db)).toEqual(["a"]);
+  });
+
+  it("[RC1] an effect that fails keeps no other from being carried out, and the caller from nothing: it is committed", () => {
+    const failed: unknown[] = [];
+    const db = openDatabase({ path, onEffectFailed: (error) => failed.push(error) });
+    opened.push(db);
+    const seen: string[] = [];
+    db.transaction(() => {
+      add(db, "a");
+      db.afterCommit(() => {
+        throw new Error("bell broken");
+      });
+      db.afterCommit(() => seen.push("rung"));
+    });
+    expect(seen).toEqual(["rung"]);
+    expect(failed).toEqual([new Error("bell broken")]);
+    expect(keys(db)).toEqual(["a"]);
   });
 
   it("[RC1] effects run after the commit, in order, and are dropped with a rollback", () => {
@@ -226,7 +282,7 @@ describe("transactions", () => {
     const seen: string[] = [];
     db.transaction(() => {
       db.afterCommit(() => seen.push("1"));
-      db.transaction(() => db.afterCommit(() => seen.push("2")));
+      db.part(() => db.afterCommit(() => seen.push("2")));
       expect(seen).toEqual([]);
     });
     expect(() =>
