@@ -92,7 +92,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       ...base,
       ...stores,
       channel: channels.find,
-      onRun: (...moved) => recordDelivery(stores.runs, ...moved),
+      recordDelivery: (...moved) => recordDelivery(stores.runs, ...moved),
     });
     const page = atStart.config.web.enabled ? createPage({ ...parts, loaded: atStart, lanes, subagents, status: facts }) : null;
     const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, facts });

@@ -64,6 +64,7 @@ export type SendResult =
   | { readonly status: "sent"; readonly ref: string }
   /** A place for the text was made, the text itself is still to come: store `ref`, then send again with it. */
   | { readonly status: "reserved"; readonly ref: string }
+  /** `afterMs`: the platform takes nothing there before that, whatever it is. Without it, it is this message that failed. */
   | { readonly status: "retry"; readonly afterMs?: number; readonly reason: string }
   | { readonly status: "unknown"; readonly reason: string }
   | { readonly status: "retarget"; readonly address: Address; readonly reason: string }

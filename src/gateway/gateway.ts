@@ -277,7 +277,7 @@ function record(state: State, { row, channel, inbound }: Item, { text }: Answer)
   const { ref, aside, address } = inbound;
   const message = { markdown, ...(ref === undefined ? {} : { replyTo: ref }), ...(aside === undefined ? {} : { aside }) };
   const parts = channel.render(message, address);
-  state.outbox.add({ delivery: `answer:${row.id}`, address, parts });
+  state.outbox.add({ delivery: `answer:${row.id}`, address, parts, isAnswer: true });
 }
 
 function failed(state: State, item: Item, error: unknown): Answer {

@@ -12,7 +12,7 @@ import type { Requester, Spawn } from "../subagents/spawn.ts";
 import type { Steering } from "../subagents/steering.ts";
 import { currentRuns, findTarget, runsOf } from "../subagents/targets.ts";
 import { DEFAULT_LOG, logText } from "../subagents/transcript-view.ts";
-import { type Answer, type Command, type CommandContext, plural } from "./commands.ts";
+import { type Answer, type Command, type CommandContext, plural, unsaidText } from "./commands.ts";
 import { type ThreadDeps, threadHint } from "./threads.ts";
 
 export interface SubagentCommandDeps
@@ -101,11 +101,20 @@ const name = (run: Run): string => `"${run.label}" (${shortId(run.id)})`;
 
 function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
   if (rest.toLowerCase() === "all") {
-    return { text: () => `⚙️ Stopped ${plural(deps.steering.stopBelow(context.sessionKey, "by /subagents stop").length, "sub-agent")}.` };
+    return {
+      text: () => {
+        const stopped = deps.steering.stopBelow(context.sessionKey, "by /subagents stop");
+        const unsaid = deps.steering.leaveUnsaid({ announcementsAt: context.inbound.address });
+        return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}.${unsaidText(unsaid)}`;
+      },
+    };
   }
   return withTarget(deps, context, rest, (run) => ({
     text: () => {
-      if (!isUnfinished(run.state)) return `${name(run)} has already ended (${run.state}).`;
+      if (!isUnfinished(run.state)) {
+        const isUnsaid = deps.steering.leaveUnsaid({ runId: run.id }) > 0;
+        return `${name(run)} has already ended (${run.state})${isUnsaid ? "; its announcement had not been sent yet and is left out" : ""}.`;
+      }
       const stopped = deps.steering.stop([run], "by /subagents stop");
       return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}: ${stopped.map(name).join(", ")}.`;
     },

@@ -1,6 +1,9 @@
 // Every text that must leave, one row per rendered part, the exact bytes to send. The delivery id is derived from
 // the fact it reports (`reply:<inbox id>`, `announce:v1:<child key>:<run id>`), so saying a thing twice is impossible
-// by the UNIQUE key. queued → sending → sent | blocked; `sending` found at boot, or a lost answer, is `unknown`.
+// by the UNIQUE key. queued → sending → sent | blocked; `sending` found at boot, or a lost answer, is `unknown`; what a stop
+// came before is `withdrawn`.
+// At each address two lines wait: those that never failed, in order, answers to commands first; and those that stepped aside
+// after a failed try (DL6), the one due first in front. Each line's head is one look into an index, however long it is.
 import { type Address, addressKey } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
@@ -14,7 +17,9 @@ export interface OutboxRow {
   readonly parts: number;
   readonly address: Address;
   readonly part: Part;
-  readonly state: "queued" | "sending" | "unknown" | "sent" | "blocked";
+  readonly state: "queued" | "sending" | "unknown" | "joined" | "sent" | "blocked" | "withdrawn";
+  /** It failed before: what comes behind it doesn't wait for it. */
+  readonly isAside: boolean;
   readonly notBefore: number;
   /** Tries that failed: the backoff grows by them. */
   readonly attempts: number;
@@ -37,28 +42,63 @@ export interface NextTry {
   readonly firstAt: number;
   readonly reason: string;
   readonly as: Standing;
+  /** False: nothing can be sent there before that time, so that what comes behind it waits too. */
+  readonly stepsAside: boolean;
+}
+
+/** Everything at an address but answers to commands, only its announcements, or those of one run. */
+export type Withdrawable = { readonly everythingAt: Address } | { readonly announcementsAt: Address } | { readonly runId: string };
+
+export interface Withdrawn {
+  readonly messages: number;
+  /** Whose announcements were among them. */
+  readonly runIds: readonly string[];
+}
+
+export interface NewMessage {
+  readonly delivery: string;
+  readonly address: Address;
+  readonly parts: readonly Part[];
+  /** It announces this run. */
+  readonly runId?: string;
+  /** The answer to a command: it goes before everything else that waits there. */
+  readonly isAnswer?: boolean;
 }
 
 export interface Outbox {
   /** Adds all parts of one delivery. False when this delivery was added before: the first text wins. */
-  add(message: { delivery: string; address: Address; parts: readonly Part[]; runId?: string }): boolean;
+  add(message: NewMessage): boolean;
   /** Addresses (by addressKey) that have something unsettled. */
   openAddresses(): string[];
-  /** The first unsettled part of an address: what is sent next there, now or later. */
+  /** The first part in line at an address among the messages that never failed: answers to commands before the rest. */
   head(addressKey: string): OutboxRow | null;
+  /** The parts in line among those that stepped aside, the one due first in front. */
+  listAside(addressKey: string, limit: number): OutboxRow[];
   get(id: number): OutboxRow | null;
   /** Written before the call goes out. */
   markSending(id: number): void;
   markSent(id: number, ref: string): void;
-  /** Gives a whole delivery up: this part and those behind it. `as` is what it stands at when somebody wants it sent after all. */
-  markBlocked(delivery: string, reason: string, as: Standing): void;
-  /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). */
+  /**
+   * Gives a whole delivery up: this part and those behind it. `as` is what it stands at when somebody wants it sent after all.
+   * False: it was withdrawn meanwhile.
+   */
+  markBlocked(delivery: string, reason: string, as: Standing): boolean;
+  /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). Call inside a transaction. */
   retryAt(id: number, next: NextTry): void;
+  /** Its attempt takes long: what comes behind it goes ahead. */
+  stepAside(delivery: string): void;
   setPart(id: number, part: Part, as: Standing): void;
   /** A place is reserved on the platform under `ref`; the part is filled in there by the next send. */
   reserve(id: number, ref: string): void;
-  /** The platform renamed a chat: everything still open for it goes to the new address. */
-  retarget(from: Address, to: Address, as: Standing): void;
+  /** The platform renamed the chat of this row: everything still open for it goes to the new address. Call inside a transaction. */
+  retarget(id: number, from: Address, to: Address, as: Standing): void;
+  /**
+   * What waits there and has not begun to arrive is not said any more; an attempt under way is the last one. Call inside a
+   * transaction.
+   */
+  withdraw(what: Withdrawable): Withdrawn;
+  /** The first part of a message arrived after the rest of it was withdrawn: half a message helps nobody. */
+  reopen(delivery: string): void;
   /** Blocked parts of a run are to be sent again, as they stood; returns how many. */
   requeue(runId: string): number;
   /** At boot: what was being sent when the process died may have arrived. */
@@ -72,6 +112,8 @@ interface Stored extends Record<string, unknown> {
 }
 
 const OPEN = "state IN ('queued', 'sending', 'unknown')";
+const SETTLED = "state IN ('sent', 'blocked', 'withdrawn')";
+const LEFT_OUT = "left out: it was stopped before it was sent";
 
 export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; bus: Bus }): Outbox {
   const wake = (key: string): void => db.afterCommit(() => bus.emit({ type: "outbox.added", addressKey: key }));
@@ -85,14 +127,19 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
       }),
     openAddresses: () =>
       db.all<{ address_key: string }>(`SELECT DISTINCT address_key FROM outbox WHERE ${OPEN}`).map((row) => row.address_key),
-    head: (key) => one(db.get<Stored>(`SELECT * FROM outbox WHERE address_key = ? AND ${OPEN} ORDER BY id LIMIT 1`, key)),
+    head: (key) =>
+      one(db.get<Stored>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 0 AND ${OPEN} ORDER BY rank, id LIMIT 1`, key)),
+    listAside: (key, limit) =>
+      db
+        .all<Stored>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 1 AND ${OPEN} ORDER BY not_before, id LIMIT ?`, key, limit)
+        .map(fromRow),
     get: (id) => one(db.get<Stored>("SELECT * FROM outbox WHERE id = ?", id)),
     ...transitions(db, clock),
     requeue(runId) {
       const rows = db.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
       db.run(
-        `UPDATE outbox SET state = iif(sending_at IS NULL, 'queued', 'unknown'), not_before = 0, attempts = 0, first_at = NULL, settled_at = NULL,
-           reason = NULL WHERE run_id = ? AND state = 'blocked'`,
+        `UPDATE outbox SET state = iif(sending_at IS NULL, 'queued', 'unknown'), aside = 0, not_before = 0, attempts = 0, first_at = NULL,
+           settled_at = NULL, reason = NULL WHERE run_id = ? AND state = 'blocked'`,
         runId,
       );
       for (const row of rows) wake(row.address_key);
@@ -102,12 +149,14 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
     recover: () =>
       db.run(`UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending' AND ${OPEN}`),
     countAllOpen: () => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE ${OPEN}`)?.n ?? 0,
-    purge: (before) =>
-      db.run("DELETE FROM outbox WHERE state IN ('sent', 'blocked') AND settled_at < ? AND (state = 'sent' OR run_id IS NULL)", before),
+    purge: (before) => db.run(`DELETE FROM outbox WHERE ${SETTLED} AND settled_at < ? AND (state <> 'blocked' OR run_id IS NULL)`, before),
   };
 }
 
-type Transitions = Pick<Outbox, "markSending" | "markSent" | "markBlocked" | "retryAt" | "setPart" | "reserve" | "retarget">;
+type Transitions = Pick<
+  Outbox,
+  "markSending" | "markSent" | "markBlocked" | "retryAt" | "stepAside" | "setPart" | "reserve" | "retarget" | "withdraw" | "reopen"
+>;
 
 /** An attempt that surely did not arrive is forgotten. */
 const KEEP_DOUBT = "sending_at = iif(? = 'unknown', sending_at, NULL)";
@@ -120,60 +169,88 @@ function transitions(db: Database, clock: Clock): Transitions {
     markSent(id, ref) {
       db.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);
     },
-    markBlocked(delivery, reason, as) {
+    markBlocked: (delivery, reason, as) =>
       db.run(
         `UPDATE outbox SET state = 'blocked', reason = ?, settled_at = ?, ${KEEP_DOUBT} WHERE delivery = ? AND ${OPEN}`,
         reason,
         clock.now(),
         as,
         delivery,
-      );
-    },
-    retryAt(id, { notBefore, firstAt, reason, as }) {
-      db.run(
-        // A time still to come was written by a clock that has been set back since: who asks the platform would wait for it.
-        `UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = ?,
-           sending_at = iif(? = 'unknown', min(sending_at, ?), NULL) WHERE id = ?`,
-        as,
-        notBefore,
-        reason,
-        firstAt,
-        as,
-        clock.now(),
-        id,
-      );
+      ) > 0,
+    retryAt: (id, next) => retryAt(db, clock, id, next),
+    stepAside(delivery) {
+      db.run(`UPDATE outbox SET aside = 1, not_before = ? WHERE delivery = ? AND ${OPEN}`, clock.now(), delivery);
     },
     reserve(id, ref) {
-      db.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ?", ref, id);
+      db.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ? AND state <> 'withdrawn'", ref, id);
     },
     setPart(id, part, as) {
-      db.run(`UPDATE outbox SET part = ?, state = ?, ${KEEP_DOUBT} WHERE id = ?`, JSON.stringify(part), as, as, id);
+      const sql = `UPDATE outbox SET part = ?, state = ?, ${KEEP_DOUBT} WHERE id = ? AND state <> 'withdrawn'`;
+      db.run(sql, JSON.stringify(part), as, as, id);
     },
-    retarget(from, to, as) {
-      db.run(
-        `UPDATE outbox SET address = ?, address_key = ?, state = iif(state = 'sending', ?, state),
-           sending_at = iif(state = 'sending' AND ? = 'queued', NULL, sending_at) WHERE address_key = ? AND ${OPEN}`,
-        JSON.stringify(to),
-        addressKey(to),
-        as,
-        as,
-        addressKey(from),
+    retarget(id, from, to, as) {
+      // Only of this one it is known how its attempt ended: another of the same address may be under way.
+      db.run(`UPDATE outbox SET state = ?, ${KEEP_DOUBT} WHERE id = ? AND state <> 'withdrawn'`, as, as, id);
+      const sql = `UPDATE outbox SET address = ?, address_key = ? WHERE address_key = ? AND ${OPEN}`;
+      db.run(sql, JSON.stringify(to), addressKey(to), addressKey(from));
+    },
+    withdraw(what) {
+      const [which, key] = selection(what);
+      const gone = db.all<{ delivery: string; run_id: string | null }>(
+        `UPDATE outbox SET state = 'withdrawn', reason = ?, settled_at = ? WHERE ${which} AND ${OPEN}
+           AND NOT EXISTS (SELECT 1 FROM outbox AS begun WHERE begun.delivery = outbox.delivery AND begun.state = 'sent')
+         RETURNING delivery, run_id`,
+        LEFT_OUT,
+        clock.now(),
+        key,
       );
+      const runIds = new Set(gone.flatMap((row) => row.run_id ?? []));
+      return { messages: new Set(gone.map((row) => row.delivery)).size, runIds: [...runIds] };
+    },
+    reopen(delivery) {
+      db.run("UPDATE outbox SET state = 'queued', reason = NULL, settled_at = NULL WHERE delivery = ? AND state = 'withdrawn'", delivery);
     },
   };
 }
 
-function addParts(db: Database, clock: Clock, message: Parameters<Outbox["add"]>[0]): boolean {
+function selection(what: Withdrawable): [where: string, key: string] {
+  if ("runId" in what) return ["run_id = ?", what.runId];
+  if ("announcementsAt" in what) return ["address_key = ? AND rank = 1 AND run_id IS NOT NULL", addressKey(what.announcementsAt)];
+  return ["address_key = ? AND rank = 1", addressKey(what.everythingAt)];
+}
+
+function retryAt(db: Database, clock: Clock, id: number, { notBefore, firstAt, reason, as, stepsAside }: NextTry): void {
+  db.run(
+    // A time still to come was written by a clock that has been set back since: who asks the platform would wait for it.
+    `UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = ?,
+       sending_at = iif(? = 'unknown', min(sending_at, ?), NULL) WHERE id = ? AND state <> 'withdrawn'`,
+    as,
+    notBefore,
+    reason,
+    firstAt,
+    as,
+    clock.now(),
+    id,
+  );
+  // The parts behind it stand aside with it and until the same time: so they stay in order, whatever goes ahead of them.
+  const sql = `UPDATE outbox SET aside = max(aside, ?), not_before = iif(aside = 1 OR ? = 1, ?, not_before)
+    WHERE delivery = (SELECT delivery FROM outbox WHERE id = ?) AND ${OPEN}`;
+  db.run(sql, Number(stepsAside), Number(stepsAside), notBefore, id);
+}
+
+function addParts(db: Database, clock: Clock, message: NewMessage): boolean {
   if (db.get("SELECT 1 FROM outbox WHERE delivery = ? LIMIT 1", message.delivery) !== undefined) return false;
   message.parts.forEach((part, n) => {
     db.run(
-      `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, run_id, created_at) VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?)`,
+      `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, rank, run_id, created_at)
+         VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)`,
       message.delivery,
       n,
       message.parts.length,
       JSON.stringify(message.address),
       addressKey(message.address),
       JSON.stringify(part),
+      message.isAnswer === true ? 0 : 1,
       message.runId ?? null,
       clock.now(),
     );
@@ -190,6 +267,7 @@ function fromRow(row: Stored): OutboxRow {
     parts: row.parts as number,
     ...content,
     state: row.state as OutboxRow["state"],
+    isAside: row.aside === 1,
     notBefore: row.not_before as number,
     attempts: row.attempts as number,
     firstAt: row.first_at as number | null,

@@ -283,4 +283,47 @@ export const MIGRATIONS: readonly string[] = [
   -- Which account a channel speaks for, where only the platform can tell.
   CREATE TABLE channel_account (channel TEXT PRIMARY KEY, account TEXT NOT NULL) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- Within an address a message that failed steps aside (DL6), answers to commands go first, and what a stop came before is
+  -- withdrawn. A CHECK can't be changed in place, so the table is made anew.
+  CREATE TABLE outbox_anew (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    delivery TEXT NOT NULL,
+    n INTEGER NOT NULL,
+    parts INTEGER NOT NULL,
+    address TEXT NOT NULL,
+    address_key TEXT NOT NULL,
+    part TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('queued', 'sending', 'unknown', 'joined', 'sent', 'blocked', 'withdrawn')),
+    -- 0: the answer to a command; 1: everything else.
+    rank INTEGER NOT NULL,
+    -- 1: it failed before; others of its address don't wait for it.
+    aside INTEGER NOT NULL DEFAULT 0,
+    not_before INTEGER NOT NULL DEFAULT 0,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    first_at INTEGER,
+    sending_at INTEGER,
+    ref TEXT,
+    reason TEXT,
+    run_id TEXT,
+    created_at INTEGER NOT NULL,
+    settled_at INTEGER,
+    UNIQUE (delivery, n)
+  ) STRICT;
+  INSERT INTO outbox_anew (id, delivery, n, parts, address, address_key, part, state, rank, not_before, attempts, first_at, sending_at,
+      ref, reason, run_id, created_at, settled_at)
+    SELECT id, delivery, n, parts, address, address_key, part, state, delivery NOT LIKE 'answer:%', not_before, attempts, first_at,
+      sending_at, ref, reason, run_id, created_at, settled_at FROM outbox ORDER BY id;
+  DROP TABLE outbox;
+  ALTER TABLE outbox_anew RENAME TO outbox;
+  -- All parts of one message stand aside together, and until the same time: that keeps them in order.
+  UPDATE outbox SET aside = 1, not_before = failed.until
+    FROM (SELECT delivery, max(not_before) AS until FROM outbox
+          WHERE attempts > 0 AND state IN ('queued', 'sending', 'unknown') GROUP BY delivery) AS failed
+    WHERE outbox.delivery = failed.delivery AND state IN ('queued', 'sending', 'unknown');
+  CREATE INDEX outbox_open ON outbox (address_key, aside, rank, id) WHERE state IN ('queued', 'sending', 'unknown');
+  CREATE INDEX outbox_aside ON outbox (address_key, not_before, id) WHERE aside = 1 AND state IN ('queued', 'sending', 'unknown');
+  CREATE INDEX outbox_settled ON outbox (settled_at) WHERE state IN ('sent', 'blocked', 'withdrawn');
+  CREATE INDEX outbox_run ON outbox (run_id) WHERE run_id IS NOT NULL;
+  `,
 ];

@@ -2,6 +2,7 @@
 // Every change is in the stores first, so it survives a crash; the runner hears of it from the bus and ends the work.
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
+import type { Withdrawable } from "../stores/outbox.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { breakOff, postLate } from "./ending.ts";
 
@@ -17,6 +18,11 @@ export interface Steering {
    * generation and announces again. Call inside a transaction.
    */
   send(run: Run, from: string, text: string): SendAnswer;
+  /**
+   * What waits to be said is not said any more: nothing of what a stop ended may follow its answer (ST2). Returns how many
+   * messages. Call inside a transaction.
+   */
+  leaveUnsaid(what: Withdrawable): number;
   /** Sends a blocked announcement again. False: its channel is still off. Call inside a transaction. */
   retry(run: Run): boolean;
 }
@@ -41,6 +47,14 @@ export function createSteering(deps: SubagentDeps): Steering {
     },
     stopBelow: (sessionKey, by) => stopAll(deps.runs.unfinishedBelow(sessionKey), by),
     send: (run, from, text) => send(deps, run, from, text),
+    leaveUnsaid(what) {
+      const { messages, runIds } = deps.outbox.withdraw(what);
+      for (const runId of runIds) {
+        deps.runs.setDelivery(runId, "skipped", "stopped before it was sent");
+        deps.runs.settle(runId);
+      }
+      return messages;
+    },
     retry(run) {
       const isOnItsWay = postLate(deps, run) || deps.outbox.requeue(run.id) > 0;
       if (isOnItsWay) deps.runs.setDelivery(run.id, "pending");

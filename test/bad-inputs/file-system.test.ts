@@ -26,7 +26,7 @@ it("[RC4] FS-011 locked for a minute: a try now and then, nothing sent unrecorde
   const { clock, bus, log } = folder;
   let isOn = false;
   const find = () => (isOn ? channel : null);
-  const delivery = createDelivery({ db, outbox, clock, bus, log, failpoint: noFailpoints, channel: find, onRun() {} });
+  const delivery = createDelivery({ db, outbox, clock, bus, log, failpoint: noFailpoints, channel: find, recordDelivery() {} });
   delivery.start();
   outbox.add({ delivery: "reply:1", address: ADDRESS, parts: [{ text: "hello" }] });
   const other = new DatabaseSync(join(folder.stateDir, "herald.db"));

@@ -45,7 +45,7 @@ async function deliver(add: (outbox: Outbox) => void): Promise<void> {
   });
   const outbox = createOutbox({ db, clock: systemClock, bus });
   const common = { db, outbox, bus, clock: systemClock, log: silentLogger, failpoint: noFailpoints };
-  const delivery = createDelivery({ ...common, channel: () => channel, onRun: () => undefined });
+  const delivery = createDelivery({ ...common, channel: () => channel, recordDelivery: () => undefined });
   try {
     add(outbox);
     delivery.start();

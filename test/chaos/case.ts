@@ -73,6 +73,12 @@ export const covers = (stop: Said, label: string, place: string): boolean =>
   stop.place === place &&
   (stop.kind === "stop" || stop.kind === "new" || stop.kind === "stop-all" || (stop.kind === "stop-one" && stop.target === label));
 
+/** It waited to be sent when a stop came, and no part of it was. */
+export const isWithdrawn = ({ history }: Case, delivery: string): boolean => {
+  const rows = history.outbox.filter((row) => row.delivery === delivery);
+  return rows.length > 0 && rows.every((row) => row.state === "withdrawn");
+};
+
 /** Those that stand behind one with a higher rank. */
 export function outOfOrder<T>(items: readonly T[], rank: (item: T) => number): T[] {
   let highest = Number.NEGATIVE_INFINITY;

@@ -65,6 +65,10 @@ export interface OutboxFact {
   readonly n: number;
   readonly place: Place;
   readonly state: string;
+  /** The answer to a command: it may go before what waits (DL6). */
+  readonly isAnswer: boolean;
+  /** A try of it failed or took long, so that others went ahead (DL6). */
+  readonly isAside: boolean;
   readonly ref: string | null;
   readonly createdAt: number;
   /** The words of this part. */

@@ -1,5 +1,5 @@
 // The rules about what people see: each message answered once, in its place, in order, and nothing after a stop. Pure.
-import { type Case, covers, isSessionStop, isStop, outOfOrder, repeatedly, type Violation } from "./case.ts";
+import { type Case, covers, isSessionStop, isStop, isWithdrawn, outOfOrder, repeatedly, type Violation } from "./case.ts";
 import { isMessage, type Said } from "./history.ts";
 import { type Fact, type Sighting, UNKNOWN_GENERATION } from "./sightings.ts";
 
@@ -41,14 +41,15 @@ const twoAnswers = (said: Said, facts: readonly Fact[]): Violation[] =>
 
 /**
  * A stop of the whole session came after it. A session answers in order, so a later message that was answered before the stop
- * shows that this one did not wait any more: then it is no excuse.
+ * shows that this one did not wait any more: then it is no excuse, unless its reply had stepped aside and the stop withdrew it.
  */
-function wasDropped({ history, index, sightings }: Case, said: Said): boolean {
+function wasDropped(given: Case, said: Said): boolean {
+  const { history, index, sightings } = given;
   const arrival = (one: Said): number => index.arrival(one.id) ?? Number.POSITIVE_INFINITY;
   const later = history.said.filter((one) => one.place === said.place && arrival(one) > arrival(said));
   const stop = Math.min(...later.filter(isSessionStop).map(arrival));
   const overtook = later.some((one) => isMessage(one.kind) && arrival(one) < stop && sightings.find("reply", one.id).length > 0);
-  return stop < Number.POSITIVE_INFINITY && !overtook;
+  return stop < Number.POSITIVE_INFINITY && (!overtook || isWithdrawn(given, `reply:${index.arrival(said.id)}`));
 }
 
 /** AN3, SP7: everything stands where it was asked for. */
@@ -66,7 +67,7 @@ export function inPlace({ sightings }: Case): Violation[] {
   );
 }
 
-/** ST2: once a stop is answered, nothing of what it ended is seen in that place. */
+/** ST2: once a stop is answered, nothing of what it ended is seen in that place; but a message that has begun is finished. */
 export function nothingAfterStop(given: Case): Violation[] {
   const factsByPlace = Map.groupBy(given.sightings.facts, (fact) => fact.place);
   const answers = new Map(given.history.outbox.map((row) => [row.delivery, row]));
@@ -75,7 +76,10 @@ export function nothingAfterStop(given: Case): Violation[] {
     const at = given.index.arrival(stop.id);
     if (answered === null || at === null) return [];
     const effectAt = answers.get(`answer:${at}`)?.createdAt ?? 0;
-    const later = (factsByPlace.get(stop.place) ?? []).filter((fact) => (fact.sightings[0]?.order ?? 0) > answered.order);
+    const here = factsByPlace.get(stop.place) ?? [];
+    const isBefore = (fact: Fact): boolean => (fact.sightings[0]?.order ?? 0) <= answered.order;
+    const begun = new Set(here.filter((fact) => fact.kind === "reply" && isBefore(fact)).map((fact) => fact.about));
+    const later = here.filter((fact) => !isBefore(fact) && !(fact.kind === "reply" && begun.has(fact.about)));
     return later
       .filter((fact) => wasEnded(given, fact, { stop, at, effectAt }))
       .map((fact) => ({
@@ -99,17 +103,24 @@ function wasEnded(given: Case, fact: Fact, { stop, at, effectAt }: { stop: Said;
   return generation.run.createdAt < effectAt;
 }
 
-/** AG1, DL2: replies of a session come in the order in which its messages arrived, and pieces in theirs. */
-export function repliesInOrder({ sightings, index, history }: Case): Violation[] {
+/** AG1, DL2, DL6: replies come in the order in which their messages arrived, those that stepped aside excepted; pieces in theirs. */
+export function repliesInOrder(given: Case): Violation[] {
+  const { sightings, index, history } = given;
+  const aside = new Set(history.outbox.filter((row) => row.isAside).map((row) => row.delivery));
+  const isAside = (fact: Fact): boolean => aside.has(`reply:${index.arrival(fact.about)}`);
+  const first = (fact: Fact): Sighting => fact.sightings[0] as Sighting;
+  const inOrder = (facts: readonly Fact[]): Fact[] => facts.toSorted((a, b) => first(a).order - first(b).order || a.piece - b.piece);
   const replies = sightings.facts.filter((fact) => fact.kind === "reply");
-  const late = [...Map.groupBy(replies, (fact) => fact.place).values()].flatMap((facts) => {
-    const first = (fact: Fact): Sighting => fact.sightings[0] as Sighting;
-    const seen = facts.toSorted((a, b) => first(a).order - first(b).order || a.piece - b.piece);
-    return outOfOrder(seen, (fact) => (index.arrival(fact.about) ?? 0) * 1_000 + fact.piece).map((fact): Violation => {
-      const text = `piece ${fact.piece} of its reply came after that of a later message`;
-      return { kind: "reordered", about: fact.about, text };
-    });
-  });
+  const overtaken = [...Map.groupBy(replies, (fact) => fact.place).values()].flatMap((facts) =>
+    outOfOrder(inOrder(facts.filter((fact) => !isAside(fact))), (fact) => index.arrival(fact.about) ?? 0).map(
+      (fact): Violation => ({ kind: "reordered", about: fact.about, text: "its reply came after that of a later message" }),
+    ),
+  );
+  const torn = [...Map.groupBy(replies, (fact) => `${fact.place} ${fact.about}`).values()].flatMap((facts) =>
+    outOfOrder(inOrder(facts), (fact) => fact.piece).map(
+      (fact): Violation => ({ kind: "reordered", about: fact.about, text: `piece ${fact.piece} of its reply came after a later one` }),
+    ),
+  );
   // Telegram and the page hand over what is said in a place in order; Slack's redeliveries may overtake each other.
   const ordered = history.said.filter((said) => !said.place.startsWith("slack/"));
   const arrivals = [...Map.groupBy(ordered, (said) => said.place).values()].flatMap((saids) =>
@@ -117,18 +128,28 @@ export function repliesInOrder({ sightings, index, history }: Case): Violation[]
       (said): Violation => ({ kind: "reordered", about: said.id, text: "it was recorded before something that was said earlier there" }),
     ),
   );
-  return [...late, ...arrivals];
+  return [...overtaken, ...torn, ...arrivals];
 }
 
-/** DL5: what the outbox holds for a place leaves in its order. */
+/**
+ * DL5, DL6: what the outbox holds for a place leaves in its order. What failed once may come late, its own parts in order; an
+ * answer to a command may come early, but nothing newer before it.
+ */
 export function deliveredInOrder({ history }: Case): Violation[] {
   const byKey = new Map(history.outbox.map((row) => [`${row.delivery}#${row.n}`, row]));
   const byRef = new Map(history.outbox.map((row) => [`${row.place} ${row.ref}`, row]));
   return [...Map.groupBy(history.seen, (seen) => seen.place).values()].flatMap((seen) => {
     const rows = seen.flatMap((one) => (one.key === null ? byRef.get(`${one.place} ${one.ref}`) : byKey.get(one.key)) ?? []);
-    return outOfOrder(rows, (row) => row.id).map(
-      (row): Violation => ({ kind: "reordered", about: row.delivery, text: `it left after a later row of ${row.place}` }),
-    );
+    const inLine = rows.filter((row) => !row.isAside);
+    const late = [
+      ...outOfOrder(
+        inLine.filter((row) => !row.isAnswer),
+        (row) => row.id,
+      ),
+      ...outOfOrder(inLine, (row) => row.id).filter((row) => row.isAnswer),
+      ...[...Map.groupBy(rows, (row) => row.delivery).values()].flatMap((parts) => outOfOrder(parts, (row) => row.n)),
+    ];
+    return late.map((row): Violation => ({ kind: "reordered", about: row.delivery, text: `it left after a later row of ${row.place}` }));
   });
 }
 

@@ -17,11 +17,19 @@ const placeOfAddress = (json: string): string => {
 };
 
 export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs" | "ends" | "sessions"> {
-  const outbox = rows<Omit<OutboxFact, "place" | "text"> & { address: string; part: string }>(
-    "SELECT id, delivery, n, state, ref, created_at AS createdAt, address, part FROM outbox ORDER BY id",
+  type Stored = Omit<OutboxFact, "place" | "text" | "isAnswer" | "isAside"> & {
+    address: string;
+    part: string;
+    rank: number;
+    aside: number;
+  };
+  const outbox = rows<Stored>(
+    "SELECT id, delivery, n, state, rank, aside, ref, created_at AS createdAt, address, part FROM outbox ORDER BY id",
   ).map(
-    ({ address, part, ...row }): OutboxFact => ({
+    ({ address, part, rank, aside, ...row }): OutboxFact => ({
       ...row,
+      isAnswer: rank === 0,
+      isAside: aside === 1,
       place: placeOfAddress(address),
       text: (JSON.parse(part) as { text: string }).text,
     }),

@@ -147,7 +147,7 @@ function inboxContract(rig: () => StoreRig): void {
 }
 
 function outboxContract(rig: () => StoreRig): void {
-  const add = (delivery: string, parts: string[], more: { address?: Address; runId?: string } = {}): boolean =>
+  const add = (delivery: string, parts: string[], more: { address?: Address; runId?: string; isAnswer?: boolean } = {}): boolean =>
     rig().stores.outbox.add({ delivery, address: ADDRESS, parts: parts.map((text) => ({ text })), ...more });
   const key = "web/local/main/-";
 
@@ -205,12 +205,67 @@ function outboxContract(rig: () => StoreRig): void {
     const { id } = outbox.head(key)!;
     const firstAt = rig().clock.now();
     for (let tries = 1; tries <= 3; tries++) {
-      outbox.retryAt(id, { notBefore: firstAt + 1_000, firstAt, reason: "the channel is off", as: "queued" });
+      outbox.retryAt(id, { notBefore: firstAt + 1_000, firstAt, reason: "the channel is off", as: "queued", stepsAside: false });
       expect(outbox.head(key)).toMatchObject({ attempts: tries, firstAt, state: "queued", reason: "the channel is off" });
     }
     outbox.markSending(id);
-    outbox.retryAt(id, { notBefore: 0, firstAt, reason: "lost", as: "unknown" });
-    expect(outbox.head(key)).toMatchObject({ attempts: 4, firstAt, state: "unknown" });
+    outbox.retryAt(id, { notBefore: 0, firstAt, reason: "lost", as: "unknown", stepsAside: true });
+    expect(outbox.get(id)).toMatchObject({ attempts: 4, firstAt, state: "unknown", isAside: true });
+  });
+
+  it("[DL6] answers to commands stand before the rest; what stepped aside stands in a line of its own, due first, parts in order", () => {
+    add("announce:1", ["one", "two"], { runId: "run" });
+    add("reply:2", ["three"]);
+    add("announce:3", ["four", "five"]);
+    add("answer:4", ["six"], { isAnswer: true });
+    const { outbox } = rig().stores;
+    const now = rig().clock.now();
+    const line = (): unknown[] => outbox.listAside(key, 10).map((row) => row.part.text);
+    expect(outbox.head(key)?.part.text).toBe("six");
+    outbox.markSent(outbox.head(key)!.id, "ref");
+    const failing = outbox.head(key)!;
+    outbox.markSending(failing.id);
+    outbox.retryAt(failing.id, { notBefore: now + 2_000, firstAt: now, reason: "503", as: "queued", stepsAside: true });
+    expect(outbox.head(key)?.part.text).toBe("three");
+    outbox.markSent(outbox.head(key)!.id, "ref");
+    outbox.retryAt(outbox.head(key)!.id, { notBefore: now + 1_000, firstAt: now, reason: "503", as: "queued", stepsAside: true });
+    expect(outbox.head(key)).toBeNull();
+    expect(line()).toEqual(["four", "five", "one", "two"]);
+    expect(outbox.listAside(key, 1)).toHaveLength(1);
+    outbox.markSent(outbox.listAside(key, 1)[0]!.id, "ref");
+    outbox.retryAt(outbox.listAside(key, 1)[0]!.id, {
+      notBefore: now + 3_000,
+      firstAt: now,
+      reason: "503",
+      as: "queued",
+      stepsAside: true,
+    });
+    expect(line()).toEqual(["one", "two", "five"]);
+    outbox.markBlocked("announce:1", "kicked", "queued");
+    outbox.requeue("run");
+    expect(outbox.head(key)).toMatchObject({ part: { text: "one" }, isAside: false });
+  });
+
+  it("[ST2] withdrawn: what waits there and has not begun to arrive, answers to commands excepted, and nothing elsewhere", () => {
+    add("announce:1", ["one", "two"], { runId: "begun" });
+    add("announce:2", ["three", "four"], { runId: "waits" });
+    add("reply:3", ["five"]);
+    add("answer:4", ["six"], { isAnswer: true });
+    add("announce:5", ["elsewhere"], { address: OTHER, runId: "other" });
+    const { db, outbox } = rig().stores;
+    outbox.markSent(1, "ref");
+    expect(outbox.withdraw({ announcementsAt: ADDRESS })).toEqual({ messages: 1, runIds: ["waits"] });
+    expect(outbox.withdraw({ everythingAt: ADDRESS })).toEqual({ messages: 1, runIds: [] });
+    expect(db.all("SELECT part FROM outbox WHERE state = 'queued' ORDER BY id")).toHaveLength(3);
+    expect(outbox.withdraw({ runId: "other" })).toEqual({ messages: 1, runIds: ["other"] });
+    expect(outbox.withdraw({ runId: "nobody" })).toEqual({ messages: 0, runIds: [] });
+    expect(outbox.markBlocked("announce:2", "kicked", "queued")).toBe(false);
+    outbox.retryAt(3, { notBefore: 0, firstAt: 0, reason: "503", as: "queued", stepsAside: true });
+    expect(outbox.get(3)).toMatchObject({ state: "withdrawn", attempts: 0 });
+    // Its first part was on its way and arrived after all.
+    outbox.markSent(3, "ref");
+    outbox.reopen("announce:2");
+    expect(outbox.get(4)).toMatchObject({ state: "queued", reason: null });
   });
 
   it("[DL4] when the last attempt began is kept as long as it may have arrived, also while it is blocked", () => {
@@ -218,14 +273,14 @@ function outboxContract(rig: () => StoreRig): void {
     const { outbox } = rig().stores;
     const { id } = outbox.head(key)!;
     const now = rig().clock.now();
-    const next = { notBefore: 0, firstAt: now, reason: "x" };
+    const next = { notBefore: 0, firstAt: now, reason: "x", stepsAside: false };
     const sends: [() => void, number | null][] = [
       [() => outbox.retryAt(id, { ...next, as: "unknown" }), now],
       [() => outbox.retryAt(id, { ...next, as: "queued" }), null],
       [() => outbox.setPart(id, {}, "unknown"), now],
       [() => outbox.setPart(id, {}, "queued"), null],
-      [() => outbox.retarget(ADDRESS, ADDRESS, "unknown"), now],
-      [() => outbox.retarget(ADDRESS, ADDRESS, "queued"), null],
+      [() => outbox.retarget(id, ADDRESS, ADDRESS, "unknown"), now],
+      [() => outbox.retarget(id, ADDRESS, ADDRESS, "queued"), null],
       [() => outbox.reserve(id, "place"), null],
     ];
     for (const [settle, sendingAt] of sends) {
@@ -248,7 +303,7 @@ function outboxContract(rig: () => StoreRig): void {
     outbox.markSending(id);
     const now = rig().clock.now() - 7_200_000;
     rig().clock.set(now);
-    outbox.retryAt(id, { notBefore: now, firstAt: now, reason: "lost", as: "unknown" });
+    outbox.retryAt(id, { notBefore: now, firstAt: now, reason: "lost", as: "unknown", stepsAside: false });
     expect(outbox.get(id)?.sendingAt).toBe(now);
   });
 
@@ -256,9 +311,12 @@ function outboxContract(rig: () => StoreRig): void {
     add("reply:1", ["one", "two"]);
     add("reply:2", ["three"]);
     const { outbox } = rig().stores;
-    outbox.markSending(outbox.head(key)!.id);
-    outbox.retarget(ADDRESS, OTHER, "queued");
+    outbox.markSending(3);
+    outbox.markSending(1);
+    outbox.retarget(1, ADDRESS, OTHER, "queued");
     expect(outbox.head(key)).toBeNull();
+    // How the other attempt under way ends nobody knows yet.
+    expect(outbox.get(3)).toMatchObject({ state: "sending", address: OTHER });
     const moved = outbox.head("web/local/other/-")!;
     expect(moved).toMatchObject({ state: "queued", address: OTHER, part: { text: "one" } });
     outbox.setPart(moved.id, { text: "plain" }, "queued");

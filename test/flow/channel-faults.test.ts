@@ -56,7 +56,7 @@ async function deliverThree(channel: Channel, address: Address, delivery: string
   const db = openDatabase({ path: join(dir, `${delivery.replaceAll(":", "-")}.db`) });
   const outbox = createOutbox({ db, clock, bus });
   const common = { db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints };
-  const sender = createDelivery({ ...common, channel: () => channel, onRun: () => undefined });
+  const sender = createDelivery({ ...common, channel: () => channel, recordDelivery: () => undefined });
   const size = channel.name === "telegram" ? 3_900 : 9_000;
   const markdown = ["A", "B", "C"].map((letter) => `${letter.repeat(49)} `.repeat(size / 50)).join("\n\n");
   sender.start();

@@ -50,7 +50,7 @@ interface LocalAppOptions extends PeerOptions {
 }
 
 const UNHANDLED =
-  "(SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM outbox WHERE state NOT IN ('sent','blocked'))";
+  "(SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM outbox WHERE state IN ('queued','sending','unknown'))";
 
 export async function createLocalApp(options: LocalAppOptions = {}): Promise<LocalApp> {
   const { channels, close, ...peers } = await createPeers({ slack: null, ...options });

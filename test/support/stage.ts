@@ -97,7 +97,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
     ...base,
     ...stores,
     channel: channels.find,
-    onRun: (...moved) => recordDelivery(stores.runs, ...moved),
+    recordDelivery: (...moved) => recordDelivery(stores.runs, ...moved),
   });
   const over = new AbortController();
   let chores: Promise<unknown> = Promise.resolve();

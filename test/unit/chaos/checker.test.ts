@@ -46,7 +46,8 @@ function createStory() {
   const show = (place: Place, delivery: string, text: string, replyTo: string | null = null): void => {
     const isTelegram = place.startsWith("telegram/");
     const id = draft.outbox.length + 1;
-    const row: OutboxFact = { id, delivery, n: 0, place, state: "sent", ref: String(id), createdAt: ++now, text };
+    const flags = { isAnswer: delivery.startsWith("answer:"), isAside: false };
+    const row: OutboxFact = { id, delivery, n: 0, place, state: "sent", ...flags, ref: String(id), createdAt: ++now, text };
     const seen: Seen = {
       place,
       order: id,
@@ -153,6 +154,12 @@ const seenWith = (draft: Draft, text: string): Mutable<Seen> => draft.seen.find(
 const without = (draft: Draft, text: string): void => {
   draft.seen = draft.seen.filter((one) => !one.text.includes(text));
 };
+/** They are seen in each other's place. */
+const swap = (draft: Draft, a: string, b: string): void => {
+  const [one, two] = [seenWith(draft, a), seenWith(draft, b)];
+  [one.order, two.order] = [two.order, one.order];
+  draft.seen.sort((x, y) => x.order - y.order);
+};
 const copy = (draft: Draft, text: string, changes: Partial<Seen> = {}): void =>
   void draft.seen.push({ ...seenWith(draft, text), order: 900, ref: "copy", ...changes });
 const run = (draft: Draft, label: string): Mutable<RunFact> => draft.runs.find((one) => one.label === label) as Mutable<RunFact>;
@@ -197,6 +204,27 @@ describe("a clean history", () => {
     const draft = cleanHistory();
     draft.transcripts.push({ name: "nobody.jsonl", sessionId: "nobody", problems: ["it is empty"], entries: [] });
     expect(check(draft)).toMatchObject({ violations: [], figures: { leftovers: 1 } });
+  });
+
+  it("[DL6] what stepped aside may come late, and the answer to a command before what waits", () => {
+    const draft = cleanHistory();
+    seenWith(draft, "re m1 ").order = seenWith(draft, "re m2 ").order + 0.5;
+    swap(draft, "Sub-agent: m2.2", "had ended; it goes on");
+    (draft.outbox.find((row) => row.text.includes("re m1 ")) as Mutable<OutboxFact>).isAside = true;
+    expect(check(draft).violations).toEqual([]);
+  });
+
+  it("[ST2] what waited to be said when a stop came is missed by nobody", () => {
+    const draft = cleanHistory();
+    const stop = draft.said.find((one) => one.id === "m9") as Said;
+    Object.assign(stop, { kind: "stop", place: TOPIC });
+    Object.assign(draft.inbox.at(-1) ?? {}, { channel: "telegram" });
+    Object.assign(seenWith(draft, "**Herald**"), { place: TOPIC, replyTo: stop.ref, key: null });
+    for (const text of ["re m1 ", "Sub-agent: m2.2"]) {
+      without(draft, text);
+      (draft.outbox.find((row) => row.text.includes(text)) as Mutable<OutboxFact>).state = "withdrawn";
+    }
+    expect(check(draft).violations).toEqual([]);
   });
 
   it("[RC1] an apology after three crashes is an answer", () => {
@@ -262,6 +290,27 @@ const DROPS: readonly Planted[] = [
       draft.transcripts = draft.transcripts.map((one) =>
         one.sessionId === "session-m2.1" ? { ...one, entries: [{ id: "task", text: "" }] } : one,
       );
+    },
+  ],
+];
+
+const UNSTOPPED: readonly Planted[] = [
+  [
+    "a withdrawn reply that no stop came after",
+    "lost",
+    "m7",
+    (draft) => {
+      without(draft, "re m7 ");
+      (draft.outbox.find((row) => row.text.includes("re m7 ")) as Mutable<OutboxFact>).state = "withdrawn";
+    },
+  ],
+  [
+    "a withdrawn announcement nobody stopped",
+    "lost",
+    "m2.2",
+    (draft) => {
+      without(draft, "Sub-agent: m2.2");
+      (draft.outbox.find((row) => row.text.includes("Sub-agent: m2.2")) as Mutable<OutboxFact>).state = "withdrawn";
     },
   ],
 ];
@@ -345,14 +394,33 @@ const AFTER_STOP: readonly Planted[] = [
 ];
 
 const REORDERED: readonly Planted[] = [
+  ["two replies swapped", "reordered", "m1", (draft) => swap(draft, "re m1 ", "re m2 ")],
+  ["an announcement before an older reply", "reordered", "reply:2", (draft) => swap(draft, "re m2 ", "Sub-agent: m2.1")],
   [
-    "two replies swapped",
+    "an announcement before the older answer to a command",
     "reordered",
-    "m1",
+    "answer:3",
+    (draft) => swap(draft, "had ended; it goes on", "res m2.1 m3"),
+  ],
+  [
+    "parts of a message that stepped aside, swapped",
+    "reordered",
+    "reply:8",
     (draft) => {
-      const [one, two] = [seenWith(draft, "re m1 "), seenWith(draft, "re m2 ")];
-      [one.order, two.order] = [two.order, one.order];
-      draft.seen.sort((a, b) => a.order - b.order);
+      const row = draft.outbox.find((one) => one.text.includes("re m8")) as Mutable<OutboxFact>;
+      row.isAside = true;
+      draft.outbox.push({ ...row, id: 900, n: 1, text: "re m8 3/3" });
+      copy(draft, "re m8", { text: "re m8 1/3\n\nre m8 2/3", key: "reply:8#0" });
+      Object.assign(seenWith(draft, "re m8"), { text: "re m8 3/3", key: "reply:8#1" });
+    },
+  ],
+  [
+    "pieces of a reply, swapped",
+    "reordered",
+    "m8",
+    (draft) => {
+      seenWith(draft, "re m8").text = "re m8 3/3";
+      copy(draft, "re m8", { text: "re m8 1/3\n\nre m8 2/3" });
     },
   ],
   [
@@ -444,7 +512,9 @@ const OTHERS: readonly Planted[] = [
 ];
 
 describe("a planted bug is found", () => {
-  it.each(DROPS)("[RC1] lost: %s", (_name, kind, about, breakIt) => expect(kinds(broken(breakIt))).toContain(`${kind} ${about}`));
+  it.each([...DROPS, ...UNSTOPPED])("[RC1] lost: %s", (_name, kind, about, breakIt) =>
+    expect(kinds(broken(breakIt))).toContain(`${kind} ${about}`),
+  );
   it.each(DOUBLES)("[RC1] repeated: %s", (_name, kind, about, breakIt) => expect(kinds(broken(breakIt))).toContain(`${kind} ${about}`));
   it.each(MISPLACED)("[AN3] misplaced: %s", (_name, kind, about, breakIt) => expect(kinds(broken(breakIt))).toContain(`${kind} ${about}`));
   it.each(AFTER_STOP)("[ST2] after a stop: %s", (_name, kind, about, breakIt) =>

@@ -52,7 +52,7 @@ function start(): void {
   delivery = createDelivery({
     ...{ db, outbox, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints },
     channel: (name) => (isOn && name === "test" ? makeChannel() : null),
-    onRun(row, state, reason) {
+    recordDelivery(row, state, reason) {
       if (row.runId !== null) runs.push([row.runId, state, reason].filter((one) => one !== undefined).join(" "));
     },
   });
@@ -164,6 +164,150 @@ it("[DL3] a new message for a waiting chat doesn't cut its wait short", async ()
   await allSent();
 });
 
+it("[DL6] a message that fails steps aside: what comes behind it goes ahead, and it follows when it can", async () => {
+  send = (request) => (request.part.text === "failing" && attempts.length < 4 ? { status: "retry", reason: "503" } : ok(request));
+  start();
+  add("announce:1", ["failing"], HOME, "run-1");
+  add("reply:2", ["two"]);
+  add("answer:3", ["three"]);
+  await folder.clock.advance(0);
+  expect(attempts.map((one) => [one.text, one.at])).toEqual([
+    ["failing", 0],
+    ["two", 0],
+    ["three", 0],
+  ]);
+  await folder.clock.advance(1_000);
+  expect(attempts.slice(3).map((one) => [one.text, one.at])).toEqual([["failing", 1_000]]);
+  expect(runs).toEqual(["run-1 sending", "run-1 sending", "run-1 delivered"]);
+});
+
+it("[DL6] a message that fails for hours holds up nobody, however many come behind it", async () => {
+  send = (request) => (request.part.text === "failing" ? { status: "unknown", reason: "500" } : ok(request));
+  start();
+  add("announce:1", ["failing"], HOME, "run-1");
+  for (let n = 0; n < 200; n++) {
+    add(`reply:${n}`, [`${n}`]);
+    await folder.clock.advance(60_000);
+    expect(attempts.findLast((one) => one.text === `${n}`)?.at).toBe(n * 60_000);
+  }
+  expect(folder.stores.outbox.listAside(addressKey(HOME), 5)).toHaveLength(1);
+});
+
+it("[DL6][DL2] parts of one message stay in order, whatever goes ahead of them, and after a restart", async () => {
+  send = (request) => (request.part.text === "a2" && attempts.length < 5 ? { status: "retry", reason: "503" } : ok(request));
+  start();
+  add("reply:1", ["a1", "a2", "a3"]);
+  add("reply:2", ["b1", "b2"]);
+  await folder.clock.advance(0);
+  expect(texts()).toEqual(["a1", "a2", "b1", "b2"]);
+  startAgain();
+  add("reply:3", ["c1"]);
+  await folder.clock.advance(1_000);
+  await allSent();
+  expect(texts()).toEqual(["a1", "a2", "b1", "b2", "c1", "a2", "a3"]);
+});
+
+it("[DL6] the answer to a command goes before everything else that waits there, also between two parts", async () => {
+  const door = Promise.withResolvers<SendResult>();
+  send = inTurn(() => door.promise, ok);
+  start();
+  add("reply:1", ["a1", "a2"]);
+  add("announce:2", ["b"], HOME, "run-1");
+  await settled(1);
+  folder.stores.outbox.add({ delivery: "answer:3", address: HOME, parts: [{ text: "stopped" }], isAnswer: true });
+  door.resolve({ status: "sent", ref: "x" });
+  await allSent();
+  expect(texts()).toEqual(["a1", "stopped", "a2", "b"]);
+});
+
+it("[DL6] an attempt that hangs is waited for two seconds; then what comes behind it goes ahead, and nobody sends it twice", async () => {
+  const door = Promise.withResolvers<SendResult>();
+  send = (request) => (request.part.text === "hangs" ? door.promise : ok(request));
+  start();
+  add("reply:1", ["hangs", "its second part"]);
+  add("reply:2", ["two"]);
+  await folder.clock.advance(1_999);
+  expect(texts()).toEqual(["hangs"]);
+  await folder.clock.advance(1);
+  add("reply:3", ["three"]);
+  await folder.clock.advance(120_000);
+  expect(texts()).toEqual(["hangs", "two", "three"]);
+  door.resolve({ status: "sent", ref: "x" });
+  await allSent();
+  expect(texts()).toEqual(["hangs", "two", "three", "its second part"]);
+  expect(folder.stores.outbox.get(1)).toMatchObject({ state: "sent", ref: "x" });
+});
+
+it("[DL6][DL4] killed while others had gone ahead of a hanging attempt: it is asked for, and sent only when it is not there", async () => {
+  const door = Promise.withResolvers<SendResult>();
+  send = (request) => (request.part.text === "hangs" && attempts.length < 2 ? door.promise : ok(request));
+  reconcile = () => ({ status: "absent" });
+  start();
+  add("reply:1", ["hangs"]);
+  add("reply:2", ["two"]);
+  await folder.clock.advance(2_000);
+  startAgain();
+  await allSent();
+  expect(texts()).toEqual(["hangs", "two", "hangs"]);
+  expect(folder.stores.outbox.get(1)).toMatchObject({ state: "sent" });
+  door.resolve({ status: "retry", reason: "too late" });
+});
+
+it("[DL6][DL5] what the platform asks a chat to wait for goes for everybody there: nobody goes ahead, the order is kept", async () => {
+  send = (request) => (attempts.length < 2 ? { status: "retry", reason: "429", afterMs: 4_000 } : ok(request));
+  start();
+  add("reply:1", ["one"]);
+  add("reply:2", ["two"]);
+  await folder.clock.advance(3_999);
+  expect(texts()).toEqual(["one"]);
+  await folder.clock.advance(1);
+  await allSent();
+  expect(texts()).toEqual(["one", "one", "two"]);
+});
+
+it.each([
+  ["fails", (): SendResult => ({ status: "retry", reason: "503" }), ["unsaid"], "withdrawn"],
+  ["is refused for good", (): SendResult => ({ status: "failed", reason: "kicked" }), ["unsaid"], "withdrawn"],
+  ["arrives", (): SendResult => ({ status: "sent", ref: "x" }), ["unsaid", "its second part"], "sent"],
+])("[ST2] what was under way when it was withdrawn and %s", async (_how, result, expected, state) => {
+  const door = Promise.withResolvers<SendResult>();
+  send = (request) => (request.part.text === "unsaid" ? door.promise : ok(request));
+  start();
+  add("announce:1", ["unsaid", "its second part"], HOME, "run-1");
+  await settled(1);
+  folder.stores.outbox.withdraw({ runId: "run-1" });
+  door.resolve(result());
+  await folder.clock.advance(600_000);
+  expect(texts()).toEqual(expected);
+  expect(folder.stores.outbox.get(1)).toMatchObject({ state });
+  expect(runs).toEqual(["run-1 sending", ...(state === "sent" ? ["run-1 delivered"] : [])]);
+});
+
+it.each([
+  ["0", 0],
+  ["nonsense", Number.NaN],
+  ["less than nothing", -5_000],
+  ["nothing", undefined],
+])("[DL3] PACE-004 a platform that asks for %s: our own backoff, no busy loop", async (_what, afterMs) => {
+  send = () => ({ status: "retry", reason: "429", ...(afterMs === undefined ? {} : { afterMs }) });
+  start();
+  add("reply:1", ["1"]);
+  await folder.clock.advance(16_000);
+  expect(attempts.map((one) => one.at)).toEqual([0, 1_000, 3_000, 7_000, 15_000]);
+});
+
+it.each([
+  ["a day", 86_400_000, 86_400_000],
+  ["thirty years", 1e12, 86_400_001],
+])("[DL3] PACE-004 a platform that asks for %s is not asked before, and by the 24 h rule it ends", async (_what, afterMs, lastAt) => {
+  send = () => ({ status: "retry", reason: "429", afterMs });
+  start();
+  add("announce:1", ["1"], HOME, "run-1");
+  await folder.clock.advance(3 * 86_400_000);
+  expect(attempts[1]?.at).toBe(lastAt);
+  expect(folder.stores.outbox.get(1)).toMatchObject({ state: "blocked", reason: "not delivered within 24 h: 429" });
+});
+
 it("[DL3] two waiting chats wake each at their own time", async () => {
   const tries = new Map<string, number>();
   send = (request) => {
@@ -254,16 +398,16 @@ it("[DL3][DL5] a clock set back two hours holds up neither the message that wait
   send = inTurn(retry(), retry(), ok);
   start();
   add("reply:1", ["1"]);
-  await settled(1);
+  await folder.clock.advance(0);
   folder.clock.set(folder.clock.now() - 2 * 3_600_000);
   await folder.clock.advance(1_000);
   await settled(2);
   add("reply:2", ["2"]);
   await folder.clock.advance(1_999);
-  expect(attempts).toHaveLength(2);
+  expect(texts()).toEqual(["1", "1", "2"]);
   await folder.clock.advance(1);
   await allSent();
-  expect(texts()).toEqual(["1", "1", "1", "2"]);
+  expect(texts()).toEqual(["1", "1", "2", "1"]);
 });
 
 it("[DL3] a clock set back while the gateway was off: what waits is tried at once, then backs off as ever", async () => {

@@ -406,13 +406,19 @@ describe("plans", () => {
     outbox.get(id);
     outbox.markSending(id);
     outbox.recover();
-    outbox.retryAt(id, { notBefore: 0, firstAt: 0, reason: "x", as: "queued" });
+    outbox.retryAt(id, { notBefore: 0, firstAt: 0, reason: "x", as: "queued", stepsAside: true });
+    outbox.listAside("web/local/main/-", 1);
+    outbox.stepAside("d");
     outbox.setPart(id, {}, "queued");
-    outbox.retarget(ADDRESS, ADDRESS, "queued");
+    outbox.retarget(id, ADDRESS, ADDRESS, "queued");
     outbox.markBlocked("d", "x", "queued");
     outbox.requeue("r");
     outbox.markSent(id, "ref");
     outbox.countAllOpen();
+    outbox.withdraw({ everythingAt: ADDRESS });
+    outbox.withdraw({ announcementsAt: ADDRESS });
+    outbox.withdraw({ runId: "r" });
+    outbox.reopen("d");
     outbox.purge(0);
     const sessions = createSessions({ db, clock });
     sessions.insert({ id: "s", key: "k", agentId: "main", address: null, parentKey: null });
@@ -475,7 +481,9 @@ describe("plans", () => {
   it.each([
     ["inbox_new", /^SELECT \* FROM inbox WHERE state = 'new'/],
     ["inbox_waiting", /^SELECT \* FROM inbox WHERE state = 'waiting'/],
-    ["outbox_open", /^SELECT \* FROM outbox WHERE address_key/],
+    ["outbox_open", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 0/],
+    ["outbox_aside", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 1/],
+    ["outbox_open", /^UPDATE outbox SET state = 'withdrawn', reason = \?, settled_at = \? WHERE address_key/],
     ["outbox_open", /^UPDATE outbox SET state = 'unknown'/],
     ["sessions_open", /^SELECT \* FROM sessions WHERE key = \? AND ended_at/],
     ["runs_unfinished", /^SELECT \* FROM runs WHERE state IN \('queued', 'running'\) ORDER/],

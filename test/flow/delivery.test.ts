@@ -1,0 +1,78 @@
+// What people see of delivery while a platform is in trouble: the whole app in this process, real channels against the fakes.
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { createLocalApp, type LocalApp } from "../support/local-app.ts";
+
+const PERSON = 42;
+/** Far below the first retry of what fails. */
+const AT_ONCE_MS = 900;
+
+let app: LocalApp;
+beforeAll(async () => {
+  app = await createLocalApp({ telegram: { allowFrom: [String(PERSON)] }, slack: { allowFrom: ["U0PERSON"] } });
+  await app.connected();
+});
+afterEach(() => {
+  app.telegram.faults.choose(null);
+  app.slack.faults.clear();
+});
+afterAll(() => app[Symbol.asyncDispose]());
+
+const isAnnouncement = ({ text }: { text: string }): boolean => text.includes("Status: success");
+const failedOnce = (): Promise<unknown> =>
+  app.telegram.until(() => app.lines().some((line) => line.msg.includes("a send did not succeed")), "the announcement to fail");
+
+it("[DL6] Telegram refuses an announcement again and again: commands are answered at once, and it follows", async () => {
+  app.telegram.faults.choose((method, payload) =>
+    method === "sendMessage" && isAnnouncement({ text: String(payload.text) }) ? "500" : null,
+  );
+  app.telegram.say({ chat: PERSON, text: "/subagents spawn look around" });
+  await failedOnce();
+  for (const command of ["/subagents list", "/status", "/help"]) {
+    const askedAt = performance.now();
+    await app.ask({ chat: PERSON, text: command });
+    expect(performance.now() - askedAt, command).toBeLessThan(AT_ONCE_MS);
+  }
+  expect(app.telegram.messages(PERSON).some(isAnnouncement)).toBe(false);
+  app.telegram.faults.choose(null);
+  await app.telegram.until(() => app.telegram.messages(PERSON).some(isAnnouncement), "the announcement");
+  await app.settled();
+  expect(app.telegram.messages(PERSON).filter(isAnnouncement)).toHaveLength(1);
+});
+
+it("[ST2] /stop is the last word: an announcement that still waits to be sent is left out, and the answer says so", async () => {
+  const chat = PERSON;
+  app.telegram.faults.choose((method, payload) =>
+    method === "sendMessage" && isAnnouncement({ text: String(payload.text) }) ? "500" : null,
+  );
+  const before = app.telegram.messages(chat).filter(isAnnouncement).length;
+  await app.ask({ chat, text: "/subagents spawn look around again" });
+  const waits = "SELECT 1 FROM outbox WHERE run_id IS NOT NULL AND state = 'unknown' AND address_key LIKE 'telegram/%'";
+  await app.telegram.until(() => app.rows(waits).length === 1, "the announcement to fail");
+  expect(await app.ask({ chat, text: "/stop" })).toBe(
+    "⚙️ Agent was aborted. Stopped 0 sub-agents. Left out: 1 message that waited to be sent.",
+  );
+  app.telegram.faults.choose(null);
+  const [run] = app.rows<{ state: string; delivery: string; delivery_reason: string; settled_at: number | null }>(
+    "SELECT state, delivery, delivery_reason, settled_at FROM runs ORDER BY seq DESC LIMIT 1",
+  );
+  expect(run).toEqual({
+    state: "done",
+    delivery: "skipped",
+    delivery_reason: "stopped before it was sent",
+    settled_at: expect.any(Number),
+  });
+  expect(app.telegram.messages(chat).filter(isAnnouncement)).toHaveLength(before);
+});
+
+it("[DL6] Slack answers an announcement with one 503 and is asked for seconds whether it arrived: commands don't wait for that", async () => {
+  // The started line and the answer pass.
+  app.slack.faults.add("chat.postMessage", "500", { skip: 2 });
+  app.slack.say({ channel: "D0PERSON", text: "!subagents spawn look around" });
+  await app.slack.until(() => app.rows("SELECT 1 FROM outbox WHERE state = 'unknown'").length === 1, "the announcement to fail");
+  const before = app.slack.messages("D0PERSON").length;
+  const askedAt = performance.now();
+  app.slack.say({ channel: "D0PERSON", text: "!subagents list" });
+  await app.slack.until(() => app.slack.messages("D0PERSON").length > before, "an answer");
+  expect(performance.now() - askedAt).toBeLessThan(AT_ONCE_MS);
+  expect(app.slack.messages("D0PERSON").at(-1)?.text).toContain("🧭 Subagents");
+});
