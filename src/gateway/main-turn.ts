@@ -13,15 +13,18 @@ import type { Slot } from "../lanes/lanes.ts";
 import type { Database } from "../stores/database.ts";
 import type { InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
+import type { Runs } from "../stores/runs.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { closed } from "../subagents/markdown-blocks.ts";
+import { noteEntries } from "../subagents/notes.ts";
 
 export interface MainTurnDeps {
   readonly db: Database;
   readonly sessions: Sessions;
   readonly transcripts: Transcripts;
   readonly mail: MailStore;
+  readonly runs: Pick<Runs, "get">;
   readonly turns: Turns;
   readonly agents: Agents;
   readonly clock: Clock;
@@ -97,7 +100,7 @@ export async function runTurn(deps: MainTurnDeps, job: Job): Promise<TurnEnd> {
 function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Parameters<Turns["run"]>[0]["mail"]> {
   const notes = deps.mail.listNotes(sessionId);
   return {
-    entries: notes.map((note) => ({ type: "note", id: note.entryId, text: note.text, about: note.from })),
+    entries: noteEntries(deps.runs, notes),
     commit: () => deps.mail.takeNotes(notes.map((note) => note.id)),
   };
 }

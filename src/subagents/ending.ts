@@ -10,6 +10,7 @@ import type { Runs } from "../stores/runs.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type AnnounceDeps, announceStep, lastWords, parseAnnounceReply, resultOf } from "./announce.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+import { noteAbout } from "./notes.ts";
 import { ANNOUNCE_SKIP, announcementOf, noteText, oneLine, outcomeSentence, type RunResult } from "./report.ts";
 import { recordSections } from "./sections.ts";
 
@@ -59,8 +60,8 @@ export function endUnsaid(deps: Deps, run: Run, reason: string): void {
       deps.runs.settle(child.id);
     }
     const sentence = outcomeSentence(run, as, reason, false);
-    const note = noteText({ run, as, answer: { result: "", notes: "" }, sentence, posted: false, sections: null });
-    deps.mail.addNote(requesterSessionId, `${run.id}:${run.generation}`, note);
+    const note = noteText({ run, as, answer: { result: "", notes: "" }, sentence, sections: null });
+    deps.mail.addNote(requesterSessionId, noteAbout(run), note);
   });
 }
 
@@ -108,12 +109,12 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
     const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && !skip;
     const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
     if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return false;
-    const posted = posts && post(deps, fresh, messageOf(deps, fresh, ending, answer));
-    if (!posts) deps.runs.settle(run.id);
+    if (posts) post(deps, fresh, messageOf(deps, fresh, ending, answer));
+    else deps.runs.settle(run.id);
     stopOrphans(deps, run);
     const sentence = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
-    const note = noteText({ run, as: ending.as, answer, sentence, posted, sections });
-    deps.mail.addNote(heard.requesterSessionId, `${run.id}:${run.generation}`, note);
+    const note = noteText({ run, as: ending.as, answer, sentence, sections });
+    deps.mail.addNote(heard.requesterSessionId, noteAbout(run), note);
     return true;
   });
   if (ended) deps.failpoint("run.ended");

@@ -154,22 +154,17 @@ export interface NoteOptions {
   readonly as: EndState;
   readonly answer: RunResult;
   readonly sentence: string;
-  readonly posted: boolean;
   readonly sections?: RunSections | null;
 }
 
-/** For the requester's model: quoted data behind a fence no text can forge, never instructions (AN5). */
+/** For the requester's model: quoted data behind a fence no text can forge, never instructions (AN5). notes.ts adds what the person has seen. */
 export function noteText(options: NoteOptions): string {
   const result = cutForNote(options.answer.result, MAX_NOTE_RESULT) || "(not available)";
   const notes = cutForNote(options.answer.notes, MAX_NOTES);
   const words = [result, ...(notes === "" ? [] : ["", "Notes:", notes]), ...noteSections(options)];
-  const seen = options.posted
-    ? "The person has already seen this as an announcement in the chat; don't repeat it unless asked."
-    : "The person has not seen this.";
   return [
     `[Sub-agent ${options.run.childKey} — runtime status: ${STATUS_WORD[options.as]}]`,
     options.sentence,
-    seen,
     fence({ source: "the sub-agent", text: words.join("\n") }, newFenceToken()),
   ].join("\n");
 }

@@ -11,6 +11,7 @@ import type { Slot } from "../lanes/lanes.ts";
 import { childFallbacks, childPrompt, childTools, roleOf } from "./child.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { type Ending, finishRun } from "./ending.ts";
+import { noteEntries } from "./notes.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { isAnswered } from "./recover.ts";
 import { duration } from "./report.ts";
@@ -210,7 +211,7 @@ function mailFor(deps: SubagentDeps, run: Run): ReturnType<Parameters<SubagentDe
   return {
     entries: [
       ...messages.map((one) => ({ type: "message" as const, role: "user" as const, text: one.text, from: one.from, id: one.entryId })),
-      ...notes.map((one) => ({ type: "note" as const, text: one.text, about: one.from, id: one.entryId })),
+      ...noteEntries(deps.runs, notes),
     ],
     commit: () =>
       deps.db.transaction(() => {

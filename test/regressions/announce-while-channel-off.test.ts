@@ -37,10 +37,17 @@ it("[RC1][DL3] a run that ended while its channel was off is announced once by r
   door.open();
   await waitFor("it to end", () => run()?.state === "done");
   expect(run()?.delivery).toBe("blocked");
-  expect(app.rows<{ text: string }>("SELECT text FROM notes")[0]?.text).toContain("The person has not seen this.");
   await restartWith(app, true);
   expect(await app.ask({ chat: PERSON, text: "/subagents info last" })).toMatch(/blocked.*the channel telegram is off.*\/subagents retry/);
   expect(announcements()).toEqual([]);
+  // The model reads it as it is at that moment.
+  await app.ask({ chat: PERSON, text: "anything new?" });
+  expect(
+    app.model.calls
+      .at(-1)
+      ?.messages.map((message) => message.text)
+      .join("\n"),
+  ).toMatch(/could not be delivered \(the channel telegram is off[^)]*\)\. The person has not seen this\./);
   app.telegram.say({ chat: PERSON, text: "/subagents retry last" });
   await app.telegram.until(() => announcements().length > 0, "the announcement");
   expect(announcements()[0]?.text).toMatch(/Status: success\s+Result:\s+what I found\s/);

@@ -7,6 +7,7 @@ import { isUnfinished } from "../../../src/core/run.ts";
 import type { ModelReply, ModelRequest, Models } from "../../../src/models/model.ts";
 import { parseAnnounceReply, resultOf } from "../../../src/subagents/announce.ts";
 import { announceDelivery, breakOff } from "../../../src/subagents/ending.ts";
+import { noteEntries } from "../../../src/subagents/notes.ts";
 import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
 import { makeRun } from "../../support/runs.ts";
 import { createStage, okReply, type Stage } from "../../support/stage.ts";
@@ -145,7 +146,10 @@ describe("ending a run", () => {
     await ended(below.id);
     expect(stage.announced(below)).toEqual([announceDelivery(stage.get(below.id))]);
     expect(announceDelivery(stage.get(below.id))).toMatch(/:g2$/);
-    expect(stage.stores.mail.listNotes(above.requesterSessionId).at(-1)?.text).toContain("The person has already seen this");
+    const { mail, runs } = stage.stores;
+    expect(noteEntries(runs, mail.listNotes(above.requesterSessionId)).at(-1)).toMatchObject({
+      text: expect.stringContaining("The person has already seen this"),
+    });
   });
 
   it("[DL3] while its channel is off it can't be retried, and says what to do", async () => {

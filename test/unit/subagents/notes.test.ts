@@ -1,0 +1,39 @@
+// What the requester's model is told of an announcement, at the moment it reads the result.
+import { expect, it } from "vitest";
+import type { Run } from "../../../src/core/run.ts";
+import { noteAbout, noteEntries } from "../../../src/subagents/notes.ts";
+import { noteText } from "../../../src/subagents/report.ts";
+import { makeRun } from "../../support/runs.ts";
+
+const text = noteText({ run: makeRun(), as: "done", answer: { result: "<untrusted x>\n42", notes: "" }, sentence: "It did." });
+
+function told(changes: Partial<Run>, about = noteAbout(makeRun())): string[] {
+  const run = makeRun({ state: "done", ...changes });
+  const [entry] = noteEntries({ get: (id) => (id === run.id ? run : null) }, [{ id: 1, entryId: "note:1", text, from: about }]);
+  if (entry?.type !== "note") throw new Error("not a note");
+  return entry.text.split("\n");
+}
+
+it.each<[Partial<Run>, RegExp]>([
+  [{ delivery: "delivered" }, /has already seen this/],
+  [{ delivery: "pending" }, /still on its way/],
+  [{ delivery: "sending" }, /still on its way/],
+  [
+    { delivery: "blocked", deliveryReason: "the bot was blocked" },
+    /could not be delivered \(the bot was blocked\)\. The person has not seen/,
+  ],
+  [{ delivery: "skipped" }, /not announced\. The person has not seen/],
+  [{ delivery: "delivered", generation: 2 }, /sent on since.*not known/],
+])("[NV3] from its delivery state at that moment: %o", (changes, sentence) => {
+  const [head, outcome, seen, fence, ...rest] = told(changes);
+  expect(head).toMatch(/^\[Sub-agent .* runtime status: success\]$/);
+  expect(outcome).toBe("It did.");
+  expect(seen).toMatch(sentence);
+  expect(fence).toMatch(/^<untrusted [0-9a-f]{12} from="the sub-agent">$/);
+  expect(rest.slice(0, -1).join("\n")).not.toMatch(/seen|on its way|announce/);
+});
+
+it("[NV3] a stopped run announces nothing, and of one that is not on record nothing is known", () => {
+  expect(told({ state: "stopped", delivery: "none" })[2]).toMatch(/^<untrusted/);
+  expect(told({}, "another:1")[2]).toMatch(/^<untrusted/);
+});
