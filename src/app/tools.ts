@@ -1,5 +1,6 @@
 // Settings → the tools every agent may be given; policies narrow them per turn. MCP servers come and go, so the list
 // is asked for anew each time.
+import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import type { Agents } from "../agents/agent.ts";
 import type { LoadedConfig } from "../config/config.ts";
@@ -15,6 +16,7 @@ import { createRemember } from "../tools/remember.ts";
 import type { Sandbox } from "../tools/sandbox.ts";
 import { createScratchpadTool } from "../tools/scratchpad.ts";
 import { createSearchTool } from "../tools/search.ts";
+import type { UsageLimits } from "../tools/usage.ts";
 import { createWebFetch } from "../tools/web-fetch.ts";
 import type { Base } from "./base.ts";
 
@@ -45,7 +47,14 @@ export function createTools(deps: ToolDeps): ToolParts {
   const { sandbox, clock, log } = deps;
   const promptFiles = createPromptFiles({ workspaces: () => deps.agents.list().map((agent) => agent.workspace), crewPath: deps.crewPath });
   promptFiles.tidy();
-  const exec = createExecTool({ sandbox, promptFiles, ...config.tools.exec, scratchRoot: join(stateDir, "scratch"), env });
+  const exec = createExecTool({
+    sandbox,
+    promptFiles,
+    ...config.tools.exec,
+    limits: limitsOf(config.tools.exec),
+    scratchRoot: join(stateDir, "scratch"),
+    env,
+  });
   const webFetch = createWebFetch({ maxBytes: config.tools.webFetch.maxBytes, timeoutMs: config.tools.webFetch.timeoutSeconds * 1000 });
   const remember = createRemember({ clock, workspaceOf: (context) => memoryWorkspace(deps, context) });
   const servers = Object.entries(config.mcp.servers).flatMap(([name, server]) => (server.enabled ? [[name, server] as const] : []));
@@ -59,6 +68,20 @@ export function createTools(deps: ToolDeps): ToolParts {
   ];
   return { list: () => [...fixed, ...(deps.config().memory.enabled ? [remember] : []), ...mcp.tools()], mcp };
 }
+
+const MEGABYTE = 1024 * 1024;
+
+const limitsOf = ({
+  memoryMegabytes,
+  diskMegabytes,
+  maxFiles,
+  freeDiskMegabytes,
+}: LoadedConfig["config"]["tools"]["exec"]): UsageLimits => ({
+  memoryBytes: memoryMegabytes === undefined ? totalmem() / 2 : memoryMegabytes * MEGABYTE,
+  diskBytes: diskMegabytes * MEGABYTE,
+  files: maxFiles,
+  freeDiskBytes: freeDiskMegabytes * MEGABYTE,
+});
 
 /** A child adds to its requester's memory, whatever agent it runs under (ME1). */
 function memoryWorkspace(deps: ToolDeps, context: ToolContext): string {

@@ -33,6 +33,15 @@ export const tools = block({
   exec: block({
     unsandboxed: z.boolean().default(false).describe("Run commands without a sandbox when the host has none. Only on a host you can lose."),
     timeoutSeconds: whole(1, 86_400).default(120).describe("Kill a command after this time."),
+    maxConcurrent: whole(1, 64).default(4).describe("Commands at the same time; the rest wait. One place is kept for main sessions."),
+    memoryMegabytes: whole(64, 16_777_216)
+      .optional()
+      .describe("Memory of all running commands together; unset: half of the machine's. The largest one is ended."),
+    diskMegabytes: whole(1, 16_777_216)
+      .default(1024)
+      .describe("What all running commands together may add to the disk. The largest one is ended."),
+    maxFiles: whole(1, 100_000_000).default(50_000).describe("Files one command may make."),
+    freeDiskMegabytes: whole(0, 16_777_216).default(512).describe("With less free disk no command is run, and one that writes is ended."),
     envAllow: z
       .array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be the name of an environment variable"))
       .default([])

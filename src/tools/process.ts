@@ -20,7 +20,6 @@ const SWEEP_EVERY_MS = 40;
 
 export interface ProcessLimits {
   readonly processes: number;
-  readonly memoryBytes: number;
   readonly outputBytes: number;
 }
 
@@ -29,8 +28,8 @@ export interface ProcessRequest {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** Texts the child can read from file descriptors 3, 4, … */
-  readonly inputs?: readonly string[];
+  /** What the child can read from file descriptors 3, 4, … */
+  readonly inputs?: readonly (string | Buffer)[];
   /** A value in `env` that nothing else has: lets us find children that left the process tree. */
   readonly mark?: string;
   readonly timeoutMs: number;
@@ -50,7 +49,7 @@ export interface Seen {
 }
 
 /** Why we ended it. */
-type Cut = "timeout" | "aborted" | "output" | "processes" | "memory";
+type Cut = "timeout" | "aborted" | "output" | "processes";
 
 export type ProcessResult =
   | { readonly end: "exit"; readonly code: number | null; readonly signal: NodeJS.Signals | null; readonly ms: number }
@@ -111,12 +110,12 @@ export async function runProcess(request: ProcessRequest): Promise<ProcessResult
 function startChild(request: ProcessRequest): ChildProcess | { end: "failed"; reason: string } {
   try {
     const child = spawnChild(request);
-    for (const [n, text] of (request.inputs ?? []).entries()) {
+    for (const [n, input] of (request.inputs ?? []).entries()) {
       // Without a free descriptor Node makes no pipes, and reports it as an error event.
       const pipe = child.stdio?.[n + 3] as Writable | undefined;
       // A child that dies before reading gives EPIPE here; its exit tells the story.
       pipe?.on("error", () => undefined);
-      pipe?.end(text);
+      pipe?.end(input);
     }
     return child;
   } catch (error) {
@@ -183,9 +182,7 @@ function passedLimit(child: ChildProcess, { limits, watch }: ProcessRequest, wit
   if (!isAlive(child)) return null;
   const pids = [child.pid, ...listDescendants(child.pid, limits.processes + 1)];
   if (pids.length > limits.processes + 1) return { end: "processes" };
-  const memoryBytes = withMemory ? residentBytes(pids) : null;
-  if (memoryBytes !== null && memoryBytes > limits.memoryBytes) return { end: "memory" };
-  const reason = watch?.({ pids, memoryBytes }) ?? null;
+  const reason = watch?.({ pids, memoryBytes: withMemory ? residentBytes(pids) : null }) ?? null;
   return reason === null ? null : { end: "watch", reason };
 }
 

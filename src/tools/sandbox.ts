@@ -1,4 +1,5 @@
-// The boundary around commands: bubblewrap with a user, pid, net, ipc and uts namespace of its own (TL5).
+// The boundary around commands: bubblewrap with a user, pid, net, ipc and uts namespace of its own and a filter for
+// system calls (TL5).
 // start-up: detectSandbox runs `true` in the full profile → exec and search wrap their commands with sandboxCommand,
 // or exec is absent and /status says why. Nothing of the host is visible but /usr, a few files of /etc and the workspace,
 // and of /usr nothing that is Herald's own.
@@ -10,6 +11,7 @@ import type { Logger } from "../core/logger.ts";
 import { findOnPath } from "./find-on-path.ts";
 import { runProcess } from "./process.ts";
 import type { Names } from "./prompt-files.ts";
+import { seccompFilter } from "./seccomp.ts";
 import { SANDBOX_WORKSPACE } from "./workspace-path.ts";
 
 /** Where programs are inside. */
@@ -18,11 +20,14 @@ export const SANDBOX_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/s
 const DETECT_TIMEOUT_MS = 1800;
 /** Inside, every file of the gateway's user belongs to this id: it is mapped to that user, so the workspace is writable. */
 const INSIDE_ID = 1000;
-const TMPFS_BYTES = 512 * 1024 * 1024;
+/** Size of each file system in memory, and where they stand; /scratch only where the host gives none. */
+export const TMPFS_BYTES = 512 * 1024 * 1024;
+export const MEMORY_MOUNTS = ["/tmp", "/dev/shm", "/scratch"] as const;
 /** Needed by ordinary programs, secret in none: no passwd, shadow, hosts, ssh or machine id of the host. */
 const ETC_FILES = ["alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "ssl/certs", "ssl/openssl.cnf"];
 const PASSWD = `herald:x:${INSIDE_ID}:${INSIDE_ID}::/tmp:/bin/sh\n`;
 const GROUP = `herald:x:${INSIDE_ID}:\n`;
+const FILTER = seccompFilter(process.arch);
 const GIT_IGNORE = "/etc/gitignore";
 const GIT_CONFIG = `[core]\n\texcludesFile = ${GIT_IGNORE}\n`;
 
@@ -76,7 +81,7 @@ export interface SandboxCommand {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  readonly inputs: readonly string[];
+  readonly inputs: readonly (string | Buffer)[];
 }
 
 /**
@@ -93,7 +98,9 @@ export function sandboxCommand(sandbox: Omit<AvailableSandbox, "version">, reque
     ...limitsOf(sandbox, request),
     ...request.argv,
   ];
-  return { command: sandbox.bwrap, args, env: request.env, inputs: [PASSWD, GROUP, GIT_CONFIG, gitIgnore(request)] };
+  // The numbers 3 to 7 among the arguments stand for these, in this order.
+  const inputs = [PASSWD, GROUP, GIT_CONFIG, gitIgnore(request), FILTER ?? ""];
+  return { command: sandbox.bwrap, args, env: request.env, inputs };
 }
 
 const split = (text: string): string[] => text.trim().split(/\s+/);
@@ -101,7 +108,7 @@ const split = (text: string): string[] => text.trim().split(/\s+/);
 // --unshare-user is named although --unshare-all implies it: as root bwrap would otherwise go on without one.
 const NAMESPACES = split(`
   --unshare-user --unshare-all --disable-userns --die-with-parent --new-session --cap-drop ALL
-  --uid ${INSIDE_ID} --gid ${INSIDE_ID} --hostname sandbox`);
+  --uid ${INSIDE_ID} --gid ${INSIDE_ID} --hostname sandbox --seccomp 7`);
 
 // /proc is read-only because for a gateway that runs as root /proc/sys is writable even without capabilities,
 // core_pattern included. Every tmpfs has a size: it is memory.
@@ -167,6 +174,7 @@ async function trySandbox({ path = process.env.PATH ?? "", hide = [] }: DetectOp
   if (process.platform !== "linux") {
     return missing(`bubblewrap needs Linux, this is ${process.platform}`, "run Herald on Linux, in a virtual machine for example");
   }
+  if (FILTER === null) return missing(`the system calls of ${process.arch} are not known here`, "run Herald on x86-64 or 64-bit ARM");
   const [bwrap, prlimit] = [findOnPath("bwrap", path), findOnPath("prlimit", path)];
   if (bwrap === null) return missing("bubblewrap (bwrap) is not installed", INSTALL);
   if (prlimit === null) return missing("prlimit is not installed", INSTALL);
@@ -199,7 +207,7 @@ async function runShort(command: SandboxCommand): Promise<{ ok: boolean; text: s
     ...command,
     cwd: "/",
     timeoutMs: DETECT_TIMEOUT_MS,
-    limits: { processes: 64, memoryBytes: 1024 ** 3, outputBytes: 64 * 1024 },
+    limits: { processes: 64, outputBytes: 64 * 1024 },
     signal: new AbortController().signal,
     onOutput: (chunk) => chunks.push(chunk),
   });

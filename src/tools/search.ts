@@ -7,6 +7,7 @@ import { Worker } from "node:worker_threads";
 import { z } from "zod";
 import { defineTool, type Tool, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
 import { spellUnseen } from "../core/visible-text.ts";
+import { createAtMost } from "./at-most.ts";
 import { findOnPath } from "./find-on-path.ts";
 import { capLines, escapeName } from "./output.ts";
 import { type ProcessRequest, runProcess } from "./process.ts";
@@ -19,7 +20,10 @@ import { isBelow, resolveFor } from "./workspace-path.ts";
 const TIMEOUT_MS = 20_000;
 const DEFAULT_LIMIT = 100;
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
-const LIMITS = { processes: 64, memoryBytes: 1024 ** 3, outputBytes: MAX_OUTPUT_BYTES };
+const MAX_MEMORY_BYTES = 1024 ** 3;
+const LIMITS = { processes: 64, outputBytes: MAX_OUTPUT_BYTES };
+/** ripgrep uses all cores for one search; a model may ask for a hundred at once. */
+const MAX_CONCURRENT = 4;
 const TOO_SLOW = `the search was ended after ${TIMEOUT_MS / 1000} s; use a simpler pattern, a glob or a smaller folder`;
 
 export interface SearchOptions {
@@ -38,6 +42,7 @@ type Engine = (task: SearchTask, signal: AbortSignal) => Promise<SearchOutcome>;
 export function createSearchTool(options: SearchOptions): Tool {
   const promptFiles = options.promptFiles ?? createPromptFiles();
   const engine = chooseEngine({ ...options, promptFiles });
+  const atMost = createAtMost(MAX_CONCURRENT);
   return defineTool({
     name: "search",
     description:
@@ -63,7 +68,8 @@ export function createSearchTool(options: SearchOptions): Tool {
         const limit = args.limit ?? DEFAULT_LIMIT;
         const { pattern, glob, ignoreCase = false } = args;
         const { root, parts, closed } = place;
-        const found = await engine({ root, parts, closed, pattern, glob, ignoreCase, limit: limit + 1 }, context.signal);
+        const task = { root, parts, closed, pattern, glob, ignoreCase, limit: limit + 1 };
+        const found = await atMost(context, () => engine(task, context.signal));
         if (context.signal.aborted) return toolError("Stopped before the search was finished.");
         if (found.matches.length === 0 && found.problem !== null) return toolError(`Nothing found: ${found.problem}.`);
         if (found.matches.length === 0) return { text: `No line in "${place.shown}" matches.` };
@@ -102,12 +108,14 @@ async function runRipgrep(
     timeoutMs: options.timeoutMs,
     limits: LIMITS,
     signal,
+    watch: ({ memoryBytes }) => ((memoryBytes ?? 0) > MAX_MEMORY_BYTES ? "it used too much memory" : null),
     onOutput: (chunk, from) => chunks[from].push(chunk),
   });
   const lines = Buffer.concat(chunks.stdout).toString("utf8").split("\n").slice(0, -1);
   const open = lines.flatMap(parseLine).filter((match) => !isBelow(match.path.split("/"), task.closed));
   const matches = await dropLinked(task.root, open.slice(0, task.limit));
   if (result.end === "timeout") return { matches, problem: TOO_SLOW };
+  if (result.end === "watch") return { matches, problem: `the search was ended because ${result.reason}; use a simpler pattern or a glob` };
   if (result.end === "failed") return { matches, problem: `ripgrep could not be started: ${result.reason}` };
   if (result.end === "exit" && result.code === 2 && matches.length === 0) {
     return {

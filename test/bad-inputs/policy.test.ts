@@ -18,7 +18,7 @@ import { detectSandbox, sandboxCommand } from "../../src/tools/sandbox.ts";
 import { createLogViews } from "../../src/web/run-log.ts";
 import { createLocalApp } from "../support/local-app.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../support/stage.ts";
-import { createToolBench } from "../support/tool-bench.ts";
+import { createToolBench, EXEC_DEFAULTS } from "../support/tool-bench.ts";
 import { createToolDesk } from "../support/tool-desk.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -51,7 +51,7 @@ describe("commands", () => {
       context.skip(skip, "no sandbox here");
       const bench = await createToolBench();
       const env = { PATH: process.env.PATH, HOME: "/nonexistent", ...Object.fromEntries(HOSTILE.map((name) => [name, "/tmp/evil"])) };
-      const exec = createExecTool({ ...options, timeoutSeconds: 60, envAllow: ["WANTED"], env });
+      const exec = createExecTool({ ...EXEC_DEFAULTS, ...options, envAllow: ["WANTED"], env });
       try {
         const { text } = await bench.call(exec, { command: 'env; echo "path $PATH"' });
         expect(text).toContain("path /");
@@ -76,7 +76,7 @@ describe("commands", () => {
     if (!sandbox.available) return;
     const bench = await createToolBench();
     try {
-      const exec = createExecTool({ sandbox, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
+      const exec = createExecTool({ sandbox, ...EXEC_DEFAULTS });
       const { text } = await bench.call(exec, { command: "id -u; id -g; grep CapEff /proc/self/status" });
       expect(text).toMatch(/^1000\n1000\nCapEff:\s+0000000000000000\n/);
     } finally {

@@ -7,7 +7,7 @@ import { defineTool } from "../../src/core/tool.ts";
 import { createExecTool } from "../../src/tools/exec.ts";
 import { createLocalApp, type LocalApp } from "../support/local-app.ts";
 import { runHerald } from "../support/run-herald.ts";
-import { createToolBench } from "../support/tool-bench.ts";
+import { createToolBench, EXEC_DEFAULTS } from "../support/tool-bench.ts";
 import { callTools, createTurnRig, say } from "../support/turn-rig.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -51,7 +51,7 @@ it("[SC4] SEC-002 a printed environment holds no secret, and a known value is st
     TELEGRAM_BOT_TOKEN: "1:very-secret-0002",
   };
   const none = { available: false, reason: "", howTo: "" } as const;
-  const exec = createExecTool({ sandbox: none, unsandboxed: true, timeoutSeconds: 60, envAllow: [], env });
+  const exec = createExecTool({ sandbox: none, ...EXEC_DEFAULTS, unsandboxed: true, env });
   try {
     const { text } = await bench.call(exec, { command: "env; printenv; tr '\\0' '\\n' < /proc/self/environ" });
     expect(text).toContain("PATH=");

@@ -14,6 +14,7 @@ import { createDoor } from "../support/channel-scene.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { CHAT_KEY } from "../support/runs.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../support/stage.ts";
+import { EXEC_DEFAULTS } from "../support/tool-bench.ts";
 import { createToolDesk, type Outcome, type ToolDesk } from "../support/tool-desk.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -90,7 +91,7 @@ describe("parameters", () => {
     mkdirSync(workspace, { recursive: true });
     symlinkSync("/", join(workspace, "root"));
     const sandbox = await detectSandbox({ log: silentLogger });
-    const exec = createExecTool({ sandbox, unsandboxed: true, timeoutSeconds: 60, envAllow: [] });
+    const exec = createExecTool({ sandbox, ...EXEC_DEFAULTS, unsandboxed: true });
     await reopen({ tools: exec === null ? [] : [exec] });
     for (const cwd of ["/etc", "~", "workspace/../..", "root", "root/etc"]) {
       const { isError, text } = await desk.call("exec", { command: ["touch", "made"], cwd });
@@ -135,6 +136,7 @@ describe("what it may do", () => {
     const seen = new Map<string, boolean>();
     const exec = createExecTool({
       sandbox: { available: false, reason: "none", howTo: "none" },
+      ...EXEC_DEFAULTS,
       unsandboxed: true,
       timeoutSeconds: 60,
       envAllow: [],

@@ -20,11 +20,12 @@ import { createRemember } from "../../src/tools/remember.ts";
 import { createScratchpadTool } from "../../src/tools/scratchpad.ts";
 import { createSearchTool } from "../../src/tools/search.ts";
 import { createWebFetch } from "../../src/tools/web-fetch.ts";
+import { EXEC_DEFAULTS } from "../support/tool-bench.ts";
 import { cases, checkPrototype, damagedText, damagedTree, hostileText } from "./cases.ts";
 
 const sandbox = { available: false, reason: "a test", howTo: "" } as const;
 const nothing = {} as never;
-const exec = createExecTool({ sandbox, unsandboxed: true, timeoutSeconds: 60, envAllow: [] });
+const exec = createExecTool({ sandbox, ...EXEC_DEFAULTS, unsandboxed: true });
 const REAL: Tool[] = [
   ...createFileTools(),
   createSearchTool({ sandbox }),

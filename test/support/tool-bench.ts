@@ -6,6 +6,15 @@ import { join } from "node:path";
 import type { Tool, ToolContext, ToolResult } from "../../src/core/tool.ts";
 import { callTool } from "./tool-context.ts";
 
+/** What exec takes beside the sandbox in tests that are not about it. */
+export const EXEC_DEFAULTS = {
+  unsandboxed: false,
+  timeoutSeconds: 60,
+  envAllow: [],
+  maxConcurrent: 8,
+  limits: { memoryBytes: 4 * 1024 ** 3, diskBytes: 1024 ** 3, files: 50_000, freeDiskBytes: 0 },
+};
+
 export interface ToolBench {
   /** Holds the workspace and what must stay out of reach. */
   readonly outer: string;

@@ -9,6 +9,7 @@ import { createExecTool } from "../../../src/tools/exec.ts";
 import { createFileTools } from "../../../src/tools/files.ts";
 import { detectSandbox, type Sandbox } from "../../../src/tools/sandbox.ts";
 import { createSearchTool } from "../../../src/tools/search.ts";
+import { EXEC_DEFAULTS } from "../../support/tool-bench.ts";
 import { callTool } from "../../support/tool-context.ts";
 
 const NO_SANDBOX: Sandbox = { available: false, reason: "not asked for", howTo: "" };
@@ -84,7 +85,7 @@ describe("a sub-agent's tools", () => {
 
   it("[BF4] exec sees an empty folder in its place, which it can't fill", async (test) => {
     if (!sandbox.available) return test.skip();
-    const exec = createExecTool({ sandbox, unsandboxed: false, timeoutSeconds: 60, envAllow: [] }) as Tool;
+    const exec = createExecTool({ sandbox, ...EXEC_DEFAULTS }) as Tool;
     const command = "ls -A memory | wc -l; cat way-in/a.md; touch memory/x; ls src/memory";
     for (const readOnly of [false, true]) {
       const { text } = await callTool(exec, { command }, { ...asChild(), readOnly });

@@ -9,7 +9,7 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import { createExecTool } from "../../../src/tools/exec.ts";
 import { runProcess } from "../../../src/tools/process.ts";
 import { detectSandbox } from "../../../src/tools/sandbox.ts";
-import { createToolBench, findProcesses, type ToolBench, uniqueSleep } from "../../support/tool-bench.ts";
+import { createToolBench, EXEC_DEFAULTS, findProcesses, type ToolBench, uniqueSleep } from "../../support/tool-bench.ts";
 import { waitFor } from "../../support/wait.ts";
 
 const sandbox = await detectSandbox({ log: silentLogger });
@@ -30,7 +30,7 @@ const WAYS = [
 ];
 
 describe.each(WAYS)("exec $name", ({ skip, options }) => {
-  const exec = skip ? null : createExecTool({ ...options, timeoutSeconds: 60, envAllow: ["ALLOWED"], env });
+  const exec = skip ? null : createExecTool({ ...EXEC_DEFAULTS, ...options, envAllow: ["ALLOWED"], env });
   const call = (args: object, over = {}) => bench.call(exec, { timeoutSeconds: 20, ...args }, over);
   const test = it.skipIf(skip);
 
@@ -118,7 +118,7 @@ describe.each(WAYS)("exec $name", ({ skip, options }) => {
 });
 
 describe.skipIf(!sandbox.available)(`exec limits${why}`, () => {
-  const exec = createExecTool({ sandbox, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
+  const exec = createExecTool({ sandbox, ...EXEC_DEFAULTS });
 
   it("[TL5] a command that starts process after process is ended, with all of them", async () => {
     const nap = uniqueSleep();
@@ -133,9 +133,7 @@ describe.skipIf(!sandbox.available)(`exec limits${why}`, () => {
   it("[RO2] /scratch of a read-only session lasts from one command to the next, and is its own", async () => {
     const lasting = createExecTool({
       sandbox,
-      unsandboxed: false,
-      timeoutSeconds: 60,
-      envAllow: [],
+      ...EXEC_DEFAULTS,
       scratchRoot: join(bench.outer, "scratch"),
     });
     await bench.call(lasting, { command: "echo built > /scratch/out" }, { readOnly: true });
@@ -148,7 +146,7 @@ describe.skipIf(!sandbox.available)(`exec limits${why}`, () => {
     const nap = uniqueSleep();
     const script = `
       import { createExecTool } from ${JSON.stringify(new URL("../../../src/tools/exec.ts", import.meta.url).href)};
-      const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
+      const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, ...${JSON.stringify(EXEC_DEFAULTS)} });
       await tool.run({ command: ${JSON.stringify(`setsid ${nap} & ${nap}`)} }, { workspace: ${JSON.stringify(bench.workspace)}, readOnly: false, signal: new AbortController().signal, progress() {} });`;
     const gateway = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "ignore" });
     const gone = once(gateway, "exit");
@@ -161,23 +159,24 @@ describe.skipIf(!sandbox.available)(`exec limits${why}`, () => {
 
 describe("limits", () => {
   it("[RO2] on the host a read-only role gets no command", async () => {
-    const exec = createExecTool({ sandbox: none, unsandboxed: true, timeoutSeconds: 60, envAllow: [] });
+    const exec = createExecTool({ sandbox: none, ...EXEC_DEFAULTS, unsandboxed: true });
     const result = await bench.call(exec, { command: "touch made" }, { readOnly: true });
     expect(result).toMatchObject({ isError: true, text: expect.stringContaining("only read") });
     expect(existsSync(join(bench.workspace, "made"))).toBe(false);
   });
 
-  it.skipIf(process.platform !== "linux")("[TL5] a process that takes too much memory is ended", async () => {
+  it.skipIf(process.platform !== "linux")("[TL5] a process whose watch finds that it takes too much memory is ended", async () => {
     const result = await runProcess({
       command: process.execPath,
       args: ["-e", "const kept = []; setInterval(() => kept.push(Buffer.alloc(10_000_000, 1)), 5)"],
       env: {},
       cwd: "/",
       timeoutMs: 20_000,
-      limits: { processes: 64, memoryBytes: 300_000_000, outputBytes: 1000 },
+      limits: { processes: 64, outputBytes: 1000 },
+      watch: ({ memoryBytes }) => ((memoryBytes ?? 0) > 300_000_000 ? "it holds too much" : null),
       signal: new AbortController().signal,
       onOutput() {},
     });
-    expect(result.end).toBe("memory");
+    expect(result).toMatchObject({ end: "watch", reason: "it holds too much" });
   });
 });

@@ -26,7 +26,7 @@ import { findOnPath } from "../../../src/tools/find-on-path.ts";
 import { createPromptFiles } from "../../../src/tools/prompt-files.ts";
 import { detectSandbox } from "../../../src/tools/sandbox.ts";
 import { createSearchTool } from "../../../src/tools/search.ts";
-import { createToolBench, type ToolBench } from "../../support/tool-bench.ts";
+import { createToolBench, EXEC_DEFAULTS, type ToolBench } from "../../support/tool-bench.ts";
 import { waitFor } from "../../support/wait.ts";
 
 const FILES = ["AGENTS.md", "TOOLS.md", "SOUL.md", "IDENTITY.md", "USER.md"];
@@ -38,7 +38,7 @@ let tools: Record<string, Tool>;
 beforeEach(async () => {
   bench = await createToolBench();
   const promptFiles = createPromptFiles({ workspaces: () => [bench.workspace, at("inner")], crewPath: join(bench.outer, "CREW.md") });
-  const exec = createExecTool({ sandbox, promptFiles, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
+  const exec = createExecTool({ sandbox, promptFiles, ...EXEC_DEFAULTS });
   const all = [...createFileTools(promptFiles), createSearchTool({ sandbox, promptFiles }), ...(exec === null ? [] : [exec])];
   tools = Object.fromEntries(all.map((tool) => [tool.name, tool]));
 });

@@ -10,11 +10,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { silentLogger } from "../../../src/core/logger.ts";
 import { createExecTool } from "../../../src/tools/exec.ts";
 import { detectSandbox } from "../../../src/tools/sandbox.ts";
-import { createToolBench, type ToolBench } from "../../support/tool-bench.ts";
+import { createToolBench, EXEC_DEFAULTS, type ToolBench } from "../../support/tool-bench.ts";
 
 const sandbox = await detectSandbox({ log: silentLogger });
 const why = sandbox.available ? "" : ` (skipped: ${sandbox.reason}; ${sandbox.howTo})`;
-const exec = sandbox.available ? createExecTool({ sandbox, unsandboxed: false, timeoutSeconds: 60, envAllow: ["PROBE_ALLOWED"] }) : null;
+const exec = sandbox.available ? createExecTool({ sandbox, ...EXEC_DEFAULTS, envAllow: ["PROBE_ALLOWED"] }) : null;
 
 let bench: ToolBench;
 beforeEach(async () => {
@@ -120,7 +120,7 @@ describe.skipIf(!sandbox.available)(`sandbox${why}`, () => {
     const script = `
       import { createExecTool } from ${JSON.stringify(new URL("../../../src/tools/exec.ts", import.meta.url).href)};
       import { silentLogger } from ${JSON.stringify(new URL("../../../src/core/logger.ts", import.meta.url).href)};
-      const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
+      const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, ...${JSON.stringify(EXEC_DEFAULTS)} });
       const context = { workspace: ${JSON.stringify(bench.workspace)}, readOnly: false, signal: new AbortController().signal, log: silentLogger, progress() {} };
       process.stdout.write((await tool.run({ command: "readlink /proc/$$/fd/200; ls /proc/$$/fd/200/ && echo REACHED; echo end" }, context)).quoted.text);`;
     const shell = 'exec 200</; exec "$0" --input-type=module -e "$1"';
@@ -137,7 +137,7 @@ describe.skipIf(!sandbox.available)(`folders the sandbox hides${why}`, () => {
   it("[TL5] POL-005 a private folder below /usr is empty inside, by every name; a workspace in it still works", async () => {
     await symlink("/usr/share", join(bench.outer, "link"));
     const hiding = await detect(`/usr/share/${below}`, join(bench.outer, "link"), "/usr/share/not-there", bench.outer, "/");
-    const tool = createExecTool({ sandbox: hiding, unsandboxed: false, timeoutSeconds: 60, envAllow: [] });
+    const tool = createExecTool({ sandbox: hiding, ...EXEC_DEFAULTS });
     const command = "find /usr/share; touch /usr/share/x; echo; find /workspace -maxdepth 0; ls -d /usr/bin/env";
     const { text } = await bench.call(tool, { command }, { workspace: `/usr/share/${below}`, readOnly: true });
     expect(text).toContain("/usr/share\n");
@@ -184,7 +184,7 @@ describe("detectSandbox", () => {
 
   it("[TL5] without a sandbox there is no exec, unless the operator chose so", () => {
     const none = { available: false, reason: "none", howTo: "none" } as const;
-    expect(createExecTool({ sandbox: none, unsandboxed: false, timeoutSeconds: 60, envAllow: [] })).toBeNull();
-    expect(createExecTool({ sandbox: none, unsandboxed: true, timeoutSeconds: 60, envAllow: [] })?.name).toBe("exec");
+    expect(createExecTool({ sandbox: none, ...EXEC_DEFAULTS })).toBeNull();
+    expect(createExecTool({ sandbox: none, ...EXEC_DEFAULTS, unsandboxed: true })?.name).toBe("exec");
   });
 });
