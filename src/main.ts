@@ -1,5 +1,6 @@
-// The process: settings → app → start-up lines; signals and exit codes. Everything else is in app/.
+// The process: arguments → settings → app → start-up lines; signals and exit codes. Everything else is in app/.
 import { readFileSync } from "node:fs";
+import { parseArgs } from "node:util";
 import { type App, createApp } from "./app/app.ts";
 import type { StartReport } from "./app/life.ts";
 import { type LoadedConfig, loadConfig } from "./config/config.ts";
@@ -16,7 +17,41 @@ const say = (line: string): void => void process.stdout.write(`${line}\n`);
 const PASSING = new Set(["ECONNRESET", "EPIPE", "ETIMEDOUT", "ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EMFILE", "ENFILE"]);
 
 /** What a reload doesn't reach; config/herald.json5 and .env.example tell it, too. */
-const AT_START = "channels but for who may write, the page, MCP servers, exec, web_fetch, logging and a model that no setting names";
+const AT_START =
+  "channels but for who may write, the page but for its token and public address, MCP servers, exec, web_fetch, logging and a model that no setting names";
+
+const HELP = `Herald, a chat gateway whose agents send out sub-agents that announce their results back into the chat.
+
+Usage: npm start [-- start]    serve the page and the channels that are set up
+       npm start -- --help     print this and exit
+       npm start -- --version  print the version and exit
+
+Settings   config/herald.json5, or the file that HERALD_CONFIG names
+Secrets    .env beside it, or the environment
+State      ~/.herald, or the folder that HERALD_STATE_DIR names
+
+npm run auth keeps model keys, npm run pair lets people in; each prints its usage when called alone or wrongly.`;
+
+const version = (): string =>
+  (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
+
+const OPTIONS = { help: { type: "boolean", short: "h" }, version: { type: "boolean" } } as const;
+
+/** What was asked for on the command line; `start` is what happens without a word. Null: nothing we know, and that was said. */
+function readArguments(args: readonly string[]): "start" | "help" | "version" | null {
+  try {
+    const { values, positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
+    if (values.help === true) return "help";
+    if (values.version === true) return "version";
+    const [command = "start", ...more] = positionals;
+    if (command === "start" && more.length === 0) return "start";
+    process.stderr.write(`There is no command "${positionals.join(" ")}".\n\n${HELP}\n`);
+  } catch (error) {
+    // Node's second sentence explains Node.
+    process.stderr.write(`${errorText(error).split(". ")[0]}.\n\n${HELP}\n`);
+  }
+  return null;
+}
 
 async function main(): Promise<void> {
   // Whoever read our output may be gone; that is no reason to stop.
@@ -29,9 +64,8 @@ async function main(): Promise<void> {
   const log = await createLogger({ level, pretty, secrets, write: (line) => void process.stderr.write(line) });
   for (const warning of loaded.warnings) log.warn({}, warning);
 
-  const version = (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
   const failpoint = createFailpoints(process.env.HERALD_FAILPOINT, () => process.kill(process.pid, "SIGKILL"));
-  const app = await createApp({ loaded, version, clock: systemClock, log, secrets, failpoint });
+  const app = await createApp({ loaded, version: version(), clock: systemClock, log, secrets, failpoint });
   const watch = watchConfig({
     current: loaded,
     load,
@@ -50,22 +84,22 @@ async function main(): Promise<void> {
 }
 
 function startLines(report: StartReport, { config, path, found }: LoadedConfig): string[] {
-  const token = config.web.token === undefined ? `${report.stateDir}/web-token` : "web.token in the settings";
-  // The link carries the token: only for the person at the terminal, never for a log file.
-  const page =
-    report.page === null
-      ? "off (set web.enabled)"
-      : process.stdout.isTTY
-        ? report.page.signInUrl
-        : `${report.page.origin} (token: ${token})`;
   return [
-    `Page:     ${page}`,
+    `Page:     ${pageLine(report, config.web.publicUrl)}`,
     `Model:    ${report.model} (${report.why})`,
     `State:    ${report.stateDir}`,
     `Settings: ${found ? path : `defaults (create ${path} to change them)`}`,
     ...report.channels.map((line) => `Channel:  ${line}`),
     `exec:     ${report.exec}`,
   ];
+}
+
+/** The link carries the token: only for the person at the terminal. What is printed elsewhere ends up in a log. */
+function pageLine({ page }: StartReport, publicUrl: string | undefined): string {
+  if (page === null) return "off (set web.enabled)";
+  const listening = publicUrl === undefined ? "" : `, listening on ${page.origin}`;
+  if (process.stdout.isTTY) return `${page.signInUrl}${listening === "" ? "" : ` (${listening.slice(2)})`}`;
+  return `${publicUrl ?? page.origin} (to sign in, open the link in ${page.linkPath}${listening})`;
 }
 
 function handleSignals(app: App, log: Logger, closeWatch: () => void): void {
@@ -100,8 +134,12 @@ function failureText(error: unknown): string {
     : `${text}\n${(error as Error).stack}`;
 }
 
+const asked = readArguments(process.argv.slice(2));
 try {
-  await main();
+  if (asked === "start") await main();
+  else if (asked === "version") say(version());
+  else if (asked === "help") say(HELP);
+  else process.exitCode = 2;
 } catch (error) {
   process.stderr.write(`${failureText(error)}\n`);
   process.exit(1);

@@ -10,7 +10,7 @@ import { AppError, errorText } from "../core/errors.ts";
 import { type Bus, createBus } from "../core/events.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
-import { createDelivery } from "../gateway/delivery.ts";
+import { createDelivery, type DeliveryDeps } from "../gateway/delivery.ts";
 import { createLane } from "../lanes/lanes.ts";
 import { recordDelivery } from "../subagents/ending.ts";
 import { detectSandbox } from "../tools/sandbox.ts";
@@ -88,13 +88,9 @@ export async function createApp(options: AppOptions): Promise<App> {
       problem: stores.folder.problem(),
     });
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => statusText(facts()) });
-    const delivery = createDelivery({
-      ...base,
-      ...stores,
-      channel: channels.find,
-      recordDelivery: (...moved) => recordDelivery(stores.runs, ...moved),
-    });
-    const page = atStart.config.web.enabled ? createPage({ ...parts, loaded: atStart, lanes, subagents, status: facts }) : null;
+    const moved: DeliveryDeps["recordDelivery"] = (...delivery) => recordDelivery(stores.runs, ...delivery);
+    const delivery = createDelivery({ ...base, ...stores, channel: channels.find, recordDelivery: moved });
+    const page = atStart.config.web.enabled ? createPage({ ...parts, lanes, subagents, status: facts }) : null;
     const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, facts });
     return {
       bus,
@@ -105,6 +101,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         lanes.main.setConcurrency(next.config.agents.defaults.maxConcurrent);
         lanes.subagent.setConcurrency(next.config.agents.defaults.subagents.maxConcurrent);
         for (const agent of agents.list()) tryWorkspace(agent, log);
+        page?.reconfigure();
       },
     };
   } catch (error) {

@@ -4,19 +4,18 @@
 import type { Channel, InboxSink } from "../core/message.ts";
 import type { Delivery } from "../gateway/delivery.ts";
 import type { McpTools } from "../tools/mcp.ts";
-import { signInUrl } from "../web/token.ts";
 import type { Base, Lanes } from "./base.ts";
 import type { Channels } from "./channels.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { keepHouse } from "./housekeeping.ts";
-import type { Page } from "./page.ts";
+import type { Page, PageAddress } from "./page.ts";
 import { channelLines, execLine, type StatusSource } from "./status.ts";
 import type { Stores } from "./stores.ts";
 import type { SubagentParts } from "./subagents.ts";
 
 export interface StartReport {
   /** Null with web.enabled false. */
-  readonly page: { readonly origin: string; readonly signInUrl: string } | null;
+  readonly page: PageAddress | null;
   readonly model: string;
   readonly why: string;
   readonly stateDir: string;
@@ -49,7 +48,7 @@ export function createLife(deps: LifeDeps): Life {
   let chores: Promise<unknown> = Promise.resolve();
   return {
     async start() {
-      const origin = deps.page === null ? null : await deps.page.server.listen();
+      const page = deps.page === null ? null : await deps.page.open();
       const recovered = deps.subagents.recover();
       if (recovered.queued + recovered.resumed + recovered.interrupted > 0) deps.log.info(recovered, "took up unfinished runs");
       deps.lanes.subagent.serve(deps.subagents.runner.work);
@@ -63,10 +62,11 @@ export function createLife(deps: LifeDeps): Life {
         keepHouse(deps.stores, deps.clock, deps.log, over.signal),
         watchFolder(deps, over.signal),
       ]);
-      deps.page?.server.markReady();
-      return report(deps, origin);
+      deps.page?.markReady();
+      return report(deps, page);
     },
     async stop() {
+      deps.page?.markStopping();
       const drainMs = deps.config().gateway.drainSeconds * 1000;
       const closed = new AbortController();
       const sendTime = deps.clock.sleep(Math.max(drainMs, SUSPEND_MS), closed.signal);
@@ -83,7 +83,7 @@ export function createLife(deps: LifeDeps): Life {
       // A platform that never answers must not hold the end up. But only now, when delivery begins no other send, and not a
       // moment before its time: of a send that is cut off nobody knows whether it arrived.
       void sendTime.then(() => deps.channels.list().forEach((channel) => void channel.hangUp?.()));
-      await Promise.all([sent, chores, deps.mcp.stop(), deps.page?.server.close()]);
+      await Promise.all([sent, chores, deps.mcp.stop(), deps.page?.close()]);
       closed.abort();
       await deps.subagents.documents.stop();
       deps.stores.close();
@@ -111,12 +111,11 @@ async function watchFolder({ stores, clock, bus, log }: LifeDeps, signal: AbortS
   }
 }
 
-function report(deps: LifeDeps, origin: string | null): StartReport {
+function report(deps: LifeDeps, page: PageAddress | null): StartReport {
   const facts = deps.facts();
   const { model, why, stateDir, sandbox, config } = facts;
-  const token = deps.page?.token ?? "";
   return {
-    page: origin === null ? null : { origin, signInUrl: signInUrl(origin, token) },
+    page,
     model,
     why,
     stateDir,

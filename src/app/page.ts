@@ -1,23 +1,33 @@
 // Wires the page: its server, what it shows of runs, and letting people in.
-import type { LoadedConfig } from "../config/config.ts";
+import { errorText } from "../core/errors.ts";
 import type { PairingRequest } from "../stores/pairing.ts";
 import type { PageStatus } from "../web/live.ts";
 import { createMetrics } from "../web/metrics.ts";
-import { createWebServer, type WebServer } from "../web/server.ts";
-import { loadToken } from "../web/token.ts";
+import { createWebServer, type WebServer, type WebServerOptions } from "../web/server.ts";
+import { dropLink, keepLink, loadToken, signInUrl } from "../web/token.ts";
 import type { Base, Lanes } from "./base.ts";
 import { createRunBoard } from "./board.ts";
 import type { Channels } from "./channels.ts";
 import type { Stores } from "./stores.ts";
 import type { SubagentParts } from "./subagents.ts";
 
-export interface Page {
-  readonly server: WebServer;
-  readonly token: string;
+export interface Page extends Pick<WebServer, "markReady" | "markStopping" | "close"> {
+  /** Resolves once it listens. */
+  open(): Promise<PageAddress>;
+  /** The settings changed: token and public address count from now on, host and port from the next start. */
+  reconfigure(): void;
 }
 
-export interface PageDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"> {
-  readonly loaded: LoadedConfig;
+export interface PageAddress {
+  /** Where it listens. */
+  readonly origin: string;
+  /** What people open, the token in it. For a person's eyes only. */
+  readonly signInUrl: string;
+  /** The same link in a file, for whoever has no terminal to read it on. */
+  readonly linkPath: string;
+}
+
+export interface PageDeps extends Pick<Base, "config" | "stateDir" | "clock" | "bus" | "log" | "secrets"> {
   readonly stores: Stores;
   readonly channels: Channels;
   readonly lanes: Lanes;
@@ -26,35 +36,68 @@ export interface PageDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"
 }
 
 export function createPage(deps: PageDeps): Page {
-  const { loaded, stores, channels, clock, bus, log, secrets } = deps;
-  const token = loaded.config.web.token ?? loadToken(loaded.stateDir);
-  secrets.add("web token", token);
+  const { config, stateDir, log, secrets } = deps;
+  const readToken = (): string => {
+    const token = config().web.token ?? loadToken(stateDir);
+    secrets.add("web token", token);
+    return token;
+  };
+  let token = readToken();
+  let origin = "";
   const metrics = createMetrics({
-    bus,
+    bus: deps.bus,
     lanes: Object.values(deps.lanes),
-    countRuns: stores.runs.countUnfinishedByState,
-    countOpenMessages: stores.outbox.countAllOpen,
+    countRuns: deps.stores.runs.countUnfinishedByState,
+    countOpenMessages: deps.stores.outbox.countAllOpen,
   });
-  const server = createWebServer({
-    host: loaded.config.web.host,
-    port: loaded.config.web.port,
-    token,
+  const server = createServer(deps, { token: () => token, routes: [metrics.route] });
+  const link = (): string => signInUrl(config().web.publicUrl ?? origin, token);
+  return {
+    async open() {
+      origin = await server.listen();
+      return { origin, signInUrl: link(), linkPath: keepLink(stateDir, link()) };
+    },
+    reconfigure() {
+      try {
+        const next = readToken();
+        const isOther = next !== token;
+        token = next;
+        if (isOther) server.followToken();
+        keepLink(stateDir, link());
+        if (isOther) log.info({ audit: "token changed" }, "the page has another token; whoever signed in with the old one is signed out");
+      } catch (error) {
+        log.error({ err: error }, `The page keeps its token. ${errorText(error)}`);
+      }
+    },
+    markReady: server.markReady,
+    markStopping: server.markStopping,
+    async close() {
+      metrics.close();
+      dropLink(stateDir);
+      await server.close();
+    },
+  };
+}
+
+function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "routes">): WebServer {
+  const { config, stores, channels, lanes, subagents, log, secrets } = deps;
+  const { host, port } = config().web;
+  return createWebServer({
+    ...more,
+    host,
+    port,
+    publicUrl: () => config().web.publicUrl ?? null,
     log,
-    clock,
-    bus,
+    clock: deps.clock,
+    bus: deps.bus,
     channel: channels.web,
     messages: stores.webMessages,
-    ...createRunBoard({ stores, log, lane: deps.lanes.subagent, archiver: deps.subagents.archiver }),
+    browsers: stores.browsers,
+    ...createRunBoard({ stores, log, lane: lanes.subagent, archiver: subagents.archiver }),
     pairing: { listPending: stores.pairing.listPending, approve: (code) => approve(deps, code) },
     redact: (text) => secrets.redact(text),
     status: () => statusOf(deps.status()),
-    routes: [metrics.route],
   });
-  const close = (): Promise<void> => {
-    metrics.close();
-    return server.close();
-  };
-  return { server: { ...server, close }, token };
 }
 
 /** Field by field: its source holds the whole settings, every token in them. */

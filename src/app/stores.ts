@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import { createAccounts } from "../stores/accounts.ts";
 import { createBriefs } from "../stores/briefs.ts";
+import { createBrowsers } from "../stores/browsers.ts";
 import { openDatabase } from "../stores/database.ts";
 import { createInbox } from "../stores/inbox.ts";
 import { createListings } from "../stores/listings.ts";
@@ -79,6 +80,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       scratchpad: createScratchpad({ db, clock }),
       tries: createTries({ db, clock }),
       webMessages: createWebMessages({ db, clock }),
+      browsers: createBrowsers({ db, clock }),
       close() {
         transcripts.close();
         db.close();

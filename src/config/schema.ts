@@ -14,6 +14,7 @@ import {
   MAX_TIMER_SECONDS,
   modelChoice,
   namedModel,
+  originText,
   pageToken,
   pathText,
   port,
@@ -187,6 +188,7 @@ export const configSchema = block({
     enabled: z.boolean().default(true).describe("Serve the page."),
     host: hostText().default("127.0.0.1").describe("Interface to listen on; anything but loopback opens the page to your network."),
     port: port().default(8787).describe("Port of the page; 0 = any free one."),
+    publicUrl: originText().optional().describe("The address you open when it is not host and port: a TLS proxy, a tunnel, a mapped port."),
     token: pageToken().optional().describe("Token of the page; unset: made at first start and kept in the state folder."),
   })
     .prefault({})

@@ -33,6 +33,17 @@ export const httpUrl = () =>
       return url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "";
     }, "must be an http:// or https:// address without a user name or password in it");
 
+/** `https://herald.example.com`: scheme, host and port, and nothing behind them. */
+export const originText = () =>
+  z
+    .string()
+    .max(300)
+    .refine((text) => {
+      const url = URL.parse(text);
+      return url !== null && /^https?:$/.test(url.protocol) && (text === url.origin || text === `${url.origin}/`);
+    }, "must be an http:// or https:// address without a path, written as browsers show it, such as https://herald.example.com")
+    .transform((text) => new URL(text).origin);
+
 /** Exactly what a person may type for a network interface; "" would mean all of them. */
 export const hostText = () => z.string().regex(/^[A-Za-z0-9.:-]{1,253}$/, "must be a host name or an IP address");
 

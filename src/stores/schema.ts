@@ -326,4 +326,17 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX outbox_settled ON outbox (settled_at) WHERE state IN ('sent', 'blocked', 'withdrawn');
   CREATE INDEX outbox_run ON outbox (run_id) WHERE run_id IS NOT NULL;
   `,
+  `
+  -- Browsers signed in to the page; only hashes of what they hold.
+  CREATE TABLE browsers (
+    id TEXT PRIMARY KEY,
+    cookie_hash TEXT NOT NULL UNIQUE,
+    key_hash TEXT NOT NULL,
+    token_mark TEXT NOT NULL,
+    signed_in_at INTEGER NOT NULL,
+    seen_at INTEGER NOT NULL,
+    seen_from TEXT NOT NULL,
+    agent TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];

@@ -1,9 +1,8 @@
-// The routes behind the page: sign in, post, read back, listen. Every answer is JSON; every refusal says what to do.
+// The routes behind the page: post, read back, listen; and whether we live. Every answer is JSON; every refusal says what to do.
 // POST → channel.accept → 202 once durable; GET events → live.open → stream
 import { z } from "zod";
 import { safeParse } from "../core/safe-parse.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
-import type { Gate } from "./gate.ts";
 import { json, problem, type Route, type WebRequest, wholeNumber } from "./http.ts";
 import type { Live } from "./live.ts";
 import type { MessageViews } from "./message-view.ts";
@@ -15,20 +14,21 @@ export interface PostTaker {
 }
 
 export interface ApiOptions {
-  gate: Pick<Gate, "signIn">;
   channel: PostTaker;
   messages: WebMessages;
   views: MessageViews;
   live: Live;
-  isReady(): boolean;
+  stage(): Stage;
   /** What keeps it from taking anything in; null when nothing does. */
   problem(): string | null;
 }
 
+/** Of the gateway behind the page. */
+export type Stage = "starting" | "ready" | "stopping";
+
 const MAX_TEXT_LENGTH = 60_000;
 const HISTORY_LIMIT = 100;
 
-const Login = z.object({ token: z.string().min(1).max(200) });
 // Fields the client makes up (a role, scopes) are dropped: rights come from the token alone.
 const Post = z.object({
   id: z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
@@ -44,14 +44,8 @@ const NO_CHAT = problem(404, "There is no such chat.");
 export function createApiRoutes(options: ApiOptions): Route[] {
   const { live, channel } = options;
   return [
-    {
-      method: "GET",
-      path: "/healthz",
-      access: "public",
-      handle: () => (options.isReady() ? json(200, { status: "ok" }) : json(503, { status: "starting" })),
-    },
-    { method: "GET", path: "/readyz", access: "public", handle: () => readiness(options) },
-    { method: "POST", path: "/api/login", access: "public", handle: (request) => login(request, options.gate) },
+    { method: "GET", path: "/healthz", access: "probe", handle: () => health(options.stage()) },
+    { method: "GET", path: "/readyz", access: "probe", handle: () => readiness(options) },
     { method: "GET", path: "/api/chats", access: "token", handle: () => json(200, { chats: live.chats() }) },
     { method: "GET", path: "/api/runs", access: "token", handle: () => json(200, { runs: live.runs() }) },
     { method: "GET", path: "/api/chats/:chat/messages", access: "token", handle: (request) => history(request, options) },
@@ -60,15 +54,13 @@ export function createApiRoutes(options: ApiOptions): Route[] {
   ];
 }
 
-/** Alive is one thing, able to take messages another. The reason names folders, so it stands on the page and in the log only. */
-function readiness({ isReady, problem }: ApiOptions) {
-  if (!isReady()) return json(503, { status: "starting" });
-  return problem() === null ? json(200, { status: "ok" }) : json(503, { status: "the state folder is gone" });
-}
+/** Alive: also while it lets running turns finish, or it would be killed for that. */
+const health = (stage: Stage) => (stage === "starting" ? json(503, { status: stage }) : json(200, { status: "ok" }));
 
-async function login(request: WebRequest, gate: Pick<Gate, "signIn">) {
-  const body = safeParse(Login, await request.json());
-  return body.success ? gate.signIn(request.caller, body.data.token) : problem(400, 'Send {"token": "…"}.');
+/** Alive is one thing, able to take messages another. The reason names folders, so it stands on the page and in the log only. */
+function readiness({ stage, problem }: ApiOptions) {
+  if (stage() !== "ready") return json(503, { status: stage() });
+  return problem() === null ? json(200, { status: "ok" }) : json(503, { status: "the state folder is gone" });
 }
 
 async function post(request: WebRequest, channel: PostTaker) {
@@ -105,5 +97,7 @@ function events(request: WebRequest, { channel, live }: ApiOptions) {
   // A reconnecting browser repeats the old URL; what it really saw last stands in the header.
   const cursor = wholeNumber(typeof lastId === "string" && lastId !== "" ? lastId : request.query.get("cursor"));
   if (Number.isNaN(cursor)) return problem(400, "The cursor is a whole number.");
-  return live.open(request.response, chat, cursor) ? null : problem(503, "Too many tabs are open.", { "retry-after": "10" });
+  return live.open(request.response, { chat, cursor, browserId: request.browser?.id ?? null })
+    ? null
+    : problem(503, "Too many tabs are open.", { "retry-after": "10" });
 }

@@ -1,87 +1,129 @@
-// Who may pass: Host, query, Origin, token, content type and rate, checked in this order for every route before a
-// byte of the body is read. A local caller is no friend: any web page and any program can reach loopback.
+// Who may pass: Host, query, Origin, token or browser, content type and rate, checked in this order for every route before
+// a byte of the body is read. A local caller is no friend: any web page and any program can reach loopback.
 // request → checkOrigin (all routes) → route → checkAccess (its `access`) → checkBody → handler
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "../core/logger.ts";
 import type { RateLimit } from "../core/rate-limit.ts";
+import type { Browser } from "../stores/browsers.ts";
+import type { Hosts } from "./hosts.ts";
 import { MAX_BODY_BYTES, problem, type Route } from "./http.ts";
 import type { Reply } from "./outgoing.ts";
-import { isSame, sessionValue } from "./token.ts";
+import { SIGN_IN_SECONDS, type SignIns } from "./sign-ins.ts";
+import { isSame } from "./token.ts";
+
+/** Let through, or the refusal to send. `browser` is null for a script with the token and on a public route. */
+export type Passage = { readonly refusal: Reply } | { readonly refusal: null; readonly browser: Browser | null };
 
 export interface Gate {
   /** Null: may go on. Else the refusal to send. */
-  checkOrigin(req: IncomingMessage, path: string, query: URLSearchParams): Reply | null;
-  checkAccess(req: IncomingMessage, route: Pick<Route, "access" | "method">): Reply | null;
+  checkOrigin(req: IncomingMessage, path: string, query: URLSearchParams, route: Pick<Route, "access"> | null): Reply | null;
+  checkAccess(req: IncomingMessage, route: Pick<Route, "access" | "method">): Passage;
   checkBody(req: IncomingMessage): Reply | null;
   /** The token as typed or taken from the link; limited like every other guess. */
-  signIn(caller: string, token: string): Reply;
+  signIn(visitor: Visitor, token: string): Reply;
+  /** The same browser's cookie, gone. */
+  signOut(visitor: Visitor): Reply;
+}
+
+/** Who asks, as far as signing in cares. */
+export interface Visitor {
+  readonly caller: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly browser: Browser | null;
 }
 
 export interface GateOptions {
-  token: string;
-  /** Exact `host:port` forms of this listener. */
-  hosts(): readonly string[];
+  token(): string;
+  signIns: SignIns;
+  hosts: Hosts;
   port(): number;
   failures: RateLimit;
   posts: RateLimit;
   log: Logger;
 }
 
-const COOKIE_SECONDS = 30 * 24 * 3600;
+/** Beside the cookie on every call of the page: what other ports of this host never see. */
+const KEY_HEADER = "x-herald-key";
+
 const JSON_TYPE = /^application\/json(?:\s*;\s*charset="?utf-8"?)?$/i;
 const TOO_MANY = problem(429, "Too many attempts. Wait a minute, then try again.", { "retry-after": "60" });
+const SIGN_IN_FIRST = problem(401, "Sign in first.");
 
 export function createGate(options: GateOptions): Gate {
-  const session = sessionValue(options.token);
+  const { signIns, hosts } = options;
   // Cookies don't know ports: two gateways on one machine must not overwrite each other's.
   const cookieName = () => `herald_${options.port()}`;
-  const guess = (caller: string, given: string, wanted: string): Reply | null => {
+  const guess = (caller: string, isRight: () => boolean): Reply | null => {
     if (options.failures.isEmpty(caller)) return TOO_MANY;
-    if (isSame(given, wanted)) return null;
+    if (isRight()) return null;
     options.failures.take(caller);
     options.log.warn({ caller }, "a wrong token was refused");
     return problem(401, "This token is not right.");
   };
+  const browserOf = (req: Pick<IncomingMessage, "headers">, caller: string): Browser | null => {
+    const [cookie, key] = [cookieOf(req, cookieName()), keyOf(req)];
+    return cookie === null || key === null ? null : signIns.find(cookie, key, caller);
+  };
+  const setCookie = (value: string, maxAge: number, origin: string | undefined): Record<string, string> => ({
+    "set-cookie": `${cookieName()}=${value}; Path=/api; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${hosts.isSecure(origin) ? "; Secure" : ""}`,
+  });
 
   return {
-    checkOrigin: (req, path, query) => checkOrigin(req, path, query, options.hosts()),
+    checkOrigin: (req, path, query, route) => checkOrigin(req, { path, query, hosts, isProbe: route?.access === "probe" }),
     checkAccess(req, route) {
       const bearer = bearerOf(req);
       if (route.method === "POST" && bearer === null && req.headers.origin === undefined) {
-        return problem(403, "A request without an Origin header needs an Authorization header.");
+        return { refusal: problem(403, "A request without an Origin header needs an Authorization header.") };
       }
-      if (route.access === "public") return null;
-      if (bearer !== null) return guess(callerOf(req), bearer, options.token);
-      const cookie = cookieOf(req, cookieName());
-      if (cookie === null) return problem(401, "Sign in first.");
-      // A browser that is signed in stays so while somebody else guesses.
-      return isSame(cookie, session) ? null : guess(callerOf(req), cookie, session);
+      // Looked at on public routes too: signing in again takes the place of what the browser had.
+      const caller = callerOf(req);
+      if (bearer !== null && route.access === "token") {
+        const refusal = guess(caller, () => isSame(bearer, options.token()));
+        return refusal === null ? { refusal, browser: null } : { refusal };
+      }
+      const browser = browserOf(req, caller);
+      if (browser !== null || route.access !== "token") return { refusal: null, browser };
+      // The cookie alone is what another port of this host has seen. It is no guess: a page that lost its key sends it too.
+      if (cookieOf(req, cookieName()) === null || keyOf(req) === null) return { refusal: SIGN_IN_FIRST };
+      return { refusal: guess(caller, () => false) ?? SIGN_IN_FIRST };
     },
     checkBody(req) {
       if (!options.posts.take(callerOf(req)))
         return problem(429, "Too many messages at once. Try again in a moment.", { "retry-after": "5" });
       return checkBody(req);
     },
-    signIn(caller, token) {
-      const refusal = guess(caller, token, options.token);
+    signIn({ caller, headers, browser }, token) {
+      const refusal = guess(caller, () => isSame(token, options.token()));
       if (refusal !== null) return refusal;
-      const cookie = `${cookieName()}=${session}; Path=/api; HttpOnly; SameSite=Strict; Max-Age=${COOKIE_SECONDS}`;
-      return { status: 200, body: { status: "ok" }, headers: { "set-cookie": cookie } };
+      const { cookie, key } = signIns.add(caller, headers["user-agent"] ?? "");
+      if (browser !== null) signIns.end(browser.id);
+      options.log.info({ audit: "signed in", caller }, "a browser signed in to the page");
+      return { status: 200, body: { status: "ok", key }, headers: setCookie(cookie, SIGN_IN_SECONDS, headers.origin) };
+    },
+    signOut({ headers }) {
+      return { status: 200, body: { status: "ok" }, headers: setCookie("", 0, headers.origin) };
     },
   };
 }
 
-function checkOrigin(req: IncomingMessage, path: string, query: URLSearchParams, hosts: readonly string[]): Reply | null {
+interface Target {
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly hosts: Hosts;
+  /** Says only whether we live: whoever watches over us may call us by any name. */
+  readonly isProbe: boolean;
+}
+
+function checkOrigin(req: IncomingMessage, { path, query, hosts, isProbe }: Target): Reply | null {
   const named = req.headersDistinct.host ?? [];
   const [host] = named;
   if (named.length !== 1 || host === undefined) return problem(400, "Exactly one Host header is needed.");
-  // DNS rebinding: a page of evil.example that resolves to 127.0.0.1 still says Host: evil.example.
-  if (!hosts.includes(host)) return problem(403, "This host name is not served here.");
+  if (!isProbe && !hosts.isServed(host)) return problem(403, hosts.refusal(host));
   if (!path.startsWith("/")) return problem(400, "This request target is not served here.");
   // Refused even when right: a URL ends up in histories and logs.
   if ([...query.keys()].some((key) => /^(access_)?token$/i.test(key))) return problem(400, "The token does not belong in the URL.");
   const { origin } = req.headers;
-  if (origin !== undefined && origin !== `http://${host}`) return problem(403, "This origin may not call Herald.");
+  if (origin !== undefined && !hosts.isOwnOrigin(origin, host)) return problem(403, "This origin may not call Herald.");
   // Ports share cookies, so a page on another port of this host counts as the same site; the browser says so here.
   const site = req.headers["sec-fetch-site"];
   if (path.startsWith("/api/") && site !== undefined && site !== "same-origin" && site !== "none") {
@@ -106,7 +148,12 @@ function bearerOf(req: IncomingMessage): string | null {
   return /^Bearer +(\S+)$/i.exec(req.headers.authorization ?? "")?.[1] ?? null;
 }
 
-function cookieOf(req: IncomingMessage, name: string): string | null {
+function keyOf({ headers }: Pick<IncomingMessage, "headers">): string | null {
+  const key = headers[KEY_HEADER];
+  return typeof key === "string" && key !== "" ? key : null;
+}
+
+function cookieOf(req: Pick<IncomingMessage, "headers">, name: string): string | null {
   for (const pair of (req.headers.cookie ?? "").split(";")) {
     const eq = pair.indexOf("=");
     if (eq > 0 && pair.slice(0, eq).trim() === name) return pair.slice(eq + 1).trim();

@@ -1,6 +1,7 @@
 // The small HTTP vocabulary of the web folder: what a route is, what it answers, how a body is read.
 // server.ts dispatches, gate.ts decides who may pass, api.ts and page-files.ts hold the routes, outgoing.ts writes.
 import type { IncomingMessage } from "node:http";
+import type { Browser } from "../stores/browsers.ts";
 import type { Outlet, Reply } from "./outgoing.ts";
 import { parseStrictJson } from "./strict-json.ts";
 
@@ -14,6 +15,8 @@ export interface WebRequest {
   readonly headers: IncomingMessage["headers"];
   /** The socket's address, IPv4 in its plain form; forwarding headers are never believed. */
   readonly caller: string;
+  /** The signed-in browser; null for a script with the token and on public routes. */
+  readonly browser: Browser | null;
   /** The body as strict JSON, or null when it is none. Throws BodyTooLarge. */
   json(): Promise<unknown>;
   /** For a stream: the handler takes over and returns null. */
@@ -25,8 +28,11 @@ export interface Route {
   readonly method: "GET" | "POST";
   /** `:name` stands for one segment. */
   readonly path: string;
-  /** `public`: carries nothing of the gateway's; `token`: refused without token or cookie. */
-  readonly access: "public" | "token";
+  /**
+   * `public`: carries nothing of the gateway's; `token`: refused but for the token and signed-in browsers; `probe`: public,
+   * and by any host name.
+   */
+  readonly access: "public" | "token" | "probe";
   handle(request: WebRequest): Reply | null | Promise<Reply | null>;
 }
 

@@ -35,21 +35,33 @@ export interface LiveOptions {
   redact(text: string): string;
   outgoing: Pick<Outgoing, "event">;
   status(): PageStatus;
+  isSignedIn(browserId: string): boolean;
   limits?: StreamLimits;
   heartbeatMs?: number;
 }
 
 export interface Live {
-  /** Takes the response over. False when too many tabs are open. `cursor` null: from now on. */
-  open(response: Outlet, chat: string, cursor: number | null): boolean;
+  /** Takes the response over. False when too many tabs are open. */
+  open(response: Outlet, listener: Listener): boolean;
   runs(): BoardRow[];
   chats(): { id: string; title: string | null; lastAt: number; lastSeq: number }[];
+  /** Ends the streams of browsers that are not signed in any more. */
+  recheck(): void;
+  /** Ends every stream: the token is another one. Whoever may comes back. */
+  cut(): void;
   /** Ends every stream and stops listening. */
   close(): void;
 }
 
-interface Tab {
+export interface Listener {
   readonly chat: string;
+  /** Null: from now on. */
+  readonly cursor: number | null;
+  /** Null: a script with the token. */
+  readonly browserId: string | null;
+}
+
+interface Tab extends Pick<Listener, "chat" | "browserId"> {
   readonly stream: Stream;
   /** The last message written to the stream. */
   sentSeq: number;
@@ -98,14 +110,17 @@ export function createLive(options: LiveOptions): Live {
     if (event.type === "folder.changed") toAll("status", options.status());
     ring(event);
   });
-  void beat(tabs, options, stopped.signal);
+  const recheck = (): void => {
+    for (const tab of tabs) if (tab.browserId !== null && !options.isSignedIn(tab.browserId)) tab.stream.close();
+  };
+  void beat(tabs, options, { recheck, onError, signal: stopped.signal });
 
   return {
-    open(response, chat, cursor) {
+    open(response, { chat, cursor, browserId }) {
       if (tabs.size >= MAX_TABS) return false;
       const limits = options.limits ?? STREAM_LIMITS;
       const stream = openStream({ response, clock, limits, onDrain: () => feedTab(tab), onClose: () => tabs.delete(tab) });
-      const tab: Tab = { chat, stream, sentSeq: cursor ?? messages.lastSeq(), isFeeding: false, isDraftDue: false };
+      const tab: Tab = { chat, browserId, stream, sentSeq: cursor ?? messages.lastSeq(), isFeeding: false, isDraftDue: false };
       tabs.add(tab);
       stream.send(outgoing.event("working", turns.working(chat)));
       sendDraft(tab, turns, options);
@@ -116,6 +131,10 @@ export function createLive(options: LiveOptions): Live {
     },
     runs,
     chats: () => messages.chats(),
+    recheck,
+    cut() {
+      for (const tab of tabs) tab.stream.close();
+    },
     close() {
       stopped.abort();
       unsubscribe();
@@ -195,9 +214,21 @@ async function feed(tab: Tab, options: LiveOptions, turns: Turns): Promise<void>
   }
 }
 
-async function beat(tabs: ReadonlySet<Tab>, { clock, heartbeatMs = HEARTBEAT_MS }: LiveOptions, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    await clock.sleep(heartbeatMs, signal);
+interface Beating {
+  recheck(): void;
+  onError(error: unknown): void;
+  signal: AbortSignal;
+}
+
+async function beat(tabs: ReadonlySet<Tab>, { clock, heartbeatMs = HEARTBEAT_MS }: LiveOptions, beating: Beating): Promise<void> {
+  while (!beating.signal.aborted) {
+    await clock.sleep(heartbeatMs, beating.signal);
+    try {
+      // A stream may stay open for longer than its browser may: thirty days, or until somebody ended it beside us.
+      beating.recheck();
+    } catch (error) {
+      beating.onError(error);
+    }
     for (const tab of tabs) tab.stream.beat();
   }
 }

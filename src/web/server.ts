@@ -9,17 +9,21 @@ import { AppError, errorText, isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
+import type { Browsers } from "../stores/browsers.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
-import { createApiRoutes, type PostTaker } from "./api.ts";
+import { createApiRoutes, type PostTaker, type Stage } from "./api.ts";
 import type { Board, RunDetails } from "./board.ts";
 import { createBoardRoutes, type PairingDesk } from "./board-api.ts";
+import { createBrowsersRoutes } from "./browsers-api.ts";
 import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
+import { createHosts, hostText, isWildcard } from "./hosts.ts";
 import { BodyTooLarge, matchPath, problem, type Route, readJson } from "./http.ts";
 import { createLive, type PageStatus } from "./live.ts";
 import { createMessageViews } from "./message-view.ts";
 import { createOutgoing, type Outgoing, type Reply } from "./outgoing.ts";
 import { createPageRoutes } from "./page-files.ts";
 import { createLogViews } from "./run-log.ts";
+import { createSignIns } from "./sign-ins.ts";
 import type { StreamLimits } from "./sse.ts";
 
 // Not imported: the namespace of node:http reads every getter, and one of them loads Node's fetch, a tenth of the start.
@@ -29,7 +33,11 @@ export interface WebServerOptions {
   host: string;
   /** 0 takes a free one (tests). */
   port: number;
-  token: string;
+  /** The address people open when it is not ours: a TLS proxy, a tunnel, a mapped port. Null: ours. */
+  publicUrl(): string | null;
+  /** As it is now; tell followToken when it changed. */
+  token(): string;
+  browsers: Browsers;
   log: Logger;
   clock: Clock;
   bus: Bus;
@@ -54,6 +62,10 @@ export interface WebServer {
   /** Resolves with `http://host:port` once it listens; `/healthz` says "starting" until markReady. Throws AppError("port"). */
   listen(): Promise<string>;
   markReady(): void;
+  /** No new work is taken; `/readyz` says so while what runs may finish. */
+  markStopping(): void;
+  /** The token is another one: whatever was signed in with the old one ends, open streams included. */
+  followToken(): void;
   /** Ends streams and connections; resolves when the port is free. */
   close(): Promise<void>;
 }
@@ -67,31 +79,30 @@ const MAX_HEADER_BYTES = 16 * 1024;
 
 export function createWebServer(options: WebServerOptions): WebServer {
   const { clock, log, bus, messages, board, details, pairing, redact } = options;
-  let ready = false;
+  let stage: Stage = "starting";
   const outgoing = createOutgoing(redact);
   const views = createMessageViews(redact);
   const { status, streams } = options;
-  const live = createLive({ bus, clock, log, messages, views, board, pairing, redact, outgoing, status, ...streams });
+  const { token, browsers, publicUrl, host } = options;
+  const port = (): number => portOf(server);
+  const signIns = createSignIns({ browsers, clock, log, token });
+  signIns.followToken();
+  const { isSignedIn } = signIns;
+  const live = createLive({ bus, clock, log, messages, views, board, pairing, redact, outgoing, status, isSignedIn, ...streams });
   const gate = createGate({
-    token: options.token,
+    token,
+    signIns,
     log,
-    port: () => portOf(server),
-    hosts: () => hostsOf(options.host, portOf(server)),
+    port,
+    hosts: createHosts({ host, port, publicUrl }),
     failures: createRateLimit({ burst: 10, refillMs: 60_000, clock }),
     // A person never reaches it, a script may post twenty a second for long.
     posts: createRateLimit({ burst: 300, refillMs: 15_000, clock }),
   });
-  const api = createApiRoutes({
-    gate,
-    channel: options.channel,
-    messages,
-    views,
-    live,
-    isReady: () => ready,
-    problem: () => status().problem,
-  });
+  const api = createApiRoutes({ channel: options.channel, messages, views, live, stage: () => stage, problem: () => status().problem });
+  const browsersApi = createBrowsersRoutes({ gate, signIns, onEnded: live.recheck });
   const boardApi = createBoardRoutes({ details, pairing, redact, logs: createLogViews(redact) });
-  const routes = [...api, ...boardApi, ...createPageRoutes(), ...(options.routes ?? [])];
+  const routes = [...api, ...browsersApi, ...boardApi, ...createPageRoutes(), ...(options.routes ?? [])];
   const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log }));
   server.maxConnections = MAX_CONNECTIONS;
 
@@ -101,10 +112,17 @@ export function createWebServer(options: WebServerOptions): WebServer {
       await listenOn(server, options.host, options.port);
       // Out of file handles at an accept, for one: that must not end the gateway.
       server.on("error", (error) => log.warn({ err: error }, "the page's server reported an error"));
-      return `http://${hostText(options.host === "0.0.0.0" || options.host === "::" ? "127.0.0.1" : options.host)}:${portOf(server)}`;
+      return `http://${hostText(isWildcard(host) ? "127.0.0.1" : host)}:${port()}`;
     },
     markReady() {
-      ready = true;
+      stage = "ready";
+    },
+    markStopping() {
+      stage = "stopping";
+    },
+    followToken() {
+      signIns.followToken();
+      live.cut();
     },
     async close() {
       live.close();
@@ -146,13 +164,6 @@ async function listenOn(server: Server, host: string, port: number): Promise<voi
 }
 
 const portOf = (server: Server): number => (server.address() as AddressInfo | null)?.port ?? 0;
-const hostText = (host: string): string => (host.includes(":") ? `[${host}]` : host);
-
-/** Exactly these spellings; port 80 is left out by browsers. */
-function hostsOf(host: string, port: number): string[] {
-  const names = [hostText(host), "localhost", "127.0.0.1", "[::1]"];
-  return names.flatMap((name) => (port === 80 ? [name, `${name}:80`] : [`${name}:${port}`]));
-}
 
 const DISK_FULL = problem(503, "Herald can't write to its disk right now. Nothing was taken; send it again later.", { "retry-after": "5" });
 
@@ -186,23 +197,25 @@ async function answer(
   at: Serving & { path: string; query: URLSearchParams },
 ): Promise<Reply | null> {
   const { gate, path, query } = at;
-  const refusal = gate.checkOrigin(req, path, query);
-  if (refusal !== null) return refusal;
-
   const found = at.routes.flatMap((route) => {
     const params = matchPath(route.path, path);
     return params === null ? [] : [{ route, params }];
   });
-  if (found.length === 0) return problem(404, "There is nothing here.");
   const match = found.find(({ route }) => route.method === req.method || isHeadOf(route, req.method));
+  const refusal = gate.checkOrigin(req, path, query, match?.route ?? null);
+  if (refusal !== null) return refusal;
+  if (found.length === 0) return problem(404, "There is nothing here.");
   if (match === undefined)
     return problem(405, "This method does not work here.", { allow: found.map(({ route }) => route.method).join(", ") });
 
   const { route, params } = match;
-  const denied = gate.checkAccess(req, route) ?? (route.method === "POST" ? gate.checkBody(req) : null);
+  const passage = gate.checkAccess(req, route);
+  if (passage.refusal !== null) return passage.refusal;
+  const denied = route.method === "POST" ? gate.checkBody(req) : null;
   if (denied !== null) return denied;
-  return route.handle({ params, query, headers: req.headers, caller: callerOf(req), json: () => readJson(req), response: res });
+  const { browser } = passage;
+  return route.handle({ params, query, headers: req.headers, caller: callerOf(req), browser, json: () => readJson(req), response: res });
 }
 
 const isHeadOf = (route: Route, method: string | undefined): boolean =>
-  method === "HEAD" && route.method === "GET" && route.access === "public";
+  method === "HEAD" && route.method === "GET" && route.access !== "token";

@@ -1,12 +1,13 @@
 // The page's token: 256 bits, made at first start, kept in the state folder. The browser gets it once, in a URL
-// fragment that never reaches a server or a log, and trades it for a cookie derived from it.
+// fragment that never reaches a server or a log, and trades it for secrets of its own (sign-ins.ts).
 // Removing the file and starting again makes a new token and ends every signed-in browser.
 import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
-import { chmodSync, linkSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 
 const FILE_NAME = "web-token";
+const LINK_FILE_NAME = "sign-in-link";
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
 /** Reads the token, making it at first start. Throws AppError("state") when the file can't be used; never replaces a damaged one. */
@@ -47,8 +48,8 @@ function makeToken(path: string): string {
   return token;
 }
 
-/** The cookie's value: proves that the token was known, without being it. Stays valid over restarts. */
-export const sessionValue = (token: string): string => createHmac("sha256", token).update("herald web session v1").digest("base64url");
+/** Tells whether two sign-ins knew the same token, and nothing about it. */
+export const tokenMark = (token: string): string => createHmac("sha256", token).update("herald signed-in browser").digest("base64url");
 
 /** Compares in constant time, whatever the lengths. */
 export function isSame(a: string, b: string): boolean {
@@ -58,3 +59,22 @@ export function isSame(a: string, b: string): boolean {
 
 /** What the operator opens: the token stands behind the #, which browsers keep to themselves. */
 export const signInUrl = (origin: string, token: string): string => `${origin}/#token=${token}`;
+
+/**
+ * The link for whoever can't see a terminal (a service, a container): in a file of the state folder that only its owner can
+ * read, because what is printed there ends up in a log. Returns its path.
+ */
+export function keepLink(stateDir: string, link: string): string {
+  const path = join(stateDir, LINK_FILE_NAME);
+  const draft = `${path}.${process.pid}.new`;
+  try {
+    writeFileSync(draft, `${link}\n`, { mode: 0o600 });
+    renameSync(draft, path);
+  } finally {
+    rmSync(draft, { force: true });
+  }
+  return path;
+}
+
+/** A gateway that is off has no link. */
+export const dropLink = (stateDir: string): void => rmSync(join(stateDir, LINK_FILE_NAME), { force: true });

@@ -4,7 +4,6 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { newId } from "../../src/core/ids.ts";
 import { type Logger, silentLogger } from "../../src/core/logger.ts";
 import { callerOf } from "../../src/web/gate.ts";
-import { sessionValue } from "../../src/web/token.ts";
 import { requestBytes, sendBytes, statusOf } from "../support/raw-http.ts";
 import { startWeb, type WebFixture } from "../support/web-server.ts";
 
@@ -23,7 +22,6 @@ beforeEach(async () => {
 });
 afterEach(() => web.close());
 
-const cookie = () => `herald_${web.port}=${sessionValue(web.token)}`;
 const statusFor = async (path: string, headers: Record<string, string> = {}) => (await fetch(`${web.url}${path}`, { headers })).status;
 const login = (body: object, headers: Record<string, string> = {}) =>
   fetch(`${web.url}/api/login`, {
@@ -41,14 +39,15 @@ describe("the token", () => {
     for (const name of ["token", "TOKEN", "access_token", "%74oken"]) {
       expect(await statusFor(`/api/chats?${name}=${web.token}`, { authorization: `Bearer ${web.token}` })).toBe(400);
     }
-    expect(await statusFor("/api/chats", { cookie: cookie() })).toBe(200);
+    const signedIn = await web.signIn();
+    expect(await statusFor("/api/chats", signedIn)).toBe(200);
     for (const [name, value] of [
       ["origin", "https://evil.example"],
       ["sec-fetch-site", "cross-site"],
       ["sec-fetch-site", "same-site"],
     ] as const) {
-      expect(await statusFor("/api/chats", { cookie: cookie(), [name]: value })).toBe(403);
-      expect(await statusFor("/api/events", { cookie: cookie(), [name]: value })).toBe(403);
+      expect(await statusFor("/api/chats", { ...signedIn, [name]: value })).toBe(403);
+      expect(await statusFor("/api/events", { ...signedIn, [name]: value })).toBe(403);
     }
     expect(lines.length).toBeGreaterThan(0);
     expect(lines.join("\n")).not.toContain(web.token);
@@ -69,20 +68,26 @@ describe("the token", () => {
     expect([from("::ffff:127.0.0.1"), from("::FFFF:127.0.0.1"), from("127.0.0.1")]).toEqual(Array(3).fill("127.0.0.1"));
   });
 
-  it("[SC3] HTTP-019 no request mints a token: a cookie stays a cookie, and what a sign-in asks for is ignored", async () => {
+  it("[SC3] HTTP-019 no request mints a token: cookie and key stay what they are, and what a sign-in asks for is ignored", async () => {
     const signedIn = await login({ token: web.token, scopes: ["admin"], role: "owner", maxAge: 9e9 });
     const value = /^herald_\d+=([\w-]+);/.exec(signedIn.headers.get("set-cookie") ?? "")?.[1] ?? "";
-    expect([value, await signedIn.json()]).toEqual([sessionValue(web.token), { status: "ok" }]);
-    expect(await statusFor("/api/chats", { authorization: `Bearer ${value}` })).toBe(401);
-    expect((await login({ token: value })).status).toBe(401);
-    expect((await login({ scopes: ["admin"] }, { cookie: cookie() })).status).toBe(400);
+    const { key, ...rest } = (await signedIn.json()) as { key: string };
+    expect(rest).toEqual({ status: "ok" });
+    for (const secret of [value, key]) expect(secret).toMatch(/^[\w-]{43}$/);
+    for (const secret of [value, key]) {
+      expect(await statusFor("/api/chats", { authorization: `Bearer ${secret}` })).toBe(401);
+      expect((await login({ token: secret })).status).toBe(401);
+    }
+    expect((await login({ scopes: ["admin"] }, await web.signIn())).status).toBe(400);
     for (const path of ["/api/token", "/api/tokens", "/api/login/token", "/api/keys"]) {
       const response = await fetch(`${web.url}${path}`, { method: "POST", headers: { authorization: `Bearer ${web.token}` } });
       expect(response.status).toBe(404);
     }
     expect(web.server.routes.filter(({ method }) => method === "POST").map(({ path }) => path)).toEqual([
-      "/api/login",
       "/api/chats/:chat/messages",
+      "/api/login",
+      "/api/logout",
+      "/api/browsers/end",
       "/api/pairing",
     ]);
   });

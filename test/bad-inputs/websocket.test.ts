@@ -6,7 +6,6 @@ import { newId } from "../../src/core/ids.ts";
 import { createLogger } from "../../src/core/logger.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
 import { STREAM_LIMITS } from "../../src/web/sse.ts";
-import { sessionValue } from "../../src/web/token.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { requestBytes, sendBytes, statusOf } from "../support/raw-http.ts";
 import { forbidUnhandledRejections } from "../support/rejections.ts";
@@ -50,10 +49,11 @@ describe("the page's stream", () => {
       sendBytes(web.port, `${[`GET ${path} HTTP/1.1`, host(), ...key, ...headers, "", ""].join("\r\n")}`, (answer) =>
         answer.includes("\r\n\r\n"),
       );
-    const cookie = `Cookie: herald_${web.port}=${sessionValue(web.token)}`;
+    const { cookie: value, "x-herald-key": browserKey } = await web.signIn();
+    const signedIn = `Cookie: ${value}\r\nX-Herald-Key: ${browserKey}`;
     const tries = ["/api/events", "/", "/ws"].map(async (path) => {
       for (const origin of ["Origin: https://evil.example", "Origin: null"]) {
-        for (const right of [bearer(), cookie]) expect(statusOf(await upgrade(path, origin, right))).toBe(403);
+        for (const right of [bearer(), signedIn]) expect(statusOf(await upgrade(path, origin, right))).toBe(403);
       }
       const own = await upgrade(path, `Origin: ${web.url}`, bearer());
       expect(statusOf(own)).toBeGreaterThanOrEqual(200);

@@ -1,3 +1,5 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { Page } from "playwright-core";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Address } from "../../src/core/address.ts";
@@ -45,6 +47,61 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     await page.keyboard.press("Enter");
     await page.waitForSelector("#empty", { state: "visible" });
     expect(await page.locator("#examples button").count()).toBe(3);
+  });
+
+  it("[WB8] what another port of this host gets to see of a signed-in browser opens nothing", async () => {
+    const seen: Record<string, string | undefined>[] = [];
+    const other = createServer((req, res) => {
+      seen.push({ cookie: req.headers.cookie, key: req.headers["x-herald-key"] as string | undefined });
+      res.setHeader("content-type", "text/html").end(`<script>window.stored = JSON.stringify({ ...localStorage })</script>`);
+    });
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    try {
+      const page = await openPage();
+      const [cookie] = await visit.context.cookies(`${web.url}/api/chats`);
+      const thief = await visit.context.newPage();
+      await thief.goto(`http://127.0.0.1:${(other.address() as AddressInfo).port}/api/`);
+      expect(seen[0]).toEqual({ cookie: `${cookie?.name}=${cookie?.value}`, key: undefined });
+      expect(await thief.evaluate("window.stored")).toBe("{}");
+      for (const path of ["/api/chats", "/api/events"])
+        expect((await fetch(`${web.url}${path}`, { headers: { cookie: seen[0]?.cookie ?? "", origin: web.url } })).status).toBe(401);
+      await page.reload();
+      await page.waitForSelector("#empty", { state: "visible" });
+    } finally {
+      other.closeAllConnections();
+      other.close();
+    }
+  });
+
+  it("[WB8] signed in once, every tab, a reload and a plain address work; signing out ends them all, signing in wakes them", async () => {
+    const [page, second] = [await openPage(), await visit.context.newPage()];
+    await second.goto(`${web.url}/#chat=main`);
+    await second.waitForSelector("#empty", { state: "visible" });
+    await second.reload();
+    await second.waitForSelector("#empty", { state: "visible" });
+    await page.click("#open-browsers");
+    await page.locator(".browser", { hasText: "this browser · from 127.0.0.1" }).waitFor();
+    await page.locator(".browser", { hasText: /^Chrome on Linux/ }).waitFor();
+    await page.click("#sign-out");
+    for (const tab of [page, second]) await tab.waitForSelector("#sign-in", { state: "visible" });
+    expect(await page.evaluate("localStorage.getItem('herald.key')")).toBeNull();
+    await second.fill("#token", web.token);
+    await second.keyboard.press("Enter");
+    for (const tab of [page, second]) await tab.waitForSelector("#empty", { state: "visible" });
+    await web.say("for both");
+    for (const tab of [page, second]) await saw(tab, ["for both"]);
+  });
+
+  it("[WB8] another browser is listed and can be signed out from here", async () => {
+    const page = await openPage();
+    const phone = await web.signIn("Mozilla/5.0 (iPhone; CPU iPhone OS 26_0 like Mac OS X) Version/26.0 Mobile Safari/604.1");
+    await page.click("#open-browsers");
+    await page.locator(".browser", { hasText: "Safari on iPhone" }).getByRole("button", { name: "Sign out" }).click();
+    await waitFor("one browser less", async () => (await page.locator(".browser").count()) === 1);
+    expect((await fetch(`${web.url}/api/chats`, { headers: phone })).status).toBe(401);
+    expect(await page.isVisible("#browsers-others")).toBe(false);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("#browsers", { state: "hidden" });
   });
 
   it("[WB1] [WB2] Enter sends, Shift+Enter makes a line, every tab and a reload show the same", async () => {

@@ -1,12 +1,12 @@
 // Starting: what it prints, what it refuses and in which words, the lock, the modes, and settings that change while it runs.
-import { execFileSync } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { execFileSync, spawnSync } from "node:child_process";
+import { createHash, randomBytes } from "node:crypto";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { createFakeOpenAi } from "../support/fake-openai.ts";
-import { createHarness, NODE, writeConfig } from "../support/harness.ts";
+import { createHarness, NODE, START, writeConfig } from "../support/harness.ts";
 import { type BareOptions, runHerald } from "../support/run-herald.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -43,7 +43,9 @@ describe("[RN2] the start-up lines", () => {
     const origin = await herald.ready();
     const out = lines(herald.stdout());
     expect(origin).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
-    expect(out).toContainEqual(expect.stringMatching(/^Page: +http:\/\/127\.0\.0\.1:\d+ \(token: .*\/\.herald\/web-token\)$/));
+    // A log is no place for the token: where nobody sits at a terminal, the link stands in a file for its owner.
+    const link = join(herald.dir, ".herald/sign-in-link");
+    expect(out).toContain(`Page:     ${origin} (to sign in, open the link in ${link})`);
     expect(out).toContainEqual(expect.stringMatching(/^Model: +offline\/rules \(.+\)$/));
     expect(out).toContain(`State:    ${herald.dir}/.herald`);
     expect(out).toContainEqual(expect.stringMatching(/^Channel: +telegram: off \(set .*TELEGRAM_BOT_TOKEN\)$/));
@@ -54,10 +56,12 @@ describe("[RN2] the start-up lines", () => {
     const token = readFileSync(join(herald.dir, ".herald/web-token"), "utf8").trim();
     expect(Buffer.from(token, "base64url")).toHaveLength(32);
     expect(herald.stdout() + herald.stderr()).not.toContain(token);
+    expect([readFileSync(link, "utf8"), statSync(link).mode & 0o777]).toEqual([`${origin}/#token=${token}\n`, 0o600]);
     expect((await fetch(`${origin}/api/chats`)).status).toBe(401);
     await waitFor("the warning", () => herald.stderr().includes("runs as root") === (process.getuid?.() === 0));
     herald.kill("SIGTERM");
     expect(await herald.ended()).toBe(0);
+    expect(existsSync(link)).toBe(false);
   });
 
   it("[RN2] a provider key in the environment decides the model, and the line says which; the key is not shown", async () => {
@@ -94,6 +98,27 @@ describe("[RN2] the start-up lines", () => {
   });
 });
 
+describe("[CL1] the command line", () => {
+  const said = (...args: string[]): { code: number | null; out: string; err: string } => {
+    const { status, stdout, stderr } = spawnSync(NODE, [START, ...args], {
+      encoding: "utf8",
+      env: { PATH: process.env.PATH, HOME: "/nowhere" },
+    });
+    return { code: status, out: stdout, err: stderr };
+  };
+
+  it("[CL1] --help and --version are answered and nothing is started; what it doesn't know ends with 2", () => {
+    for (const flag of ["--help", "-h"]) {
+      const { code, out, err } = said(flag);
+      expect([code, err]).toEqual([0, ""]);
+      expect(out).toMatch(/^Herald[\s\S]*Usage: npm start[\s\S]*HERALD_CONFIG[\s\S]*HERALD_STATE_DIR/);
+    }
+    expect(said("--version")).toEqual({ code: 0, out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/), err: "" });
+    expect(said("--nope")).toEqual({ code: 2, out: "", err: expect.stringMatching(/^Unknown option '--nope'\.\n\nHerald/) });
+    expect(said("frobnicate")).toEqual({ code: 2, out: "", err: expect.stringMatching(/^There is no command "frobnicate"\.\n/) });
+  });
+});
+
 describe("[CF1] refusals", () => {
   const refused: [string, BareOptions, RegExp[]][] = [
     [
@@ -103,6 +128,11 @@ describe("[CF1] refusals", () => {
     ],
     ["a wrong type", { config: "{ web: { port: 'eighty' } }" }, [/herald\.json5/, /web\.port/]],
     ["a duplicate key", { config: "{ web: { port: 0 }, web: { port: 1 } }" }, [/herald\.json5/, /web/, /twice|duplicate/]],
+    [
+      "a public address with a path",
+      { config: "{ web: { publicUrl: 'https://example.com/herald' } }" },
+      [/web\.publicUrl/, /without a path/],
+    ],
     ["broken JSON5", { config: "{ web: { port: 0 }" }, [/herald\.json5/]],
     [
       "a missing variable",
@@ -139,7 +169,7 @@ describe("[CF1] refusals", () => {
     const answer = await fetch(`${origin}/api/chats`, { headers: { authorization: `Bearer ${token}` } });
     expect(answer.status).toBe(200);
     // What is printed names the settings that really decide.
-    expect(herald.stdout()).toContain(`Page:     ${origin} (token: web.token in the settings)`);
+    expect(readFileSync(join(herald.stateDir, "sign-in-link"), "utf8")).toBe(`${origin}/#token=${token}\n`);
     expect(herald.stdout()).toContain("slack: off (set channels.slack.enabled to true)");
     expect(existsSync(join(herald.stateDir, "web-token"))).toBe(false);
   });
@@ -245,5 +275,30 @@ describe("[CF4] settings that change", () => {
     process.kill(herald.pid(), "SIGHUP");
     await waitFor("the reload", () => herald.output().split("settings reloaded").length > 2);
     expect(await shown()).toContain("`lab/three`");
+  });
+
+  it("[CF4] [WB8] the page's token and public address count from the moment they are saved", async () => {
+    const [first, second] = ["a", "b"].map((salt) => createHash("sha256").update(salt).digest("base64url")) as [string, string];
+    const settings = (web: object): string => JSON.stringify({ web: { port: 0, ...web }, models: { probeLocal: false } });
+    await using herald = runHerald({ config: settings({ token: first }) });
+    const origin = await herald.ready();
+    const status = async (token: string): Promise<number> =>
+      (await fetch(`${origin}/api/chats`, { headers: { authorization: `Bearer ${token}` } })).status;
+    expect([await status(first), await status(second)]).toEqual([200, 401]);
+    const stream = await fetch(`${origin}/api/events`, { headers: { authorization: `Bearer ${first}` } });
+    const ended = stream.text();
+    writeFileSync(join(herald.dir, "config/herald.json5"), settings({ token: second, publicUrl: "https://herald.example.com" }));
+    // Asking the page each time would soon count as guessing.
+    const changes = (): number => herald.stderr().split("the page has another token").length - 1;
+    await waitFor("the new token", () => changes() === 1);
+    expect([await status(first), await status(second)]).toEqual([401, 200]);
+    expect(await ended).toContain("event: status");
+    expect(readFileSync(join(herald.stateDir, "sign-in-link"), "utf8")).toBe(`https://herald.example.com/#token=${second}\n`);
+    expect(herald.stdout() + herald.stderr()).not.toMatch(new RegExp(`${first}|${second}`));
+    // None in the settings any more: the one of the state folder.
+    writeFileSync(join(herald.dir, "config/herald.json5"), settings({}));
+    await waitFor("the token of the state folder", () => changes() === 2);
+    const own = readFileSync(join(herald.stateDir, "web-token"), "utf8").trim();
+    expect([await status(second), await status(own)]).toEqual([401, 200]);
   });
 });

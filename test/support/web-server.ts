@@ -9,6 +9,7 @@ import { type Bus, createBus } from "../../src/core/events.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { InboxSink } from "../../src/core/message.ts";
+import { createBrowsers } from "../../src/stores/browsers.ts";
 import { type Database, openDatabase } from "../../src/stores/database.ts";
 import { createPairing, type Pairing } from "../../src/stores/pairing.ts";
 import type { EntryBody } from "../../src/stores/transcript-entry.ts";
@@ -22,6 +23,10 @@ export interface WebFixture {
   url: string;
   port: number;
   token: string;
+  /** The settings have another token now. */
+  changeToken(next: string): void;
+  /** Signs in as a browser would; resolves with the headers it sends from then on. */
+  signIn(agent?: string): Promise<{ cookie: string; "x-herald-key": string; origin: string }>;
   stateDir: string;
   db: Database;
   bus: Bus;
@@ -84,7 +89,8 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
   const messages = createWebMessages({ db, clock: systemClock });
   const channel = createWebChannel({ messages, transaction: db.transaction, bus, split: SPLIT_BY_LENGTH });
   await channel.start(createTableSink(db, bus));
-  const token = loadToken(stateDir);
+  const browsers = createBrowsers({ db, clock: options.clock ?? systemClock });
+  let token = loadToken(stateDir);
   const runs: RunView[] = [];
   const details = new Map<string, Partial<RunDetail>>();
   const pairing = createPairing({ db, clock: systemClock, bus });
@@ -94,7 +100,9 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
     createWebServer({
       host: "127.0.0.1",
       port,
-      token,
+      publicUrl: () => null,
+      token: () => token,
+      browsers,
       log: silentLogger,
       clock: systemClock,
       bus,
@@ -125,7 +133,20 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
   const fixture: WebFixture = {
     url,
     port,
-    token,
+    get token() {
+      return token;
+    },
+    changeToken(next) {
+      token = next;
+      fixture.server.followToken();
+    },
+    async signIn(agent = "test") {
+      const headers = { origin: url, "content-type": "application/json", "user-agent": agent };
+      const body = JSON.stringify({ token });
+      const response = await fetch(`${url}/api/login`, { method: "POST", headers, body });
+      const { key } = (await response.json()) as { key: string };
+      return { cookie: response.headers.get("set-cookie")?.split(";")[0] ?? "", "x-herald-key": key, origin: url };
+    },
     stateDir,
     db,
     bus,

@@ -54,9 +54,13 @@ export function toast(text) {
   }, 4000);
 }
 
-/** localStorage that may be full, forbidden or hand back nonsense: then the page works without. */
+/** Where localStorage is full or forbidden, what should be kept lasts as long as the tab. */
+const ofThisTab = new Map();
+
+/** localStorage, which may hand back nonsense: then the fallback counts. */
 export const memory = {
   get(key, fallback) {
+    if (ofThisTab.has(key)) return ofThisTab.get(key) ?? fallback;
     try {
       return JSON.parse(localStorage.getItem(`herald.${key}`)) ?? fallback;
     } catch {
@@ -67,8 +71,9 @@ export const memory = {
     try {
       if (value === null) localStorage.removeItem(`herald.${key}`);
       else localStorage.setItem(`herald.${key}`, JSON.stringify(value));
+      ofThisTab.delete(key);
     } catch {
-      // Private mode or full: nothing to keep it in.
+      ofThisTab.set(key, value);
     }
   },
 };

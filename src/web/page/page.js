@@ -1,5 +1,6 @@
 // The page's entry: sign in, then the chat and the run the URL names. Puts the parts together; each keeps to its own
 // corner.
+import { createBrowsers } from "./browsers.js";
 import { openChat } from "./chat.js";
 import { createComposer } from "./composer.js";
 import { byId, el, newId, setText, toast } from "./dom.js";
@@ -9,7 +10,7 @@ import { createRunList } from "./run-list.js";
 import { createRunPanel } from "./run-panel.js";
 import { createSidebar } from "./sidebar.js";
 import { showSignIn, signIn, takeTokenFromUrl } from "./sign-in.js";
-import { SignedOut } from "./wire.js";
+import { onSignedInElsewhere, SignedOut } from "./wire.js";
 
 const UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
 const CHAT = new RegExp(`^(?:main|${UUID})$`);
@@ -24,6 +25,7 @@ const sidebar = createSidebar(() => go({ chat: newId(), run: null }));
 const onSignedOut = () => signOut("");
 const onCommand = (inChat, command) => now.chat?.pressIn(inChat, command);
 const showPairing = createPairing(onSignedOut);
+createBrowsers(onSignedOut);
 const panel = createRunPanel({ onCommand, onSignedOut, onClose: () => go({ ...placeOf(), run: null }) });
 const runList = createRunList({ onCommand, nameOfChat: sidebar.nameOfChat, onOpen: (run) => go({ ...placeOf(), run }) });
 
@@ -146,4 +148,5 @@ document.addEventListener("visibilitychange", () => {
 });
 window.addEventListener("hashchange", () => void (location.hash.startsWith("#token=") ? start() : follow()));
 window.addEventListener("unhandledrejection", (event) => toast(`Something went wrong: ${event.reason?.message ?? event.reason}`));
+onSignedInElsewhere(() => byId("sign-in").hidden || void start());
 void start();

@@ -167,6 +167,7 @@ function listenToControls(panel) {
   document.addEventListener("keydown", (event) => {
     // Prevented: something that lay above it took the key.
     if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || panel.now === null) return;
+    if (document.querySelector("dialog[open]") !== null) return;
     hooks.onClose();
   });
 }

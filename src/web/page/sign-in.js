@@ -1,7 +1,7 @@
-// From the token to the cookie: taken from the link's fragment (which no server sees) or pasted, posted once, and
-// gone from the address bar before anything else happens.
+// From the token to a signed-in browser: taken from the link's fragment (which no server sees) or pasted, posted once, and
+// gone from the address bar before anything else happens. What comes back is a cookie and a key; both are needed.
 import { byId } from "./dom.js";
-import { postJson } from "./wire.js";
+import { keepKey, postJson } from "./wire.js";
 
 /** The token of `#token=…`, removed from the URL; null when there is none. */
 export function takeTokenFromUrl() {
@@ -10,7 +10,10 @@ export function takeTokenFromUrl() {
   return token;
 }
 
-export const signIn = (token) => postJson("/api/login", { token });
+export async function signIn(token) {
+  const { key } = await postJson("/api/login", { token });
+  keepKey(key);
+}
 
 /** Shows the form until somebody signed in. `reason` may be "". */
 export function showSignIn(reason, onSignedIn) {

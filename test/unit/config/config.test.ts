@@ -114,9 +114,30 @@ describe("where settings come from", () => {
 });
 
 describe("a strict file", () => {
+  it("[WB8] web.publicUrl is an origin, kept as browsers write it", () => {
+    for (const [given, kept] of [
+      ["https://herald.example.com", "https://herald.example.com"],
+      ["https://herald.example.com/", "https://herald.example.com"],
+      ["http://localhost:9000", "http://localhost:9000"],
+    ])
+      expect(loadText({ web: { publicUrl: given } }).config.web.publicUrl).toBe(kept);
+    for (const publicUrl of [
+      "herald.example.com",
+      "https://x.example/path",
+      "https://x.example?q",
+      "https://u:p@x.example",
+      "ws://x.example",
+      "",
+    ])
+      expect([publicUrl, problems({ web: { publicUrl } })[0]]).toEqual([
+        publicUrl,
+        expect.stringMatching(/^web\.publicUrl: must be an http/),
+      ]);
+  });
+
   it("[CF1] names file, path, the nearest key and the accepted ones for an unknown key (CFG-007)", () => {
     const [first, second, ...rest] = problems({ chanels: {}, web: { prot: 1 } });
-    expect(first).toBe("web.prot: unknown key. Did you mean port? Accepted here: enabled, host, port, token");
+    expect(first).toBe("web.prot: unknown key. Did you mean port? Accepted here: enabled, host, port, publicUrl, token");
     expect(second).toMatch(/^chanels: unknown key\. Did you mean channels\? Accepted here: \$schema, agents, tools,/);
     expect(rest).toEqual([]);
     expect(problems({ agents: { list: [{ id: "a", zzzzzz: 1 }] } })).toEqual([

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { newId } from "../../../src/core/ids.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
+import { createBrowsers } from "../../../src/stores/browsers.ts";
 import { createWebServer, REQUEST_TIMEOUT_MS } from "../../../src/web/server.ts";
-import { sessionValue } from "../../../src/web/token.ts";
 import { waitFor } from "../../support/wait.ts";
 import { startWeb, type WebFixture } from "../../support/web-server.ts";
 
@@ -66,12 +66,12 @@ describe("the route table", () => {
     }
   });
 
-  it("[SC3] HTTP-001 HTTP-003 every handler refuses a foreign Host, a foreign Origin and a token in the URL", async () => {
-    for (const { method, path } of web.server.routes) {
+  it("[SC3] HTTP-001 HTTP-003 every handler but health refuses a foreign Host, and all a foreign Origin and a token in the URL", async () => {
+    for (const { method, path, access } of web.server.routes) {
       const target = path.replace(":chat", "main");
       const auth = [`Authorization: Bearer ${web.token}`, "Content-Length: 0"];
       const host = `Host: 127.0.0.1:${web.port}`;
-      expect(await rawStatus(`${method} ${target} HTTP/1.1`, ["Host: evil.example", ...auth])).toBe(403);
+      expect(await rawStatus(`${method} ${target} HTTP/1.1`, ["Host: evil.example", ...auth])).toBe(access === "probe" ? 200 : 403);
       expect(await rawStatus(`${method} ${target} HTTP/1.1`, [host, "Origin: https://evil.example", ...auth])).toBe(403);
       expect(await rawStatus(`${method} ${target}?token=${web.token} HTTP/1.1`, [host, ...auth])).toBe(400);
     }
@@ -127,22 +127,32 @@ describe("the route table", () => {
 });
 
 describe("health", () => {
-  it("[RN3] says starting, then ok, to anybody", async () => {
+  it("[RN3] [WB8] says starting, then ok, to anybody; ready only while it takes messages", async () => {
     const early = await startWeb();
     try {
       await early.server.close();
-      const { bus, channel, messages, pairing, token } = early;
+      const { bus, channel, messages, pairing, token, db } = early;
+      const browsers = createBrowsers({ db, clock: systemClock });
       early.server = createWebServer({
-        ...{ host: "127.0.0.1", port: 0, token, log: silentLogger, clock: systemClock, bus, channel, messages, pairing },
+        ...{ host: "127.0.0.1", port: 0, publicUrl: () => null, token: () => token, browsers },
+        ...{ log: silentLogger, clock: systemClock, bus, channel, messages, pairing },
         ...{ board: { listRuns: () => [] }, details: { find: () => null, transcript: () => null } },
         ...{ redact: (text) => text, status: () => ({ version: "0", model: "m", problem: null }) },
       });
       const url = await early.server.listen();
-      const before = await fetch(`${url}/healthz`);
-      expect([before.status, await before.json()]).toEqual([503, { status: "starting" }]);
+      const ask = async (path: string) => {
+        const answer = await fetch(`${url}${path}`);
+        return [answer.status, await answer.json()];
+      };
+      expect(await ask("/healthz")).toEqual([503, { status: "starting" }]);
+      expect(await ask("/readyz")).toEqual([503, { status: "starting" }]);
       early.server.markReady();
-      const after = await fetch(`${url}/healthz`);
-      expect([after.status, await after.json()]).toEqual([200, { status: "ok" }]);
+      expect(await ask("/healthz")).toEqual([200, { status: "ok" }]);
+      expect(await ask("/readyz")).toEqual([200, { status: "ok" }]);
+      // It lives while it lets running turns finish, and takes nothing new.
+      early.server.markStopping();
+      expect(await ask("/healthz")).toEqual([200, { status: "ok" }]);
+      expect(await ask("/readyz")).toEqual([503, { status: "stopping" }]);
     } finally {
       await early.close();
     }
@@ -159,7 +169,7 @@ describe("health", () => {
 
 describe("Host and Origin", () => {
   it.each(["127.0.0.1:PORT", "localhost:PORT", "[::1]:PORT"])("[SC3] Host %s is served", async (host) => {
-    expect(await rawStatus("GET /healthz HTTP/1.1", [`Host: ${host.replace("PORT", String(web.port))}`])).toBe(200);
+    expect(await rawStatus("GET / HTTP/1.1", [`Host: ${host.replace("PORT", String(web.port))}`])).toBe(200);
   });
 
   it.each([
@@ -170,8 +180,11 @@ describe("Host and Origin", () => {
     "127.0.0.1:PORT@evil.example",
     "evil.example:PORT",
     "2130706433:PORT",
-  ])("[SC3] HTTP-003 Host %s is not", async (host) => {
-    expect(await rawStatus("GET /healthz HTTP/1.1", [`Host: ${host.replace("PORT", String(web.port))}`])).toBe(403);
+  ])("[SC3] [WB8] HTTP-003 Host %s is not, but for health", async (host) => {
+    expect(await rawStatus("GET / HTTP/1.1", [`Host: ${host.replace("PORT", String(web.port))}`])).toBe(403);
+    // Whoever watches over it may call it by any name.
+    for (const path of ["/healthz", "/readyz"])
+      expect(await rawStatus(`GET ${path} HTTP/1.1`, [`Host: ${host.replace("PORT", String(web.port))}`])).toBe(200);
   });
 
   it("[SC3] HTTP-003 no Host, and two of them, are refused", async () => {
@@ -182,14 +195,15 @@ describe("Host and Origin", () => {
   });
 
   it("[SC3] a cookie post needs the page's own Origin; a script with the token needs none", async () => {
-    const cookie = `herald_${web.port}=${sessionValue(web.token)}`;
+    const { cookie, "x-herald-key": key } = await web.signIn();
+    const signedIn = { cookie, "x-herald-key": key };
     const send = (headers: Record<string, string>) => post("/api/chats/main/messages", message("hi"), headers).then((r) => r.status);
-    expect(await send({ cookie })).toBe(403);
-    expect(await send({ cookie, origin: "null" })).toBe(403);
-    expect(await send({ cookie, origin: `http://localhost:${web.port}` })).toBe(403);
-    expect(await send({ cookie, origin: `https://127.0.0.1:${web.port}` })).toBe(403);
-    expect(await send({ cookie, origin: web.url, "sec-fetch-site": "same-site" })).toBe(403);
-    expect(await send({ cookie, origin: web.url, "sec-fetch-site": "same-origin" })).toBe(202);
+    expect(await send({ ...signedIn })).toBe(403);
+    expect(await send({ ...signedIn, origin: "null" })).toBe(403);
+    expect(await send({ ...signedIn, origin: `http://localhost:${web.port}` })).toBe(403);
+    expect(await send({ ...signedIn, origin: `https://127.0.0.1:${web.port}` })).toBe(403);
+    expect(await send({ ...signedIn, origin: web.url, "sec-fetch-site": "same-site" })).toBe(403);
+    expect(await send({ ...signedIn, origin: web.url, "sec-fetch-site": "same-origin" })).toBe(202);
     expect(await send(bearer())).toBe(202);
   });
 
@@ -202,32 +216,35 @@ describe("Host and Origin", () => {
 describe("signing in", () => {
   const login = (token: string) => post("/api/login", { token }, { origin: web.url });
 
-  it("[SC3] trades the token for a cookie that is not the token, and survives a restart", async () => {
+  it("[SC3] trades the token for a cookie and a key that are not the token, and survives a restart", async () => {
     const response = await login(web.token);
     expect(response.status).toBe(200);
     const cookie = response.headers.get("set-cookie") ?? "";
     expect(cookie).toMatch(/; Path=\/api; HttpOnly; SameSite=Strict; Max-Age=\d+$/);
     expect(cookie).not.toContain(web.token);
-    expect(await response.text()).not.toContain(web.token);
+    const text = await response.text();
+    expect(text).not.toContain(web.token);
     await web.restart();
-    const again = await fetch(`${web.url}/api/chats`, { headers: { cookie: `other=1; ${cookie.split(";")[0]}` } });
-    expect(again.status).toBe(200);
+    const headers = { cookie: `other=1; ${cookie.split(";")[0]}`, "x-herald-key": (JSON.parse(text) as { key: string }).key };
+    expect((await fetch(`${web.url}/api/chats`, { headers })).status).toBe(200);
   });
 
   it("[SC3] wrong tokens and cookies are refused, and after ten nobody's guess is looked at", async () => {
-    const cookie = (await login(web.token)).headers.get("set-cookie")?.split(";")[0] ?? "";
+    const signedIn = await web.signIn();
     const statuses: number[] = [];
     for (let n = 0; n < 4; n++) {
       statuses.push((await login("wrong")).status);
       statuses.push((await fetch(`${web.url}/api/chats`, { headers: { authorization: "Bearer wrong" } })).status);
-      statuses.push((await fetch(`${web.url}/api/chats`, { headers: { cookie: `herald_${web.port}=wrong` } })).status);
+      statuses.push(
+        (await fetch(`${web.url}/api/chats`, { headers: { cookie: `herald_${web.port}=wrong`, "x-herald-key": "wrong" } })).status,
+      );
     }
     expect(statuses.slice(0, 10)).toEqual(Array(10).fill(401));
     expect(statuses.slice(10)).toEqual([429, 429]);
     const right = await login(web.token);
     expect([right.status, right.headers.get("retry-after")]).toEqual([429, "60"]);
     // A browser that is signed in goes on working.
-    expect((await fetch(`${web.url}/api/chats`, { headers: { cookie } })).status).toBe(200);
+    expect((await fetch(`${web.url}/api/chats`, { headers: signedIn })).status).toBe(200);
   });
 
   it("[SC3] calls without any token are no guesses", async () => {

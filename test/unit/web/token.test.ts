@@ -2,7 +2,7 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { isSame, loadToken, sessionValue, signInUrl } from "../../../src/web/token.ts";
+import { dropLink, isSame, keepLink, loadToken, signInUrl, tokenMark } from "../../../src/web/token.ts";
 
 let dir: string;
 
@@ -39,10 +39,10 @@ it("[SC3] a folder that can't be written gives one clear error", () => {
   expect(() => loadToken(join(dir, "missing"))).toThrow(/can't be kept in .*web-token/);
 });
 
-it("[SC3] the cookie's value is not the token and the link keeps it behind the #", () => {
+it("[SC3] its mark is not the token, and the link keeps it behind the #", () => {
   const token = loadToken(dir);
-  expect(sessionValue(token)).not.toContain(token);
-  expect(sessionValue(token)).toBe(sessionValue(token));
+  expect(tokenMark(token)).not.toContain(token);
+  expect(tokenMark(token)).toBe(tokenMark(token));
   const url = new URL(signInUrl("http://127.0.0.1:8787", token));
   expect(url.search).toBe("");
   expect(url.hash).toBe(`#token=${token}`);
@@ -52,4 +52,14 @@ it("[SC3] compares whole values", () => {
   expect(isSame("abc", "abc")).toBe(true);
   expect(isSame("abc", "ab")).toBe(false);
   expect(isSame("", "abc")).toBe(false);
+});
+
+it("[WB8] the link stands in a file for its owner only, the last one counts, and it goes with the gateway", () => {
+  const path = keepLink(dir, "http://127.0.0.1:1/#token=a");
+  chmodSync(path, 0o644);
+  expect(keepLink(dir, "http://127.0.0.1:1/#token=b")).toBe(path);
+  expect([readFileSync(path, "utf8"), statSync(path).mode & 0o777]).toEqual(["http://127.0.0.1:1/#token=b\n", 0o600]);
+  expect(readdirSync(dir)).toEqual(["sign-in-link"]);
+  dropLink(dir);
+  expect(readdirSync(dir)).toEqual([]);
 });

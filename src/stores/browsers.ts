@@ -1,0 +1,73 @@
+// Browsers that are signed in to the page. What a browser holds is kept as hashes only: whoever reads this table, or a
+// backup of it, can't become one of them.
+import type { Clock } from "../core/clock.ts";
+import { newId } from "../core/ids.ts";
+import type { Database } from "./database.ts";
+
+export interface Browser {
+  readonly id: string;
+  readonly signedInAt: number;
+  readonly seenAt: number;
+  /** The address it was last seen from. */
+  readonly seenFrom: string;
+  /** What it calls itself: its own words, to be shown as text. */
+  readonly agent: string;
+}
+
+/** Hashes of what the browser holds, and a mark of the token it was let in with. */
+export interface Proof {
+  readonly cookieHash: string;
+  readonly keyHash: string;
+  readonly tokenMark: string;
+}
+
+export interface Browsers {
+  /** Durable on return; its id. The ones not seen for longest make room. */
+  add(browser: Proof & Pick<Browser, "seenFrom" | "agent">): string;
+  find(cookieHash: string): (Browser & Pick<Proof, "keyHash">) | null;
+  get(id: string): Browser | null;
+  /** Nobody was promised a time of day: not waited for on its way to the disk. */
+  seen(id: string, from: string): void;
+  /** The one seen last first. */
+  list(): Browser[];
+  /** False when it was not there (any more). */
+  end(id: string): boolean;
+  /** All but this one; returns how many. */
+  endOthers(id: string | null): number;
+  /** Ends those let in with another token, and those that signed in before. */
+  endOld(tokenMark: string, before: number): number;
+}
+
+const MAX_BROWSERS = 100;
+const COLUMNS = "id, signed_in_at AS signedInAt, seen_at AS seenAt, seen_from AS seenFrom, agent";
+
+export function createBrowsers({ db, clock }: { db: Database; clock: Clock }): Browsers {
+  return {
+    add: ({ cookieHash, keyHash, tokenMark, seenFrom, agent }) =>
+      db.transaction(() => {
+        const id = newId();
+        const now = clock.now();
+        db.run(
+          "INSERT INTO browsers (id, cookie_hash, key_hash, token_mark, signed_in_at, seen_at, seen_from, agent) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+          ...[id, cookieHash, keyHash, tokenMark, now, now, seenFrom, agent],
+        );
+        db.run(
+          "DELETE FROM browsers WHERE id NOT IN (SELECT id FROM browsers ORDER BY seen_at DESC, id LIMIT ?) AND id <> ?",
+          MAX_BROWSERS,
+          id,
+        );
+        return id;
+      }),
+    find: (cookieHash) =>
+      db.get<Browser & { keyHash: string }>(`SELECT ${COLUMNS}, key_hash AS keyHash FROM browsers WHERE cookie_hash = ?`, cookieHash) ??
+      null,
+    get: (id) => db.get<Browser>(`SELECT ${COLUMNS} FROM browsers WHERE id = ?`, id) ?? null,
+    seen(id, from) {
+      db.relaxed(() => db.run("UPDATE browsers SET seen_at = ?, seen_from = ? WHERE id = ?", clock.now(), from, id));
+    },
+    list: () => db.all<Browser>(`SELECT ${COLUMNS} FROM browsers ORDER BY seen_at DESC, id`).map((row) => ({ ...row })),
+    end: (id) => db.run("DELETE FROM browsers WHERE id = ?", id) === 1,
+    endOthers: (id) => db.run("DELETE FROM browsers WHERE id <> ?", id ?? ""),
+    endOld: (tokenMark, before) => db.run("DELETE FROM browsers WHERE token_mark <> ? OR signed_in_at < ?", tokenMark, before),
+  };
+}
