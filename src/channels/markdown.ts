@@ -207,14 +207,14 @@ function writeLink(writer: Writer, url: string, children: readonly Node[]) {
   // Nothing to click on, and often no link at all: a lambda in C++ reads the same.
   if (children.length === 0) return write(writer, url === "" ? "[]()" : url);
   const start = writer.text.length;
-  // Only these open in Telegram; any other target is shown, so that nothing is lost or disguised.
+  // Any other target is shown, so that nothing is lost or disguised; `tg://user?id=…` would call somebody.
   if (isWebLink(url)) return styled(writer, { type: "text_link", url }, () => writeInline(writer, children));
   writeInline(writer, children);
   const label = writer.text.slice(start);
   if (url !== "" && url !== label && url !== `mailto:${label}`) write(writer, ` (${url})`);
 }
 
-const isWebLink = (url: string): boolean => /^(?:https?|tg):\/\/[^\s/]/i.test(url) && url.length <= 2048 && URL.canParse(url);
+const isWebLink = (url: string): boolean => /^https?:\/\/[^\s/]/i.test(url) && url.length <= 2048 && URL.canParse(url);
 
 function writeImage(writer: Writer, node: Extract<Node, { type: "image" | "imageReference" }>): void {
   const url = node.type === "image" ? node.url : (writer.urls.get(node.identifier) ?? "");

@@ -39,8 +39,8 @@ const CLOSER = /^([ \t>]*)(`{3,}|~{3,})[ \t\r]*$/;
 /** An earlier cut than this share of the room would make a needlessly short part; it also keeps the work linear. */
 const MIN_SHARE = 0.25;
 const GRAPHEME_WINDOW = 64;
-/** Telegram ignores the formatting of a message beyond this many ranges. */
-export const MAX_RANGES = 100;
+/** Telegram ignores the formatting of a message beyond 100 ranges; the rest is room for those added to a part later. */
+const MAX_RANGES = 95;
 
 /**
  * Parts in order, each within the limits and none blank; blank text gives no part. Joined they are the text again, but for

@@ -10,6 +10,7 @@ import {
   checkMarkup,
   checkText,
   type Entity,
+  liveWords,
   ok,
   refuse,
 } from "./fake-telegram-rules.ts";
@@ -134,6 +135,7 @@ function sendMessage(state: State, payload: Record<string, unknown>): ApiAnswer 
     edits: 0,
     reactions: [],
     fromBot: true,
+    live: liveWords(String(payload.text), (payload.entities as Entity[] | undefined) ?? []),
   };
   chat.messages.push(seen);
   return ok(messageJson(state, chat, seen));
@@ -156,12 +158,13 @@ function editMessage(state: State, payload: Record<string, unknown>): ApiAnswer 
     entities: (payload.entities as Entity[] | undefined) ?? [],
     buttons: buttonsOf(payload.reply_markup),
   };
+  const live = liveWords(next.text, next.entities);
   if (JSON.stringify(next) === JSON.stringify({ text: seen.text, entities: seen.entities, buttons: seen.buttons })) {
     return bad(
       "message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message",
     );
   }
-  Object.assign(seen, next, { edits: seen.edits + 1 });
+  Object.assign(seen, next, { live, edits: seen.edits + 1 });
   return ok(messageJson(state, chat, seen));
 }
 

@@ -109,3 +109,53 @@ export function checkCommands(commands: unknown): ApiAnswer | null {
   }
   return null;
 }
+
+const isWord = (char: string | undefined): boolean => char !== undefined && /[\p{L}\p{N}_]/u.test(char);
+const isLatin = (char: string | undefined): boolean => char !== undefined && /[A-Za-z0-9_]/.test(char);
+
+/**
+ * What Telegram makes of a text by itself, beside the ranges it was given: mentions, commands, hashtags, cashtags, its own
+ * links. Written after the server's published rules, character by character, and not after the code under test.
+ */
+export function liveWords(text: string, entities: Entity[]): string[] {
+  const chars = [...text];
+  const offsets: number[] = [];
+  for (let n = 0, at = 0; n <= chars.length; at += chars[n]?.length ?? 0, n++) offsets.push(at);
+  const run = (from: number, fits: (char: string | undefined) => boolean): number => {
+    let to = from;
+    while (to < chars.length && fits(chars[to])) to++;
+    return to;
+  };
+  const found: { from: number; to: number }[] = [];
+  chars.forEach((sign, n) => {
+    const before = chars[n - 1];
+    if (sign === "@" && !isWord(before)) {
+      const to = run(n + 1, isLatin);
+      if (to - n - 1 >= 2 && to - n - 1 <= 32 && !isWord(chars[to])) found.push({ from: n, to });
+    }
+    if (sign === "/" && !isWord(before) && !["/", "<", ">"].includes(before ?? "")) {
+      let to = run(n + 1, isLatin);
+      const size = to - n - 1;
+      if (chars[to] === "@") to = run(to + 1, isLatin);
+      if (size >= 1 && size <= 64 && !isWord(chars[to]) && !["/", "<", ">"].includes(chars[to] ?? "")) found.push({ from: n, to });
+    }
+    if (sign === "#" && !isWord(before)) {
+      const to = run(n + 1, (char) => isWord(char) || char === "\u200c" || char === "\u00b7");
+      if (to - n - 1 <= 256 && chars.slice(n + 1, to).some((char) => /\p{L}/u.test(char)) && chars[to] !== "#") found.push({ from: n, to });
+    }
+    if (sign === "$" && before !== "$" && !isWord(before)) {
+      const to = run(n + 1, (char) => char !== undefined && /[A-Z]/.test(char));
+      if (to - n - 1 >= 1 && to - n - 1 <= 8 && !isWord(chars[to]) && chars[to] !== "$") found.push({ from: n, to });
+    }
+    if (sign.toLowerCase() !== "t") return;
+    const scheme = /^(?:tg|ton|tonsite):\/\/[^\s]+/i.exec(chars.slice(n, n + 40).join(""))?.[0];
+    if (scheme !== undefined && !isWord(before)) found.push({ from: n, to: n + [...scheme].length });
+  });
+  const shut = entities.filter((entity) => isCode(entity) || entity.type === "text_link");
+  const isShut = (from: number, to: number) => shut.some(({ offset, length }) => offset < to && from < offset + length);
+  const called = entities.filter(({ type, url }) => type === "text_link" && /^tg:/i.test(url ?? "")).map(({ url }) => String(url));
+  return [
+    ...found.filter(({ from, to }) => !isShut(offsets[from] ?? 0, offsets[to] ?? 0)).map(({ from, to }) => chars.slice(from, to).join("")),
+    ...called,
+  ];
+}

@@ -17,6 +17,8 @@ export interface SeenMessage {
   /** Emoji the bot put on it (on people's messages). */
   reactions: string[];
   fromBot: boolean;
+  /** Words of the bot that people's apps made live: mentions, commands, hashtags. */
+  live: string[];
 }
 
 export type Fault = PlatformFault | "401" | "409" | { code: number; description: string; parameters?: Record<string, unknown> };

@@ -3,10 +3,11 @@
 import type { Address } from "../../core/address.ts";
 import type { Button, OutMessage, Part, Stats } from "../../core/message.ts";
 import { type TelegramEntity, toTelegram } from "../markdown.ts";
-import { type FormattedText, MAX_RANGES, splitEntities, type TextRange } from "../split.ts";
+import { type FormattedText, splitEntities, type TextRange } from "../split.ts";
+import { type CodeRange, inert, spellApart } from "./inert.ts";
 
 /** A range of a message: what Markdown knows, and the quote that opens at a tap. */
-type Entity = TelegramEntity | (TextRange & { readonly type: "expandable_blockquote" });
+type Entity = TelegramEntity | CodeRange | (TextRange & { readonly type: "expandable_blockquote" });
 type Piece = FormattedText<Entity>;
 
 interface InlineButton {
@@ -46,10 +47,10 @@ const EMPTY = "(empty message)";
 
 /** Never empty. The reply mark goes to the first part, buttons under the last. */
 export function renderMessage(message: OutMessage, address: Address): Part[] {
-  const { text, entities } = toTelegram(message.markdown);
+  const { text, entities } = inert(toTelegram(message.markdown));
   const cut: Piece[] = splitEntities(text, entities, MAX_LENGTH);
   const words = cut.length === 0 ? [{ text: EMPTY, entities: [] }] : cut;
-  const pieces = message.stats === undefined ? words : withStats(words, message.stats);
+  const pieces = (message.stats === undefined ? words : withStats(words, message.stats)).map(inert);
   const keyboard = toKeyboard(message.buttons ?? []);
   return pieces.map((piece, n) => {
     const part: TelegramPart = {
@@ -69,7 +70,7 @@ export function renderMessage(message: OutMessage, address: Address): Part[] {
 function withStats(pieces: readonly Piece[], stats: Stats): Piece[] {
   const text = statsQuote(stats).slice(0, MAX_LENGTH).toWellFormed();
   const last = pieces.at(-1) ?? { text: "", entities: [] };
-  const fits = last.text.length + 2 + text.length <= MAX_LENGTH && last.entities.length < MAX_RANGES;
+  const fits = last.text.length + 2 + text.length <= MAX_LENGTH;
   const head = fits ? `${last.text.trimEnd()}\n\n` : "";
   const quote: Entity = { type: "expandable_blockquote", offset: head.length, length: text.length };
   const closing: Piece = { text: head + text, entities: fits ? [...last.entities, quote] : [quote] };
@@ -102,6 +103,15 @@ const toButton = ({ label, command, danger }: Button): InlineButton => ({
   callback_data: command,
   ...(danger === true ? { style: "danger" as const } : {}),
 });
+
+/** The same words without formatting; what must not come alive stays code, and where even that is refused, is spelled apart. */
+export function withoutFormatting(part: TelegramPart): TelegramPart {
+  const { entities = [], ...rest } = part;
+  const needed = inert({ text: part.text, entities: [] }).entities;
+  if (needed.length === 0) return rest;
+  const isBare = entities.length === needed.length && entities.every(({ type }) => type === "code");
+  return isBare ? { ...rest, text: spellApart(part.text) } : { ...rest, entities: needed };
+}
 
 /** The text of a call: the part's own, with what must be said first in front and its ranges moved along. */
 export function withNotes(part: TelegramPart, note: Note): Pick<TelegramPart, "text" | "entities"> {

@@ -5,7 +5,7 @@ import type { Api } from "grammy";
 import type { Address } from "../../core/address.ts";
 import type { Part, SendRequest, SendResult } from "../../core/message.ts";
 import { type ApiFailure, asGrammySignal, explainFailure } from "./api.ts";
-import { type TelegramPart, withNotes } from "./render.ts";
+import { type TelegramPart, withNotes, withoutFormatting } from "./render.ts";
 
 export interface SendOptions {
   readonly api: Api;
@@ -111,7 +111,7 @@ function toRefusal(failure: Extract<ApiFailure, { kind: "refused" }>, { address,
   // The text says in its first line that its topic is gone (render.ts): never silently to the chat's root.
   if (address.thread !== undefined && /thread not found|TOPIC_DELETED/i.test(reason)) return { status: "retarget", address: chat, reason };
   const { entities, reply_markup, reply_parameters } = asPart(part);
-  if (entities !== undefined && /entit/i.test(reason)) return plainer(part, "entities", reason);
+  if (entities !== undefined && /entit/i.test(reason)) return { status: "rerender", part: withoutFormatting(asPart(part)), reason };
   if (reply_markup !== undefined && /BUTTON|markup|keyboard/i.test(reason)) return plainer(part, "reply_markup", reason);
   if (reply_parameters !== undefined && /repl(?:y|ied)/i.test(reason)) return plainer(part, "reply_parameters", reason);
   return { status: "failed", reason };

@@ -1,4 +1,5 @@
 // What a message looks like on Telegram: parts within its limits, as its strict server takes them.
+import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createTelegramChannel } from "../../../src/channels/telegram/channel.ts";
 import type { Address } from "../../../src/core/address.ts";
@@ -58,12 +59,109 @@ describe("the stats of an announcement", () => {
     ]);
   });
 
-  it.each([
-    ["words up to the limit", "x".repeat(3_990)],
-    ["as many ranges as a message takes", "`a` ".repeat(100)],
-  ])("[AN9] after %s they come whole, as a message of their own", async (_name, markdown) => {
-    const seen = await post({ markdown, stats: STATS });
+  it("[AN9] after words up to the limit they come whole, as a message of their own", async () => {
+    const seen = await post({ markdown: "x".repeat(3_990), stats: STATS });
     expect(seen.map((message) => quoteOf(message).length)).toEqual([0, 1]);
     expect(seen[1]?.text).toBe(quoteOf(seen[1]!)[0]);
+  });
+
+  it("[AN9] however many ranges a message has, there is one left for them", async () => {
+    for (let count = 90; count <= 101; count++) {
+      const seen = await post({ markdown: "`a` ".repeat(count), stats: STATS });
+      expect(seen.flatMap(quoteOf)).toHaveLength(1);
+    }
+  });
+});
+
+describe("words that Telegram would make live", () => {
+  const shown = async (markdown: string): Promise<SeenMessage[]> => {
+    const seen = await post({ markdown, stats: STATS });
+    expect(seen.flatMap(({ live }) => live)).toEqual([]);
+    return seen;
+  };
+  /** `**b**`: what stands in which type. */
+  const typed = ({ text, entities }: SeenMessage, type: string): string[] =>
+    entities.filter((entity) => entity.type === type).map(({ offset, length }) => text.slice(offset, offset + length));
+
+  it.each([
+    ["ask @admin to /stop it", ["@admin", "/stop"]],
+    ["/stop", ["/stop"]],
+    ["(@admin) \u00e9@admin /new@herald_test_bot, /a.", ["@admin", "@admin", "/new@herald_test_bot", "/a"]],
+    ["see #release-notes and $BTC, #\u0443\u0440\u0430 #1 $1", ["#release", "$BTC", "#\u0443\u0440\u0430"]],
+    ["open tg://resolve?domain=bot&start=1 now", ["tg://resolve?domain=bot&start=1"]],
+    ["[call](tg://user?id=777)", ["tg://user?id=777)"]],
+    ["npm i @types/node, and/or /usr/bin/env mail a@b.org 1/2 </b> C#", ["@types"]],
+  ])("[IN4] %s: they are shown as code, and every character stays", async (markdown, words) => {
+    const [seen] = await shown(markdown);
+    expect(typed(seen!, "code")).toEqual(words);
+    expect(seen?.text.split("\n")[0]).toBe(markdown.replace("[call](", "call ("));
+  });
+
+  it("[IN4] inside other formatting, quotes, lists, tables and links they are as dead, and the formatting goes on around them", async () => {
+    const [seen] = await shown(
+      "**ask @admin now** _and #this_\n\n> a quote with /stop in it\n\n- [@admin](https://example.org/@x)\n\n`/new` @na`me`",
+    );
+    expect(typed(seen!, "bold")).toEqual(["ask ", " now"]);
+    expect(typed(seen!, "blockquote")).toEqual(["a quote with /stop in it"]);
+    expect(typed(seen!, "text_link")).toEqual(["@admin"]);
+    await shown("| who | what |\n|-|-|\n| @admin | /stop |");
+    await shown("<b>@admin</b> ~~/stop~~ ***#tag***");
+  });
+
+  it("[IN4] a cut brings none to life", async () => {
+    for (const length of [3_990, 3_995, 3_999, 4_000, 4_001]) {
+      await shown(`${"x".repeat(length)}/stop ${"y".repeat(4_000)}@admin`);
+      await shown(`${"x".repeat(length - 2)}é#tag${"z".repeat(300)}`);
+    }
+  });
+
+  it("[IN4] a text of nothing but names needs no more messages than its length", async () => {
+    expect(await shown("@ab ".repeat(4_000))).toHaveLength(5);
+    expect(await shown("@ab\n\n".repeat(2_000))).toHaveLength(3);
+    expect((await shown("> @ab /stop\n\n**#x** `y`\n\n".repeat(300))).length).toBeLessThan(14);
+  });
+
+  it("[IN4] whatever a model writes, nothing is live and no range is refused", async () => {
+    const piece = fc.constantFrom(
+      "@",
+      "/",
+      "#",
+      "$",
+      "stop",
+      "admin",
+      "AB",
+      " ",
+      "\n",
+      "**",
+      "_",
+      "`",
+      "> ",
+      "- ",
+      "tg://",
+      "é",
+      "😀",
+      "[a](",
+      ")",
+      "x.org",
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(piece, { maxLength: 40 }), async (pieces) => void (await shown(pieces.join("")))),
+      { numRuns: 300 },
+    );
+  });
+
+  it("[IN4] formatting that is refused takes nothing of it away: first only code is left, then the sign stands apart", async () => {
+    const refuse = () => fake.faults.add("sendMessage", { code: 400, description: "Bad Request: can't parse entities: whatever" });
+    const [part] = channel.render({ markdown: "**ask** @admin to /stop" }, address);
+    refuse();
+    const first = await channel.send({ address, part: part!, key: "k#0", repeated: false });
+    expect(first).toMatchObject({ status: "rerender", part: { entities: [{ type: "code" }, { type: "code" }] } });
+    refuse();
+    const plain = first.status === "rerender" ? first.part : {};
+    const second = await channel.send({ address, part: plain, key: "k#0", repeated: false });
+    const bare = second.status === "rerender" ? second.part : {};
+    expect(bare).not.toHaveProperty("entities");
+    await channel.send({ address, part: bare, key: "k#0", repeated: false });
+    expect(fake.messages(77).at(-1)).toMatchObject({ text: "ask @\u2060admin to /\u2060stop", live: [] });
   });
 });
