@@ -11,7 +11,7 @@ import { infoText, listText, quotable } from "../subagents/report.ts";
 import type { Requester, Spawn } from "../subagents/spawn.ts";
 import type { Steering } from "../subagents/steering.ts";
 import { currentRuns, findTarget, runsOf } from "../subagents/targets.ts";
-import { DEFAULT_LOG, logText } from "../subagents/transcript-view.ts";
+import { answeredBy, DEFAULT_LOG, logText } from "../subagents/transcript-view.ts";
 import { type Answer, type Command, type CommandContext, plural, unsaidText } from "./commands.ts";
 import { type ThreadDeps, threadHint } from "./threads.ts";
 
@@ -139,6 +139,7 @@ function info(deps: SubagentCommandDeps, context: CommandContext, rest: string):
       transcript: deps.transcripts.path(transcriptOfRun(run)),
       archiveDue: deps.archiver.dueAt(run),
       position: deps.lane.position(run.id),
+      answeredBy: answeredBy(deps.transcripts, run),
     }),
   }));
 }

@@ -13,6 +13,7 @@ import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { noteAbout } from "./notes.ts";
 import { ANNOUNCE_SKIP, announcementOf, noteText, oneLine, outcomeSentence, type RunResult } from "./report.ts";
 import { recordSections } from "./sections.ts";
+import { answeredBy } from "./transcript-view.ts";
 
 type Deps = AnnounceDeps & Pick<SubagentDeps, "mail" | "outbox" | "failpoint" | "channel">;
 
@@ -66,8 +67,10 @@ export function endUnsaid(deps: Deps, run: Run, reason: string): void {
 }
 
 /** What the runtime adds to the notes: people must not take half a result for a whole one. */
-function remarksOf(run: Run, ending: Ending): string[] {
+function remarksOf(run: Run, ending: Ending, models: readonly string[]): string[] {
   const remarks: string[] = [];
+  const others = models.filter((model) => model !== run.model);
+  if (others.length > 0) remarks.push(`- ${others.map(oneLine).join(", ")} answered instead of ${oneLine(run.model)}, which failed.`);
   // Of one that was given up in the end it would say the opposite of what became of it.
   if (run.resumes > 0 && ending.as !== "interrupted")
     remarks.push("- The gateway restarted while this ran; the work was resumed from its transcript.");
@@ -99,6 +102,7 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
   const sections = recordSections(words);
   const answer = reply === null || skip ? { result: words, notes: "" } : parseAnnounceReply(reply);
   const hasTranscript = fromTranscript(deps, run, ending, () => deps.transcripts.sync(ref)) === true;
+  const models = modelsOf(deps, run, ending);
   deps.failpoint("run.before-end");
   const ended = deps.db.part(() => {
     // Read again: usage of the announce step belongs to the figures.
@@ -109,7 +113,7 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
     const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && !skip;
     const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
     if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return false;
-    if (posts) post(deps, fresh, messageOf(deps, fresh, ending, answer));
+    if (posts) post(deps, fresh, messageOf(deps, fresh, ending, { ...answer, models }));
     else deps.runs.settle(run.id);
     stopOrphans(deps, run);
     const sentence = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
@@ -127,12 +131,15 @@ function heardThrough(deps: Deps, run: Run): Run {
   return requester === null || isUnfinished(requester.state) ? run : heardThrough(deps, requester);
 }
 
-const messageOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult): OutMessage =>
+const modelsOf = (deps: Deps, run: Run, ending: Ending): readonly string[] =>
+  ending.as === "stopped" ? [] : (fromTranscript(deps, run, ending, () => answeredBy(deps.transcripts, run)) ?? []);
+
+const messageOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult & { models: readonly string[] }): OutMessage =>
   announcementOf({
     run,
     as: ending.as,
     answer,
-    remarks: remarksOf(run, ending),
+    remarks: remarksOf(run, ending, answer.models),
     now: deps.clock.now(),
     transcript: deps.transcripts.path(transcriptOfRun(run)),
   });
@@ -145,7 +152,7 @@ export function postLate(deps: Deps, run: Run): boolean {
   if (isUnfinished(run.state) || deps.channel(run.address.channel, run.address.account) === null) return false;
   const ending = { as: run.state, reason: run.reason, incomplete: run.incomplete, isLost: true };
   const answer = fromTranscript(deps, run, ending, () => resultOf(deps.transcripts, run)) ?? { result: "", notes: "" };
-  return post(deps, run, messageOf(deps, run, ending, answer));
+  return post(deps, run, messageOf(deps, run, ending, { ...answer, models: modelsOf(deps, run, ending) }));
 }
 
 /** Children report to this run and to nobody else: what is still at work below it has no one left to report to. */

@@ -231,10 +231,12 @@ export interface InfoOptions {
   readonly transcript: string;
   readonly archiveDue: number | null;
   readonly position: number | null;
+  /** The models that really answered. */
+  readonly answeredBy: readonly string[];
 }
 
 /** CM6. */
-export function infoText({ run, now, transcript, archiveDue, position }: InfoOptions): string {
+export function infoText({ run, now, transcript, archiveDue, position, answeredBy }: InfoOptions): string {
   const at = (time: number | null): string =>
     time === null ? "-" : `${new Date(time).toISOString()} (${duration(Math.abs(now - time))} ${time > now ? "from now" : "ago"})`;
   const spent = [tokens(run.spend), cost(run.spend.costUsd)].filter((part) => part !== null).join(" • ");
@@ -258,6 +260,7 @@ export function infoText({ run, now, transcript, archiveDue, position }: InfoOpt
     ["Ended", at(run.endedAt)],
     ["Runtime", run.startedAt === null ? "-" : duration(runtimeOf(run, now))],
     ["Model", `${run.model} (thinking ${run.thinking})`],
+    ["Answered by", answeredBy.length === 0 ? "-" : answeredBy.map(oneLine).join(", ")],
     ["Usage", spent],
     ["Cleanup", run.cleanup],
     ["Archive", archive],

@@ -26,6 +26,20 @@ export function logText(transcripts: Transcripts, run: Run, options: { limit: nu
   }
 }
 
+/** Far more steps than any run makes. */
+const MAX_ANSWERS = 1_000;
+
+/** The models that really answered, in the order they first did: where one failed another stood in for it (CM6). */
+export function answeredBy(transcripts: Transcripts, run: Run): string[] {
+  try {
+    const answers = lastEntries(transcripts, run, MAX_ANSWERS, (entry) => entry.type === "message" && entry.role === "assistant");
+    return [...new Set(answers.flatMap((entry) => (entry.type === "message" && entry.role === "assistant" ? [entry.model] : [])))];
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    return [];
+  }
+}
+
 /** What is hidden doesn't count: an ended run closes with the announce step, which would use up a small limit. */
 function lastEntries(transcripts: Transcripts, run: Run, limit: number, fits: (entry: Entry) => boolean): Entry[] {
   const found: Entry[] = [];

@@ -137,6 +137,7 @@ describe("log and info", () => {
       "Session id": run.session_id,
       Transcript: `${scene.herald.stateDir}/agents/main/sessions/${run.session_id}.jsonl`,
       Model: "scripted/model-1 (thinking off)",
+      "Answered by": "scripted/model-1",
       Usage: "tokens n/a",
       Cleanup: "keep",
       Delivery: "delivered",

@@ -8,6 +8,7 @@ import type { ModelReply, ModelRequest, Models } from "../../../src/models/model
 import { parseAnnounceReply, resultOf } from "../../../src/subagents/announce.ts";
 import { announceDelivery, breakOff } from "../../../src/subagents/ending.ts";
 import { noteEntries } from "../../../src/subagents/notes.ts";
+import { answeredBy } from "../../../src/subagents/transcript-view.ts";
 import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
 import { makeRun } from "../../support/runs.ts";
 import { createStage, okReply, type Stage } from "../../support/stage.ts";
@@ -95,6 +96,18 @@ describe("ending a run", () => {
     const unpriced = stage.spawn();
     await ended(unpriced.id);
     expect(posted(unpriced.id)).toContain("tokens 11.2k (in 10.7k / out 516) • sessionKey");
+  });
+
+  it("[CM6] a model that stood in for the one asked for is named in the notes, once", async () => {
+    reply = () => ({ ...okReply("Result:\nfine"), model: "other/stand-in" });
+    const { id } = stage.spawn();
+    await ended(id);
+    expect(posted(id)).toContain("Notes:\n- other/stand-in answered instead of scripted/model-1, which failed.\n");
+    expect(answeredBy(stage.stores.transcripts, stage.get(id))).toEqual(["other/stand-in"]);
+    reply = () => okReply("Result:\nfine");
+    const plain = stage.spawn();
+    await ended(plain.id);
+    expect(posted(plain.id)).toContain("Notes:\n- (none)");
   });
 
   it("[CM7] a message that comes during the announce step is read before the run ends, and it is announced once", async () => {

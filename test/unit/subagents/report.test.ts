@@ -279,7 +279,14 @@ it("[CM6] info has every field", () => {
     reason: "it reached its limit of 2 steps",
     spend: { usage: { input: 1, output: 2, cacheRead: 0, cacheWrite: 0 }, costUsd: 0.5 },
   });
-  const text = infoText({ run, now: 1_120_000, transcript: PATH, archiveDue: 1_180_000, position: null });
+  const text = infoText({
+    run,
+    now: 1_120_000,
+    transcript: PATH,
+    archiveDue: 1_180_000,
+    position: null,
+    answeredBy: ["scripted/model-1", "other/x"],
+  });
   const fields = Object.fromEntries([...text.matchAll(/^- \*\*(.+?):\*\* (.*)$/gm)].map((match) => [match[1], match[2]]));
   expect(fields).toEqual({
     Status: "done (incomplete) – it reached its limit of 2 steps",
@@ -294,6 +301,7 @@ it("[CM6] info has every field", () => {
     Ended: "1970-01-01T00:17:40.000Z (1m00s ago)",
     Runtime: "1m00s",
     Model: "scripted/model-1 (thinking off)",
+    "Answered by": "scripted/model-1, other/x",
     Usage: "tokens 3 (in 1 / out 2) • est $0.50",
     Cleanup: "keep",
     Archive: "1970-01-01T00:19:40.000Z (1m00s from now)",
