@@ -8,6 +8,7 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, Inbound } from "../core/message.ts";
 import { createRateLimit, type RateLimit } from "../core/rate-limit.ts";
+import { visibleText } from "../core/visible-text.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { Database } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
@@ -169,7 +170,8 @@ function accept(state: State, row: InboxRow): void {
   if (!admit(state, item)) return;
   const line = parseCommandLine(inbound.text, state.commands.isKnown);
   if (line === null) {
-    if (inbound.text.trim() === "") return void state.inbox.finish(row.id);
+    // Nor what nobody can see: a model would get an empty message.
+    if (visibleText(inbound.text).trim() === "") return void state.inbox.finish(row.id);
     return queue(state, item, route);
   }
   // Somebody must be able to stop at any time.

@@ -60,7 +60,9 @@ export function openDatabase(options: DatabaseOptions): Database {
     return known;
   };
   const { redact = (text) => text } = options;
-  const clean = (params: Params): Params => params.map((value) => (typeof value === "string" ? redact(value) : value));
+  // NUL ends a text for SQLite's own functions, and other databases refuse it; nobody can type it or see it.
+  const withoutNul = (text: string): string => (text.includes("\0") ? text.replaceAll("\0", "") : text);
+  const clean = (params: Params): Params => params.map((value) => (typeof value === "string" ? redact(withoutNul(value)) : value));
   const transactions = createTransactions({ db, statement, doubt, options });
 
   return {

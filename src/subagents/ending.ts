@@ -27,6 +27,8 @@ export interface Ending {
   readonly notice?: string | null;
   /** Its transcript was waited for long enough. */
   readonly isLost?: boolean;
+  /** Messages to it that it did not come to read. */
+  readonly unread?: number;
 }
 
 /** Runs the announce step when the run earned one, and ends the run. `mail`: it did not end, there is something to read first. */
@@ -80,6 +82,7 @@ function remarksOf(run: Run, ending: Ending, models: readonly string[]): string[
   if (ending.as === "error") remarks.push(`- It failed: ${ending.reason ?? "no reason is known"}`);
   if (ending.as === "timeout")
     remarks.push(`- It was ended by its time limit (${ending.reason ?? "runTimeoutSeconds"}); this is what it had until then.`);
+  if (ending.unread !== undefined && ending.unread > 0) remarks.push(`- ${unreadText(ending.unread)}`);
   if (ending.as === "interrupted")
     remarks.push(`- It was interrupted (${ending.reason ?? "the gateway restarted"}); this is what it had until then.`);
   return remarks;
@@ -113,10 +116,12 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
     const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && !skip;
     const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
     if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return false;
-    if (posts) post(deps, fresh, messageOf(deps, fresh, ending, { ...answer, models }));
+    const unread = leaveMail(deps, run, ending);
+    if (posts) post(deps, fresh, messageOf(deps, fresh, { ...ending, unread }, { ...answer, models }));
     else deps.runs.settle(run.id);
     stopOrphans(deps, run);
-    const sentence = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
+    const outcome = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
+    const sentence = unread === 0 ? outcome : `${outcome} ${unreadText(unread)}`;
     const note = noteText({ run, as: ending.as, answer, sentence, sections });
     deps.mail.addNote(heard.requesterSessionId, noteAbout(run), note);
     return true;
@@ -124,6 +129,21 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
   if (ended) deps.failpoint("run.ended");
   return ended;
 }
+
+/**
+ * Whoever wrote to it was told that it is read at its next step; there is none any more. What waits is read when the run goes on,
+ * and people are told so; what was ended on purpose stays ended (ST4). Returns how much is left. In the transaction that ends
+ * the run: later, somebody could have been told "it reads this" in between.
+ */
+function leaveMail({ mail }: Deps, { id }: Run, { as }: Ending): number {
+  const unread = mail.listForRun(id);
+  if (as !== "stopped") return unread.length;
+  mail.takeForRun(unread.map((one) => one.id));
+  return 0;
+}
+
+const unreadText = (count: number): string =>
+  `${count === 1 ? "A message to it was" : `${count} messages to it were`} not read before it ended; it reads ${count === 1 ? "it" : "them"} when it goes on.`;
 
 /** The run itself, or the one above it whose requester still listens: a requester that has ended its own run reads nothing any more. */
 function heardThrough(deps: Deps, run: Run): Run {

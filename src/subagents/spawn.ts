@@ -104,6 +104,8 @@ function visibleRequest(request: SpawnRequest): SpawnRequest {
 }
 
 function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): SpawnAnswer {
+  if (request.task.trim() === "")
+    return { status: "error", error: "task holds no character that can be seen: say what the sub-agent should do." };
   const admitted = admission(deps, requester, request);
   if (!admitted.ok) return { status: admitted.status, error: admitted.error };
   const role = parseRole(request.role, request.allowedTools);

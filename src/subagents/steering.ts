@@ -2,6 +2,7 @@
 // Every change is in the stores first, so it survives a crash; the runner hears of it from the bus and ends the work.
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
+import { visibleText } from "../core/visible-text.ts";
 import type { Withdrawable } from "../stores/outbox.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { breakOff, postLate } from "./ending.ts";
@@ -66,7 +67,9 @@ export function createSteering(deps: SubagentDeps): Steering {
 const WAS_STOPPED =
   "[The gateway notes: you were stopped before you had finished. Do what the next message says; go on with what you did before only as far as it asks for that.]";
 
-function send(deps: SubagentDeps, run: Run, from: string, text: string): SendAnswer {
+function send(deps: SubagentDeps, run: Run, from: string, written: string): SendAnswer {
+  const text = visibleText(written);
+  if (text.trim() === "") return { refused: "There is nothing to read in this message: it holds no character that can be seen." };
   const fresh = deps.runs.get(run.id) ?? run;
   if (isUnfinished(fresh.state)) {
     deps.mail.sendToRun(run.id, from, text);
@@ -83,7 +86,7 @@ function send(deps: SubagentDeps, run: Run, from: string, text: string): SendAns
   if (fresh.archiveName !== null) deps.transcripts.restore(transcriptOfRun(fresh));
   deps.mail.sendToRun(run.id, from, text);
   // Its task still stands in its transcript, and nothing there says that somebody ended it.
-  if (fresh.state === "stopped") deps.mail.addNote(run.sessionId, `stopped:${fresh.generation}`, WAS_STOPPED);
+  if (fresh.state === "stopped") deps.mail.addNote(run.sessionId, `stopped:${run.id}:${fresh.generation}`, WAS_STOPPED);
   deps.runs.again(run.id);
   deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
   return "continued";

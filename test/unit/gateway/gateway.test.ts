@@ -107,6 +107,15 @@ it("[AG1] a message waits in its session's lane, a command is answered at once, 
   expect(states()).toEqual(["waiting", "done", "waiting", "done"]);
 });
 
+it("[IN4] a message in which nothing can be seen is no message", async () => {
+  serve();
+  gateway.start();
+  arrive("\0", " \u200b ", "hello");
+  await settle();
+  expect(worked).toEqual(["agent:main:test:dm:ann"]);
+  expect(states()).toEqual(["done", "done", "waiting"]);
+});
+
 it("[RC1] what was recorded before the start is taken up, waiting rows too", async () => {
   arrive("hello", "/note one");
   const [first] = folder.stores.inbox.listNew(0, 1);

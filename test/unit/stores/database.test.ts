@@ -69,6 +69,16 @@ describe("opening", () => {
     for (const file of [path, `${path}-wal`]) expect(readFileSync(file, "latin1")).not.toContain("hunter2");
   });
 
+  it("[RC4] NUL is never written: SQLite's own functions would end the text there", () => {
+    const db = open();
+    db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", "a\0b", "c\0");
+    expect(db.get("SELECT session_key, length(session_key) AS n, run_ids FROM listings")).toEqual({
+      session_key: "ab",
+      n: 2,
+      run_ids: "c",
+    });
+  });
+
   it("[RU1] migrates once, keeps the data, and carries the number of the last step", () => {
     const first = open();
     first.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)");

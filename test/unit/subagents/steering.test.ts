@@ -9,8 +9,11 @@ import { waitFor } from "../../support/wait.ts";
 let stage: Stage;
 let hangs: boolean;
 let requests: ModelRequest[];
+/** Instead of hanging, or of being done. */
+let answers: ((request: ModelRequest) => Promise<ModelReply>) | null;
 const call = (request: ModelRequest): Promise<ModelReply> => {
   requests.push(request);
+  if (answers !== null) return answers(request);
   return hangs
     ? new Promise((resolve) => request.signal.addEventListener("abort", () => resolve({ ...okReply("half"), outcome: "aborted" })))
     : Promise.resolve(okReply("done"));
@@ -18,6 +21,7 @@ const call = (request: ModelRequest): Promise<ModelReply> => {
 
 beforeEach(async () => {
   hangs = true;
+  answers = null;
   requests = [];
   stage = await createStage({
     clock: createManualClock(),
@@ -88,6 +92,89 @@ describe("send", () => {
     const at = read.indexOf("[The gateway notes: you were stopped before y");
     expect(read.indexOf("the old task")).toBeLessThan(at);
     expect(read[at + 1]).toBe("hello");
+  });
+
+  it("[ST4] the note of one stopped run doesn't keep another one from having its own", async () => {
+    for (const { id } of [stage.spawn(), stage.spawn()]) {
+      await running(id);
+      stop(id);
+      hangs = false;
+      send(id);
+      await waitFor("it to be done", () => stage.get(id).state === "done");
+      hangs = true;
+      expect(requests.at(-1)?.messages.some((message) => message.text.startsWith("[The gateway notes: you were stopped"))).toBe(true);
+    }
+  });
+
+  it("[CM7] a message to a run that fails before it reads it: people are told, and it is read when the run goes on", async () => {
+    let fail = (): void => {};
+    answers = () =>
+      new Promise((resolve) => {
+        fail = () => resolve({ ...okReply("half"), outcome: "error", error: { kind: "auth", message: "The key is wrong." } });
+      });
+    const run = stage.spawn();
+    await waitFor("it to ask", () => requests.length === 1);
+    expect(send(run.id)).toBe("running");
+    fail();
+    await waitFor("it to fail", () => stage.get(run.id).state === "error");
+    const [announced, note] = ["SELECT part AS text FROM outbox WHERE delivery LIKE 'announce:%'", "SELECT text FROM notes"].map(
+      (sql) => stage.stores.db.get<{ text: string }>(sql)?.text,
+    );
+    for (const text of [announced, note])
+      expect(text).toContain("A message to it was not read before it ended; it reads it when it goes on.");
+    expect(stage.unread(run)).toBe(1);
+    answers = null;
+    hangs = false;
+    expect(send(run.id)).toBe("continued");
+    await waitFor("it to be done", () => stage.get(run.id).state === "done");
+    expect(requests.at(-1)?.messages.filter((message) => message.text === "hello")).toHaveLength(2);
+    expect(stage.unread(run)).toBe(0);
+  });
+
+  it("[ST4] a message that a stopped run did not come to read is not read later", async () => {
+    const run = stage.spawn();
+    await running(run.id);
+    send(run.id);
+    stop(run.id);
+    expect(stage.unread(run)).toBe(0);
+  });
+
+  it("[SP10] a message after a run used up its steps is answered, not only read", async () => {
+    hangs = false;
+    let announcing = (): void => {};
+    answers = (request) =>
+      requests.length === 2
+        ? new Promise((resolve) => {
+            announcing = () => resolve(okReply("Result:\none"));
+          })
+        : Promise.resolve(
+            requests.length === 1
+              ? { ...okReply("looking"), finish: "tool-calls", toolCalls: [{ id: "c", name: "read", args: {} }] }
+              : okReply(request.messages.at(-1)?.text === "hello" ? "hello yourself" : "Result:\ntwo"),
+          );
+    const run = stage.spawn({ maxIterations: 1 });
+    await waitFor("the announce step", () => requests.length === 2);
+    send(run.id);
+    announcing();
+    await waitFor("it to be done", () => stage.get(run.id).state === "done");
+    expect(stage.get(run.id).incomplete).toBe(false);
+    expect(requests.some((request) => request.messages.at(-1)?.text === "hello")).toBe(true);
+  });
+
+  it.each(["\0", " \u200b\n"])("[CM7][IN4] a message without a character that can be seen is refused (%j)", async (text) => {
+    const run = stage.spawn();
+    const answer = stage.stores.db.transaction(() => stage.parts.steering.send(run, "me", text));
+    expect(answer).toEqual({ refused: expect.stringContaining("no character that can be seen") });
+    expect(stage.unread(run)).toBe(0);
+    expect(() => stage.spawn({ task: text })).toThrow("task holds no character that can be seen");
+  });
+
+  it("[CM7][SP1] NUL in a task or a message is dropped before anything keeps it", async () => {
+    const run = stage.spawn({ task: "a\0b", label: "c\0d" });
+    stage.stores.db.transaction(() => stage.parts.steering.send(run, "e\0f", "g\0h"));
+    expect(stage.get(run.id)).toMatchObject({ task: "ab", label: "cd" });
+    expect(stage.stores.mail.listForRun(run.id)).toMatchObject([{ from: "ef", text: "gh" }]);
+    expect(stage.stores.db.get("SELECT first_message AS text FROM runs")).toEqual({ text: expect.stringMatching(/^[^\0]*ab[^\0]*$/) });
   });
 
   it("[CM7] says what it met: queued, running, or a finished one that goes on", async () => {
