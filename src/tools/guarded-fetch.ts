@@ -6,7 +6,7 @@ import { lookup as dnsLookup } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { Agent, buildConnector, type Dispatcher, fetch, type Response } from "undici";
 import { errorText } from "../core/errors.ts";
-import { isPublicAddress } from "./public-address.ts";
+import { isOwnAddress, isPublicAddress } from "./public-address.ts";
 
 export interface ResolvedAddress {
   readonly address: string;
@@ -107,7 +107,9 @@ function parseTarget(text: string, ports: ReadonlySet<number>, base?: URL): URL 
 }
 
 function createAgent(options: GuardedFetchOptions): Agent {
-  const allowed = (address: string) => isPublicAddress(address) || options.allowAddress?.(address) === true;
+  const isListed = (address: string) => options.allowAddress?.(address) === true;
+  // What answers on this machine's own public address may trust whoever comes from the machine itself.
+  const allowed = (address: string) => isListed(address) || (isPublicAddress(address) && !isOwnAddress(address));
   const connector = buildConnector({ lookup: guardedLookup(options.resolve ?? resolveByDns, allowed) } as buildConnector.BuildOptions);
   return new Agent({
     maxHeaderSize: 64 * 1024,
@@ -117,7 +119,8 @@ function createAgent(options: GuardedFetchOptions): Agent {
         const [error, socket] = result;
         if (error !== null) return callback(error, null);
         const peer = socket.remoteAddress ?? "an unknown address";
-        if (allowed(peer)) return callback(null, socket);
+        // Some addresses lead back to this machine without being an interface's: then both ends have the same one.
+        if (isListed(peer) || (allowed(peer) && peer !== socket.localAddress)) return callback(null, socket);
         socket.destroy();
         callback(refused(peer), null);
       });

@@ -1,6 +1,7 @@
 // Which IP addresses are the public internet. guarded-fetch.ts asks before it connects, for each DNS answer, and
 // again for the address a socket really reached. Unknown or odd forms count as not public.
 import { BlockList, isIPv4, isIPv6 } from "node:net";
+import { networkInterfaces } from "node:os";
 
 const BLOCKED_V4: readonly (readonly [string, number])[] = [
   ["0.0.0.0", 8],
@@ -60,3 +61,13 @@ function unmap(address: string): string {
   const bits = [Number.parseInt(high, 16), Number.parseInt(low, 16)];
   return bits.flatMap((group) => [group >> 8, group & 0xff]).join(".");
 }
+
+/** Is this literal address one of this machine's own? Asked anew each time: addresses come and go. */
+export function isOwnAddress(address: string, interfaces = networkInterfaces()): boolean {
+  const own = new BlockList();
+  for (const { address: one } of Object.values(interfaces).flatMap((entries) => entries ?? [])) own.addAddress(one, familyOf(one));
+  if (!isIPv4(address) && !isIPv6(address)) return false;
+  return own.check(address, familyOf(address));
+}
+
+const familyOf = (address: string): "ipv4" | "ipv6" => (isIPv4(address) ? "ipv4" : "ipv6");

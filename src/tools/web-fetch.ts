@@ -3,13 +3,17 @@
 import { z } from "zod";
 import { defineTool, type Tool, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
 import { cutText, visibleLine, visibleText } from "../core/visible-text.ts";
+import { createAtMost } from "./at-most.ts";
 import type { FetchOutcome, GuardedFetchOptions } from "./guarded-fetch.ts";
 import { formatBytes } from "./output.ts";
-import { toReadable } from "./readable.ts";
+import { type Page, type Readable, toReadable } from "./readable.ts";
 
 const MAX_CHARS = 40_000;
 const ERROR_CHARS = 2_000;
 const SNIFF_BYTES = 8_192;
+/** A page waits in memory until it is read, and each reader is a process of some 100 MB. */
+const MAX_DOWNLOADS = 8;
+const MAX_READERS = 3;
 
 const schema = z.strictObject({
   url: z.string().describe("Full address, http or https."),
@@ -18,6 +22,8 @@ const schema = z.strictObject({
 
 /** Only public addresses on ports 80 and 443 are reached, unless the options widen the guard for a trusted host. */
 export function createWebFetch(options: GuardedFetchOptions): Tool {
+  const [downloads, readers] = [createAtMost(MAX_DOWNLOADS), createAtMost(MAX_READERS)];
+  const read = (page: Page, signal: AbortSignal): Promise<Readable> => readers({ signal }, () => toReadable(page, signal));
   return defineTool({
     name: "web_fetch",
     description:
@@ -28,19 +34,21 @@ export function createWebFetch(options: GuardedFetchOptions): Tool {
     capability: "net",
     repeatable: true,
     async run(args, context) {
-      context.progress(`fetching ${visibleLine(URL.parse(args.url)?.host ?? args.url, 100)}`);
+      const { signal } = context;
       // Loaded at the first fetch: undici would cost every gateway 20 MB and a sixth of a second at its start.
       const { createGuardedFetch } = await import("./guarded-fetch.ts");
-      const outcome = await createGuardedFetch(options)(args.url, context.signal);
-      if (!outcome.ok) return toolError(outcome.reason);
-      return show(outcome, args.maxChars ?? MAX_CHARS, context.signal);
+      return await downloads(context, async () => {
+        context.progress(`fetching ${visibleLine(URL.parse(args.url)?.host ?? args.url, 100)}`);
+        const outcome = await createGuardedFetch(options)(args.url, signal);
+        return outcome.ok ? await show(outcome, args.maxChars ?? MAX_CHARS, (page) => read(page, signal)) : toolError(outcome.reason);
+      });
     },
   });
 }
 
 type Fetched = Extract<FetchOutcome, { ok: true }>;
 
-async function show(page: Fetched, maxChars: number, signal: AbortSignal): Promise<ToolResult> {
+async function show(page: Fetched, maxChars: number, read: (page: Page) => Promise<Readable>): Promise<ToolResult> {
   const failed = page.status >= 400;
   const head = `HTTP ${page.status}, ${page.body.length} bytes${cutNote(page.cut)}`;
   const type = page.contentType.toLowerCase();
@@ -49,7 +57,7 @@ async function show(page: Fetched, maxChars: number, signal: AbortSignal): Promi
   }
   const text = decode(page.body, type);
   const html = type.includes("html") || (type === "" && /^\s*<(?:!doctype html|html)/i.test(text));
-  const readable = html ? await toReadable({ html: text, url: page.url }, signal) : { title: "", text };
+  const readable = html ? await read({ html: text, url: page.url }) : { title: "", text };
   const titled = readable.title === "" ? readable.text : `# ${visibleLine(readable.title, 200)}\n\n${readable.text}`;
   const limit = failed ? Math.min(maxChars, ERROR_CHARS) : maxChars;
   const whole = visibleText(titled) || "(no text)";

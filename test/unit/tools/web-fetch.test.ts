@@ -1,12 +1,17 @@
+import { execFile } from "node:child_process";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { networkInterfaces } from "node:os";
+import { promisify } from "node:util";
 import { gzipSync } from "node:zlib";
 import { afterEach, describe, expect, it } from "vitest";
 import { visibleText } from "../../../src/core/visible-text.ts";
 import type { GuardedFetchOptions, ResolvedAddress } from "../../../src/tools/guarded-fetch.ts";
-import { isPublicAddress } from "../../../src/tools/public-address.ts";
+import { listDescendants } from "../../../src/tools/process-tree.ts";
+import { isOwnAddress, isPublicAddress } from "../../../src/tools/public-address.ts";
 import { plainText, toReadable } from "../../../src/tools/readable.ts";
 import { createWebFetch } from "../../../src/tools/web-fetch.ts";
+import { findProcesses } from "../../support/tool-bench.ts";
 import { callTool, runTool } from "../../support/tool-context.ts";
 
 const cleanups: (() => Promise<unknown>)[] = [];
@@ -135,6 +140,43 @@ describe("addresses", () => {
     expect(inside.connections()).toBe(0);
   });
 
+  it("[TL6] an address of this machine is its own in every spelling", () => {
+    const interfaces = { eth0: [{ address: "93.184.216.34" }, { address: "2606:4700::1111" }] } as unknown as ReturnType<
+      typeof networkInterfaces
+    >;
+    for (const address of ["93.184.216.34", "::ffff:93.184.216.34", "::ffff:5db8:d822", "2606:4700::1111", "2606:4700:0:0::1111"])
+      expect(isOwnAddress(address, interfaces), address).toBe(true);
+    for (const address of ["93.184.216.35", "2606:4700::1112", "localhost"]) expect(isOwnAddress(address, interfaces), address).toBe(false);
+  });
+
+  it("[TL6] a public address of this machine is not reached, be it an interface's or only routed here", async (test) => {
+    // A network of its own, in which this machine is 93.184.216.34 and all of 8.8.8.0/24.
+    const setup = "ip link set lo up && ip addr add 93.184.216.34/32 dev lo && ip route add local 8.8.8.0/24 dev lo";
+    const script = `
+      import { createServer } from "node:http";
+      import { createWebFetch } from ${JSON.stringify(new URL("../../../src/tools/web-fetch.ts", import.meta.url).href)};
+      let hits = 0;
+      createServer((_, response) => response.end("SECRET " + ++hits)).listen(80, "0.0.0.0").unref();
+      const tool = createWebFetch({ maxBytes: 10_000, timeoutMs: 5_000 });
+      const fetchPage = (host) => tool.run({ url: "http://" + host + "/" }, { signal: new AbortController().signal, progress() {} });
+      for (const host of ["93.184.216.34", "8.8.8.8", "[::ffff:93.184.216.34]"]) console.log((await fetchPage(host)).text);
+      console.log("hits", hits);`;
+    const inside = [
+      "--user",
+      "--map-root-user",
+      "--net",
+      "sh",
+      "-c",
+      `${setup} && exec "$0" --input-type=module -e "$1"`,
+      process.execPath,
+      script,
+    ];
+    const { stdout, stderr } = await promisify(execFile)("unshare", inside, { timeout: 20_000 }).catch((error) => error);
+    if (!String(stdout).includes("hits")) return test.skip(`no network namespace here: ${stderr}`);
+    expect(stdout.match(/is not an address on the public internet/g)).toHaveLength(3);
+    expect(stdout).toContain("hits 0");
+  });
+
   it("[TL6] public and special addresses are told apart", () => {
     for (const address of ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "2a00:1450::1", "::ffff:1.1.1.1", "::ffff:101:101"]) {
       expect(isPublicAddress(address), address).toBe(true);
@@ -243,6 +285,34 @@ describe("limits", () => {
     expect((await fetchPage(port, "/6")).text).toContain("redirected more than 5 times");
     expect(hits).toHaveLength(12);
   });
+});
+
+describe("many at once", () => {
+  it("[TL10] have three readers and eight downloads at a time, and each its page", async () => {
+    const open = new Set<object>();
+    let mostOpen = 0;
+    const { port } = await serve((request, response) => {
+      open.add(response);
+      mostOpen = Math.max(mostOpen, open.size);
+      response.on("close", () => open.delete(response));
+      response.setHeader("content-type", request.url?.includes("html") ? "text/html" : "text/plain");
+      // Long enough that all who may be here at once are.
+      setTimeout(() => response.end(`<article><h1>${request.url}</h1><p>${"Some words. ".repeat(50)}</p></article>`), 100);
+    });
+    const isReader = (pid: number): boolean => findProcesses("readable-process.ts").includes(pid);
+    let mostReaders = 0;
+    const watch = setInterval(() => {
+      mostReaders = Math.max(mostReaders, listDescendants(process.pid, 100).filter(isReader).length);
+    }, 20);
+    const tool = local(port);
+    const paths = [...Array.from({ length: 6 }, (_, n) => `page-${n}.html`), ...Array.from({ length: 10 }, (_, n) => `page-${n}.txt`)];
+    const pages = await Promise.all(paths.map((path) => callTool(tool, { url: `http://127.0.0.1:${port}/${path}` })));
+    clearInterval(watch);
+    for (const [n, path] of paths.entries()) expect(pages[n]?.text).toContain(path);
+    expect(mostReaders).toBeGreaterThan(0);
+    expect(mostReaders).toBeLessThanOrEqual(3);
+    expect(mostOpen).toBe(8);
+  }, 60_000);
 });
 
 describe("text", () => {
