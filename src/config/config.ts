@@ -3,15 +3,16 @@
 // main.ts calls it at start, watch.ts again on every change; it reads and does nothing else.
 import { lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { AppError, errorText } from "../core/errors.ts";
 import { safeParse } from "../core/safe-parse.ts";
 import { configError, showPath, toProblems } from "./problems.ts";
 import { type Config, configSchema } from "./schema.ts";
-import { MAX_BYTES, type Problem, parseConfigText } from "./text.ts";
+import { MAX_BYTES, parseConfigText } from "./text.ts";
 import { unknownDenials } from "./tools.ts";
 import { collectSecrets, fillChannelTokens, looksSecret, type NamedSecret, substitute } from "./variables.ts";
+import { inHome, withWorkspaces } from "./workspaces.ts";
 
 export interface LoadConfigOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -56,7 +57,7 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   const problems = [...textProblems, ...missing, ...wrong];
   if (!parsed.success || problems.length > 0) throw configError(source.path, problems);
   const stateDir = stateDirOf(env, options.cwd);
-  const config = withWorkspaces(parsed.data, { home: homeOf(env), stateDir, files: [source.path, join(options.cwd, ".env")] });
+  const config = withWorkspaces(parsed.data, { home: homeOf(env), stateDir, settings: source.path, envFile: join(options.cwd, ".env") });
   const secrets = collectSecrets(value, env, used);
   if (source.isOpen && secrets.some(({ isLiteral }) => isLiteral)) {
     warnings.push(`${source.path} holds secrets and others on this machine can read it: chmod 600 it, or move them to .env`);
@@ -118,61 +119,6 @@ function readRegularFile(path: string): { bytes: Uint8Array; isOpen: boolean } |
     if (error instanceof AppError) throw error;
     if ((error as NodeJS.ErrnoException).code === "ENOTDIR") return null;
     throw new AppError("config", `${path}: can't be read: ${errorText(error)}`, { cause: error });
-  }
-}
-
-interface Places {
-  readonly home: string;
-  readonly stateDir: string;
-  /** The settings file and `.env`. */
-  readonly files: readonly [string, string];
-}
-
-/**
- * Makes workspaces absolute, and refuses one whose file tools could rewrite the settings or the state: an agent that can
- * edit its own rules has none.
- */
-function withWorkspaces(config: Config, places: Places): Config {
-  const problems: Problem[] = [];
-  const check = (workspace: string | undefined, path: Problem["path"]): string | undefined => {
-    if (workspace === undefined) return undefined;
-    const folder = resolve(inHome(workspace, places.home));
-    const text = workspaceProblem(realPath(folder), places);
-    if (text !== null) problems.push({ path, text });
-    return folder;
-  };
-  const { defaults, list } = config.agents;
-  const agents = {
-    defaults: { ...defaults, workspace: check(defaults.workspace, ["agents", "defaults", "workspace"]) },
-    list: list.map((agent, i) => ({ ...agent, workspace: check(agent.workspace, ["agents", "list", i, "workspace"]) })),
-  };
-  if (problems.length > 0) throw configError(places.files[0], problems);
-  return { ...config, agents };
-}
-
-function workspaceProblem(folder: string, { stateDir, files }: Places): string | null {
-  if (/^\/(proc|sys)(\/|$)/.test(folder)) return "must not lie in /proc or /sys: nobody can keep files there";
-  const state = realPath(stateDir);
-  const fromState = relative(state, folder);
-  if (contains(folder, state)) return `must not hold the state folder ${stateDir}`;
-  if (isInside(fromState) && !fromState.startsWith("workspace"))
-    return `must not lie in the state folder ${stateDir}, but for ${stateDir}/workspace`;
-  const held = files.find((file) => contains(folder, realPath(file)));
-  return held === undefined ? null : `must not hold ${held}: an agent could change its own settings`;
-}
-
-/** No shell expands `~` here. */
-const inHome = (path: string, home: string): string => path.replace(/^~(?=\/|$)/, () => home);
-const isInside = (path: string): boolean => path !== ".." && !path.startsWith("../") && !isAbsolute(path);
-const contains = (folder: string, path: string): boolean => isInside(relative(folder, path));
-
-/** Links resolved as far as the path exists. */
-function realPath(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    const parent = dirname(path);
-    return parent === path ? path : join(realPath(parent), relative(parent, path));
   }
 }
 

@@ -7,6 +7,7 @@ const schema = z.strictObject({
   op: z.enum(["write", "append", "read", "clear"]),
   section: z.string().optional().describe("Name of the section: a-z, 0-9, _ and -. Without it, read lists all sections."),
   text: z.string().optional().describe("For write and append."),
+  content: z.string().optional().describe("The same as text."),
 });
 
 export function createScratchpadTool(scratchpad: Scratchpad): Tool {
@@ -18,12 +19,14 @@ export function createScratchpadTool(scratchpad: Scratchpad): Tool {
       "to every sub-agent you spawn. 16 KB per section, 20 sections.",
     schema,
     capability: "memory",
-    async run({ op, section, text }, { sessionKey }) {
+    async run({ op, section, text: given, content }, { sessionKey }) {
       if (section === undefined) return op === "read" ? list(scratchpad, sessionKey) : toolError(`${op} needs a section.`);
       if (op === "read") return read(scratchpad, sessionKey, section);
       if (op === "clear")
         return { text: scratchpad.clear(sessionKey, section) > 0 ? `Section ${section} is gone.` : "There was no such section." };
+      const text = given ?? content;
       if (text === undefined) return toolError(`${op} needs a text.`);
+      if (content !== undefined && content !== text) return toolError("text and content mean the same; give one of them.");
       const outcome = scratchpad[op](sessionKey, section, text);
       return outcome.ok ? { text: `Section ${section} now has ${outcome.bytes} bytes.` } : toolError(outcome.error);
     },

@@ -2,6 +2,7 @@
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
 import { configJsonSchema } from "../../../src/config/schema.ts";
@@ -110,6 +111,34 @@ describe("where settings come from", () => {
     expect(problems(at("relative/path"))).toEqual(["agents.defaults.workspace: must be an absolute path, or start with ~/"]);
     expect(loadText(at("~/.herald/workspace")).config.agents.defaults.workspace).toBe(join(cwd, "home/.herald/workspace"));
     expect(loadText(at("~/files")).config.agents.defaults.workspace).toBe(join(cwd, "home/files"));
+  });
+
+  it("[RN6] of the state folder only what Herald makes for agents can be a workspace, by whole names", () => {
+    const at = (workspace: string) => ({ agents: { list: [{ id: "main", workspace }] } });
+    for (const workspace of ["~/.herald/workspaces", "~/.herald/workspace.db", "~/.herald/workspace/../agents"])
+      expect(problems(at(workspace)), workspace).toEqual([
+        expect.stringMatching(/^agents\.list\[0\]\.workspace: must not lie in the state folder/),
+      ]);
+    for (const workspace of ["~/.herald/workspace", "~/.herald/workspace-web", "~/.herald/workspace/project", "~/.herald-2", "~/..x"])
+      expect(loadText(at(workspace)).config.agents.list, workspace).toHaveLength(1);
+  });
+
+  it("[RN6] a workspace neither holds Herald's own program nor lies in it, by real path; beside it is fine", () => {
+    const program = realpathSync(fileURLToPath(ROOT));
+    const at = (workspace: string) => ({ agents: { defaults: { workspace } } });
+    symlinkSync(join(program, "src"), join(cwd, "link"));
+    for (const workspace of [program, join(program, ".."), join(program, "src"), join(program, "not-there/yet"), join(cwd, "link")])
+      expect(problems(at(workspace)), workspace).toEqual([
+        expect.stringMatching(/^agents\.defaults\.workspace: must not .*Herald's own program/),
+      ]);
+    expect(loadText(at(`${program.replace(/\/$/, "")}-2`)).found).toBe(true);
+    mkdirSync(join(cwd, "home/.herald"), { recursive: true });
+    symlinkSync(join(program, "src"), join(cwd, "home/.herald/workspace"));
+    expect(problems({})).toEqual([
+      expect.stringMatching(/^agents\.list\[0\]\.workspace: must not lie in the folder of Herald's own program/),
+    ]);
+    // Somebody keeps the state in the clone: what Herald makes there stays good.
+    expect(loadText({}, { HERALD_STATE_DIR: join(program, "not-there") }).found).toBe(true);
   });
 });
 

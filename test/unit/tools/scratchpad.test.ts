@@ -62,3 +62,13 @@ it("[NV2] caps: name, section size, number of sections; a refused write changes 
   expect((await callTool(tool, { op: "append", text: "a" })).text).toBe("append needs a section.");
   expect(() => tool.schema.parse({ op: "drop" })).toThrow();
 });
+
+it("[NV2] what it writes may also be called content, as for write; two different texts are refused", async () => {
+  const tool = createScratchpadTool(createScratchpad({ db, clock: systemClock }));
+  const call = (args: object) => callTool(tool, args);
+  await call({ op: "write", section: "plan", content: "one" });
+  await call({ op: "append", section: "plan", content: "two", text: "two" });
+  expect((await call({ op: "read", section: "plan" })).text).toBe("one\ntwo");
+  expect(await call({ op: "write", section: "plan", content: "a", text: "b" })).toMatchObject({ isError: true });
+  expect(await call({ op: "write", section: "plan" })).toMatchObject({ isError: true, text: expect.stringContaining("needs a text") });
+});
