@@ -1,5 +1,6 @@
 // Carrying out the tool calls of one model step. Whatever goes wrong is a result the model can read (AG3); each
 // result is in the transcript before the next step; an abort is checked before every call and ends a hanging one.
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { Address } from "../core/address.ts";
 import { errorText } from "../core/errors.ts";
@@ -30,20 +31,31 @@ export interface CallingTurn {
   onDoing(doing: string): void;
 }
 
-type Append = (fresh: readonly NewEntry[]) => void;
+/** Where results go, and what all of a step together may take: more than the window holds would be of no use to anybody. */
+export interface ResultSpace {
+  readonly maxChars: number;
+  append(fresh: readonly NewEntry[]): void;
+}
 
 export interface ToolCalls {
-  /** Carries out all calls; returns calls and results as one text, by which a turn notices that it goes in circles. */
-  run(turn: CallingTurn, calls: readonly RecordedCall[], append: Append): Promise<string>;
+  /**
+   * Every call gets a result, the first hundred by being carried out. Returns a digest of calls and results, by which a turn
+   * notices that it goes in circles.
+   */
+  run(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<string>;
   /** Calls a crash left without a result: repeatable ones are made again, of the others the outcome is unknown. */
-  settle(turn: CallingTurn, calls: readonly RecordedCall[], append: Append): Promise<void>;
+  settle(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<void>;
   /** What the model is told of the tools. */
   specs(tools: readonly Tool[]): ToolSpec[];
 }
 
 const MAX_RESULT = 64 * 1024;
+/** A result that is cut shorter than this says nothing any more. */
+const LEAST_RESULT = 500;
+const MAX_CALLS = 100;
 const MAX_PROGRESS = 200;
 const PARALLEL: ReadonlySet<Capability> = new Set(["read", "net", "session"]);
+const OVER_CAP = `Not carried out: at most ${MAX_CALLS} calls of one answer are. Call it again if it is still needed.`;
 const UNKNOWN_OUTCOME = "The gateway restarted while this tool ran. Whether it took effect is unknown: check before you do it again.";
 
 export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): ToolCalls {
@@ -56,31 +68,42 @@ export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): Too
         specOf.set(tool, spec);
         return spec;
       }),
-    async run(turn, calls, append) {
+    async run(turn, calls, space) {
+      const cap = capOf(calls, space);
       const one = async (call: RecordedCall): Promise<string> => {
         failpoint("turn.before-tool");
         const result = await carryOut(turn, call);
         failpoint("turn.after-tool");
-        append([toEntry(call, result)]);
+        space.append([toEntry(call, result, cap)]);
         failpoint("turn.result-appended");
-        return JSON.stringify([call.name, call.args, result.text, result.quoted?.text]);
+        // The results themselves may be large, and this is kept until the next step is done.
+        return createHash("sha256")
+          .update(JSON.stringify([call.name, call.args, result.text, result.quoted?.text]))
+          .digest("base64");
       };
       const tools = turn.tools();
+      const carried = calls.slice(0, MAX_CALLS);
       // Calls that change something run one after the other, in the model's order.
-      const parallel = calls.every((call) => PARALLEL.has(tools.find((tool) => tool.name === call.name)?.capability ?? "write"));
+      const parallel = carried.every((call) => PARALLEL.has(tools.find((tool) => tool.name === call.name)?.capability ?? "write"));
       const pass = createTurnstile();
-      const done = parallel ? await Promise.all(calls.map((call) => pass().then(() => one(call)))) : await inOrder(calls, one);
-      return done.join("\n");
+      const done = parallel ? await Promise.all(carried.map((call) => pass().then(() => one(call)))) : await inOrder(carried, one);
+      space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
+      return done.join();
     },
-    async settle(turn, calls, append) {
+    async settle(turn, calls, space) {
+      const cap = capOf(calls, space);
       for (const call of calls) {
         const tool = turn.tools().find((known) => known.name === call.name);
         const result = tool?.repeatable === true ? await carryOut(turn, call) : toolError(UNKNOWN_OUTCOME);
-        append([toEntry(call, result)]);
+        space.append([toEntry(call, result, cap)]);
       }
     },
   };
 }
+
+/** Characters for each result of a step. */
+const capOf = (calls: readonly RecordedCall[], { maxChars }: ResultSpace): number =>
+  Math.max(LEAST_RESULT, Math.min(MAX_RESULT, Math.floor(maxChars / Math.max(1, calls.length))));
 
 async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
@@ -145,17 +168,17 @@ function contextOf(turn: CallingTurn, call: RecordedCall): ToolContext {
 }
 
 /** Fenced once, here, and stored so: later calls send the same bytes. Cut first, or the fence would lose its end. */
-function resultText({ text, quoted }: ToolResult): string {
-  const cap = (whole: string): string => capText(visibleText(whole), MAX_RESULT, "ask for a smaller part");
+function resultText({ text, quoted }: ToolResult, max: number): string {
+  const cap = (whole: string): string => capText(visibleText(whole), max, "ask for a smaller part");
   if (quoted === undefined) return cap(text);
   return [fence({ ...quoted, text: cap(quoted.text) }, newFenceToken()), ...(text === "" ? [] : [cap(text)])].join("\n");
 }
 
-const toEntry = (call: RecordedCall, result: ToolResult): NewEntry => ({
+const toEntry = (call: RecordedCall, result: ToolResult, max: number): NewEntry => ({
   type: "tool_result",
   callId: call.id,
   name: call.name,
-  text: resultText(result),
+  text: resultText(result, max),
   isError: result.isError === true,
 });
 

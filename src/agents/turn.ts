@@ -7,10 +7,10 @@ import { visibleText } from "../core/visible-text.ts";
 import type { ModelError, ModelReply, Models, ToolCall } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
-import { type Compacted, type Compaction, compact, readHistory } from "./compact.ts";
+import { type Compacted, type Compaction, compact, readHistory, windowChars } from "./compact.ts";
 import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf } from "./context.ts";
 import { type Context, contextOf, nextReply, noticeOf, type StepDeps, type SteppingTurn } from "./model-step.ts";
-import { createToolCalls } from "./tool-calls.ts";
+import { createToolCalls, type ResultSpace } from "./tool-calls.ts";
 
 export interface Turn extends SteppingTurn {
   readonly maxIterations: number;
@@ -63,6 +63,8 @@ const CUT_SHORT: Partial<Record<ModelReply["finish"], string>> = {
   length: "the model's answer was cut off at its length limit",
   filter: "the provider's content filter held the answer back",
 };
+/** What the results of one step may take of the window: with a summary and what is kept beside it they still fit. */
+const RESULTS_SHARE = 0.5;
 /** The same calls with the same results this often in a row lead nowhere. */
 const MAX_REPEATS = 5;
 
@@ -70,26 +72,23 @@ interface Work {
   readonly deps: StepDeps;
   readonly turn: Turn;
   readonly context: Context;
+  readonly space: ResultSpace;
   append(fresh: readonly NewEntry[]): void;
 }
 
 function createWork(deps: StepDeps, turn: Turn): Work {
   const context = contextOf(readHistory(deps, turn.ref, turn.model));
-  return {
-    deps,
-    turn,
-    context,
-    append(fresh) {
-      if (fresh.length > 0) context.entries.push(...deps.transcripts.append(turn.ref, fresh));
-    },
+  const append = (fresh: readonly NewEntry[]): void => {
+    if (fresh.length > 0) context.entries.push(...deps.transcripts.append(turn.ref, fresh));
   };
+  return { deps, turn, context, append, space: { maxChars: windowChars(deps.models, turn.model) * RESULTS_SHARE, append } };
 }
 
 async function runTurn(work: Work): Promise<TurnEnd> {
   const { deps, turn, context, append } = work;
   const standing = standingOf(context.entries);
   if (standing.kind === "cut") append([{ type: "note", text: RESTARTED }]);
-  if (standing.kind === "calls") await deps.toolCalls.settle(turn, standing.calls, append);
+  if (standing.kind === "calls") await deps.toolCalls.settle(turn, standing.calls, work.space);
   let answered = standing.kind === "answered";
 
   let lastDone = "";
@@ -114,7 +113,7 @@ async function runTurn(work: Work): Promise<TurnEnd> {
     const cut = answered ? CUT_SHORT[reply.finish] : undefined;
     if (cut !== undefined) return ended(work, "capped", cut);
     if (answered) continue;
-    const done = await deps.toolCalls.run(turn, calls, append);
+    const done = await deps.toolCalls.run(turn, calls, work.space);
     repeats = done === lastDone ? repeats + 1 : 1;
     lastDone = done;
     if (repeats >= MAX_REPEATS) return ended(work, "capped", "it repeated the same tool call without getting anywhere");

@@ -7,7 +7,8 @@ import { toToolCall, unfinishedCall } from "./tool-call.ts";
 import { type ExtraPart, type Extras, wellFormed } from "./wire.ts";
 
 const MAX_CHARS = 1024 * 1024;
-const MAX_CALLS = 100;
+/** Far above what is carried out of one answer; every call up to here still gets a result. */
+const MAX_CALLS = 1_000;
 
 type Part<T extends LanguageModelV4StreamPart["type"]> = Extract<LanguageModelV4StreamPart, { type: T }>;
 
@@ -146,11 +147,15 @@ function addArgs(state: State, part: Part<"tool-input-delta">): void {
 
 function addCall(state: State, part: Part<"tool-call">): void {
   if (part.providerExecuted === true) return;
-  const call = toToolCall(part, state.tools, state.calls);
+  const isLast = state.calls.length === MAX_CALLS - 1;
+  const written = toToolCall(part, state.tools, state.calls);
+  const call = isLast
+    ? { ...written, invalid: `Not carried out, and nothing behind it was read: ${MAX_CALLS} calls in one answer.` }
+    : written;
   state.calls.push(call);
   const block: Block = { type: "tool-call", id: call.id, text: "" };
   state.blocks.push(part.providerMetadata === undefined ? block : { ...block, meta: part.providerMetadata });
-  if (state.calls.length >= MAX_CALLS) state.cut = "calls";
+  if (isLast) state.cut = "calls";
 }
 
 const findBlock = (state: State, type: Block["type"], id: string): Block | undefined =>

@@ -95,7 +95,10 @@ const aCall = fc.oneof(...SPECS.map(({ name, parameters }) => damagedTree(values
 async function carryOut(call: ToolCall): Promise<{ text: string; isError: boolean }> {
   const entries: NewEntry[] = [];
   ran = [];
-  await toolCalls.run(turn, [{ ...call, entryId: "e" }], (fresh) => void entries.push(...fresh));
+  await toolCalls.run(turn, [{ ...call, entryId: "e" }], {
+    maxChars: 300_000,
+    append: (fresh) => void entries.push(...fresh),
+  });
   const [result] = entries;
   if (entries.length !== 1 || result?.type !== "tool_result") throw new Error("a call has one result");
   expect(JSON.stringify({ call, entries }).isWellFormed()).toBe(true);

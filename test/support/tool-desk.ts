@@ -53,8 +53,12 @@ export function createToolDesk(stage: Stage): ToolDesk {
       onDoing() {},
     };
     const wanted = calls.map(([name, args], n) => ({ id: `c${n}`, entryId: `e${n}`, name, args }));
-    await toolCalls.run(turn, wanted, (fresh) => {
-      for (const entry of fresh) if (entry.type === "tool_result") results.set(entry.callId, { text: entry.text, isError: entry.isError });
+    await toolCalls.run(turn, wanted, {
+      maxChars: 300_000,
+      append(fresh) {
+        for (const entry of fresh)
+          if (entry.type === "tool_result") results.set(entry.callId, { text: entry.text, isError: entry.isError });
+      },
     });
     return wanted.map(({ id }) => results.get(id) ?? { text: "no result", isError: true });
   };

@@ -14,6 +14,7 @@ let doing: string[];
 let abort: AbortController;
 let running: number;
 let mostAtOnce: number;
+let maxChars: number;
 const toolCalls = createToolCalls({ failpoint: noFailpoints });
 
 const turn = (): CallingTurn => ({
@@ -34,7 +35,7 @@ const run = (...calls: Partial<ToolCall>[]): Promise<string> =>
   toolCalls.run(
     turn(),
     calls.map((call, n) => ({ id: `c${n}`, entryId: `e${n}`, name: "copy", args: {}, ...call })),
-    (fresh) => void entries.push(...fresh),
+    { maxChars, append: (fresh) => void entries.push(...fresh) },
   );
 const results = (): { text: string; isError: boolean }[] =>
   entries.flatMap((entry) => (entry.type === "tool_result" ? [{ text: entry.text, isError: entry.isError }] : []));
@@ -62,6 +63,7 @@ const tool = (
   });
 
 beforeEach(() => {
+  maxChars = 300_000;
   [tools, entries, doing, abort, running, mostAtOnce] = [
     [tool("copy", "write", ({ from }) => `copied ${from}`)],
     [],
@@ -128,6 +130,24 @@ it("[AG3] results are cut at 64 KB and say so, and carry no control characters",
   const text = results()[0]?.text ?? "";
   expect(text.length).toBeLessThan(66_000);
   expect(text).toMatch(/^é{65536}\n… \[cut: 34464 of 100000 characters; ask for a smaller part\]$/);
+});
+
+it("[AG3] of 200 calls in one answer 100 are carried out, and each of the others is told so", async () => {
+  await run(...Array.from({ length: 200 }, (_, n) => ({ args: { from: String(n) } })));
+  expect(results()).toHaveLength(200);
+  expect(results().filter((result) => result.text.startsWith("copied"))).toHaveLength(100);
+  expect(results()[100]).toEqual({ text: expect.stringMatching(/^Not carried out: at most 100 calls/), isError: true });
+});
+
+it("[AG3] CACHE-006 the results of one step share what the model can read, each cut with a word about it", async () => {
+  maxChars = 10_000;
+  tools = [tool("copy", "read", ({ from }) => (from === "short" ? "all of it" : "x".repeat(50_000)))];
+  await run(...["a", "b", "short", "c"].map((from) => ({ args: { from } })));
+  expect(results().map((result) => result.text)).toEqual([
+    ...["a", "b"].map(() => expect.stringMatching(/^x{2500}\n… \[cut: 47500 of 50000 characters; ask for a smaller part\]$/)),
+    "all of it",
+    expect.stringMatching(/^x{2500}\n/),
+  ]);
 });
 
 it("[AG2] calls that only read run side by side, calls that change something one after the other in order", async () => {

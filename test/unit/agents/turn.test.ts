@@ -1,4 +1,6 @@
 // One turn on a real transcript: model ↔ tools, what is on disk when, and how a turn that lost its process goes on.
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineTool, type Tool, type ToolContext } from "../../../src/core/tool.ts";
@@ -19,6 +21,13 @@ function countingTool(name: string, more: Partial<Tool> = {}): { tool: Tool; con
     },
   });
   return { tool: { ...tool, ...more }, contexts };
+}
+
+setFlagsFromString("--expose-gc");
+const collect = runInNewContext("gc") as () => void;
+function heapAfterGc(): number {
+  collect();
+  return process.memoryUsage().heapUsed;
 }
 
 const kinds = (entries: readonly { type: string }[]): string[] => entries.map((entry) => entry.type);
@@ -177,10 +186,29 @@ describe("a turn", () => {
     };
     using rig = await createTurnRig({ answers: [answer], contextWindow: 2_000 });
     rig.tools = [{ ...countingTool("look").tool, run: async () => ({ text: "x".repeat(5_000) }) }];
-    rig.put(user("And of Peru?"));
+    rig.put(user(`The capital of France? ${"x".repeat(1_500)}`), user("And of Peru?"));
     expect(await rig.run()).toMatchObject({ outcome: "done", text: "It is Lima." });
     expect(rig.requests.at(-1)?.messages.map((message) => message.role)).toEqual(["user", "assistant", "tool"]);
     expect(rig.requests.at(-1)?.messages[0]?.text).toMatch(/they asked$/);
+  });
+
+  it("[AG3] sixty results of a megabyte are let go one by one, not held until the turn ends", async () => {
+    let steps = 0;
+    let heldBytes = 0;
+    const answer: Answer = () => {
+      if (++steps <= 6)
+        return { toolCalls: Array.from({ length: 10 }, (_, n) => ({ id: `${steps}-${n}`, name: "look", args: { n: steps * 10 + n } })) };
+      heldBytes = heapAfterGc() - before;
+      return { text: "done" };
+    };
+    using rig = await createTurnRig({ answers: [answer], contextWindow: 20_000 });
+    // Not repeat(): that would be one string, however often it is read.
+    rig.tools = [{ ...countingTool("look").tool, run: async () => ({ text: Buffer.alloc(1_000_000, 120).toString("latin1") }) }];
+    rig.put(user("look sixty times"));
+    const before = heapAfterGc();
+    expect(await rig.run({ maxIterations: 30 })).toMatchObject({ outcome: "done" });
+    expect(heldBytes).toBeGreaterThan(0);
+    expect(heldBytes).toBeLessThan(15_000_000);
   });
 
   it("[AN5] control characters of a model don't reach the transcript", async () => {

@@ -70,6 +70,18 @@ describe.each(FORMATS)("$name", (format) => {
     });
   });
 
+  it("[AG3] two hundred calls in one answer all arrive; of more than a thousand the last one says that nothing behind it was read", async () => {
+    const many = (count: number) => Array.from({ length: count }, (_, n) => ({ name: "read", args: { path: `${n}` }, id: `call_${n}` }));
+    const { subject } = await start(format, inOrder({ toolCalls: many(200) }, { toolCalls: many(1_200) }));
+    const reply = await subject.call();
+    expect(reply.toolCalls.map((call) => call.args)).toEqual(many(200).map((call) => call.args));
+    expect(reply.toolCalls.filter((call) => call.invalid !== undefined)).toEqual([]);
+    const flood = await subject.call();
+    expect(flood).toMatchObject({ outcome: "ok", finish: "tool-calls" });
+    expect(flood.toolCalls).toHaveLength(1_000);
+    expect(flood.toolCalls.flatMap((call) => call.invalid ?? [])).toEqual([expect.stringMatching(/nothing behind it was read/)]);
+  });
+
   it("[MO1] carries results and its own extras back with the next step", async () => {
     const { server, subject } = await start(format, inOrder(twoCalls, { text: "Done." }));
     const first = await subject.call({ thinking: "high" });
