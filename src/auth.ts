@@ -19,6 +19,7 @@ import { AppError, errorText } from "./core/errors.ts";
 import { isAgentId, newId } from "./core/ids.ts";
 import { type AuthKeys, authPath, parseAuth } from "./models/credentials.ts";
 import { isProviderName } from "./models/provider.ts";
+import { withLock } from "./stores/lock.ts";
 
 const USAGE = `Usage:
   npm run auth -- set <agent> <provider>      reads the key from stdin
@@ -31,18 +32,19 @@ const say = (line: string): boolean => process.stdout.write(`${line}\n`);
 const COMMANDS: Record<string, (agentId: string, provider: string) => Promise<void> | void> = {
   async set(agentId, provider) {
     checkNames(agentId, provider);
-    const keys = readKeys(agentId);
+    // Before it is asked for: a file that can't be read is told without a key typed in vain.
+    readKeys(agentId);
     const apiKey = (await readKey(agentId, provider)).trim();
     if (apiKey === "") throw new AppError("invalid", "No key was given on stdin; nothing changed.");
     if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new AppError("invalid", "The key has blanks or characters no key has; nothing changed.");
-    writeKeys(agentId, new Map([...keys, [provider, apiKey]]));
+    changeKeys(agentId, (keys) => keys.set(provider, apiKey));
     say(`The key for ${provider} is set for agent ${agentId}.`);
   },
   remove(agentId, provider) {
     checkNames(agentId, provider);
-    const keys = new Map(readKeys(agentId));
-    if (!keys.delete(provider)) throw new AppError("invalid", `Agent ${agentId} has no key for ${provider}.`);
-    writeKeys(agentId, keys);
+    changeKeys(agentId, (keys) => {
+      if (!keys.delete(provider)) throw new AppError("invalid", `Agent ${agentId} has no key for ${provider}.`);
+    });
     say(`The key for ${provider} is removed from agent ${agentId}.`);
   },
   list() {
@@ -62,6 +64,17 @@ function checkNames(agentId: string, provider: string): void {
 function readKeys(agentId: string): AuthKeys {
   const path = authPath(stateDir(), agentId);
   return existsSync(path) ? parseAuth(readFileSync(path, "utf8"), path) : new Map();
+}
+
+/** Read again under the lock: somebody else may have set a key while this one was typed. */
+function changeKeys(agentId: string, change: (keys: Map<string, string>) => void): void {
+  const folder = stateDir();
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  withLock(join(folder, "auth.lock"), () => {
+    const keys = new Map(readKeys(agentId));
+    change(keys);
+    writeKeys(agentId, keys);
+  });
 }
 
 /** Whole file or none: a gateway that reads meanwhile sees the old keys or the new ones. */

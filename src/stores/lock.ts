@@ -1,5 +1,6 @@
 // One gateway per state folder: an exclusive SQLite lock on a file of its own, held for the process's life. The
 // kernel frees it on kill -9, so there is no stale lock to guess about; the pid beside it is only for the message.
+// The scripts beside the gateway take turns the same way for as long as a change takes.
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -37,6 +38,20 @@ export function takeLock(stateDir: string, pid: number): Lock {
         cause: error,
       },
     );
+  }
+}
+
+const TURN_MS = 10_000;
+
+/** Runs `work` while no other process does so under this path. The file stays: removed, two could hold locks on two of them. */
+export function withLock<T>(path: string, work: () => T): T {
+  const db = new DatabaseSync(path);
+  try {
+    chmodSync(path, 0o600);
+    db.exec(`PRAGMA busy_timeout=${TURN_MS}; BEGIN EXCLUSIVE;`);
+    return work();
+  } finally {
+    db.close();
   }
 }
 

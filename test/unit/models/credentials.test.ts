@@ -152,6 +152,12 @@ describe("npm run auth", () => {
 
   /** The real script in a process of its own, with `input` on stdin. */
   function auth(args: string[], input = "", env: NodeJS.ProcessEnv = {}): Promise<{ code: number | null; output: string }> {
+    const { child, over } = startAuth(args, env);
+    child.stdin.end(input);
+    return over;
+  }
+
+  function startAuth(args: string[], env: NodeJS.ProcessEnv = {}) {
     const child = spawn(process.execPath, [script, ...args], {
       cwd: stateDir,
       env: { PATH: process.env.PATH, HOME: stateDir, HERALD_STATE_DIR: stateDir, ...env },
@@ -162,11 +168,11 @@ describe("npm run auth", () => {
     child.stdin.on("error", () => {
       // It may have refused and gone before reading.
     });
-    child.stdin.end(input);
-    return new Promise((resolve, reject) => {
+    const over = new Promise<{ code: number | null; output: string }>((resolve, reject) => {
       child.on("error", reject);
       child.on("close", (code) => resolve({ code, output }));
     });
+    return { child, over };
   }
 
   it("[MO7] sets, lists and removes keys by agent id without ever showing one", async () => {
@@ -186,6 +192,18 @@ describe("npm run auth", () => {
     expect((await auth(["remove", "coder", "anthropic"])).code).toBe(0);
     expect(await auth(["list"])).toEqual({ code: 0, output: "coder: openai\n" });
     expect((await auth(["remove", "coder", "anthropic"])).output).toBe("Agent coder has no key for anthropic.\n");
+  });
+
+  it("[MO7] two that are typed in at the same time are both kept, whoever began first", async () => {
+    const slow = startAuth(["set", "coder", "anthropic"]);
+    // It waits for its key; meanwhile others come and go.
+    await auth(["list"]);
+    const others = await Promise.all(["openai", "google", "mistral"].map((provider) => auth(["set", "coder", provider], `sk-${provider}`)));
+    expect(others.map(({ code }) => code)).toEqual([0, 0, 0]);
+    slow.child.stdin.end("sk-anthropic\n");
+    expect((await slow.over).code).toBe(0);
+    expect(await auth(["list"])).toEqual({ code: 0, output: "coder: anthropic, google, mistral, openai\n" });
+    expect(await readdir(dirname(pathOf("coder")))).toEqual(["auth.json"]);
   });
 
   it("[RN6] a key goes where the gateway looks for it: .env may name the folder, ~ is the home, an empty name is none", async () => {
