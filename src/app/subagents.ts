@@ -90,7 +90,7 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
     documents.start();
     return recoverRuns(deps);
   };
-  return { spawn, steering, runner, archiver: createArchiver(deps), briefing, documents, recover, mainTools };
+  return { spawn, steering, runner, archiver: createArchiver({ ...deps, ...stores }), briefing, documents, recover, mainTools };
 }
 
 /** Workspace files and the memory a child inherits: its requester's, whatever agent it runs under (AG5, ME1). */

@@ -203,7 +203,9 @@ export const configSchema = block({
     .prefault({})
     .describe("Sessions."),
   archive: block({
-    purgeAfterDays: whole(1, 36_500).optional().describe("Remove archived transcripts after this time; unset: never."),
+    purgeAfterDays: whole(1, 36_500)
+      .optional()
+      .describe("Remove archived transcripts, with documents, briefs and announcements on the page, after this time; unset: never."),
   })
     .prefault({})
     .describe("Archived transcripts."),

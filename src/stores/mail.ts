@@ -22,6 +22,8 @@ export interface MailStore {
   /** Has been appended to the reader's transcript. */
   takeForRun(ids: readonly number[]): void;
   takeNotes(ids: readonly number[]): void;
+  /** Forgets all that was sent to this run. */
+  removeOf(runId: string): void;
   /** Forgets what was taken before this time, and notes for sessions that had ended by then: nobody reads those any more. */
   purge(before: number): void;
 }
@@ -60,6 +62,8 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
         .map(mail("note")),
     takeForRun: (ids) => take("run_messages", ids),
     takeNotes: (ids) => take("notes", ids),
+    // By its index for what waits; what was read is found there by its time, and forgotten after some days anyhow.
+    removeOf: (runId) => void db.run("DELETE FROM run_messages WHERE run_id = ? AND taken_at IS NULL", runId),
     purge: (before) =>
       db.transaction(() => {
         for (const table of ["run_messages", "notes"]) db.run(`DELETE FROM ${table} WHERE taken_at < ?`, before);

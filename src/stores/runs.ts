@@ -43,6 +43,7 @@ export interface Runs {
   get(id: string): Run | null;
   findBySpawnKey(key: string): Run | null;
   findByChildKey(key: string): Run | null;
+  findBySession(sessionId: string): Run | null;
   /** queued → running. False when it is not queued any more. */
   start(id: string): boolean;
   /** → an end state. False when it had ended already; then nothing was written. */
@@ -122,6 +123,8 @@ export function createRuns(deps: RunDeps): Runs {
       ) ?? null,
     get,
     findBySpawnKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE spawn_key = ?", key)),
+    findBySession: (sessionId) =>
+      one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = (SELECT key FROM sessions WHERE id = ?)", sessionId)),
     findByChildKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = ?", key)),
     ...transitions(deps, changed),
     ...fields(deps, changed),
@@ -263,6 +266,7 @@ type Listings = Omit<
   | "get"
   | "findBySpawnKey"
   | "findByChildKey"
+  | "findBySession"
 >;
 
 function listings({ db, ...deps }: RunDeps): Listings {

@@ -45,6 +45,8 @@ export interface WebMessages {
   /** Most recently used first. */
   chats(limit?: number): WebChat[];
   findByKey(key: string): WebMessage | null;
+  /** Removes what was sent under this delivery, its parts and its later generations (`<delivery>#1`, `<delivery>:g2#0`). */
+  removeOf(delivery: string): number;
   /** The newest message of all chats; 0 when there is none. */
   lastSeq(): number;
 }
@@ -107,6 +109,8 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
     },
     chats: (limit = 100) => db.all<WebChat>(CHATS, limit).map((row) => ({ ...row })),
     findByKey,
+    // A range of the key's index: `#` and `:` come before `;`.
+    removeOf: (delivery) => db.run("DELETE FROM web_messages WHERE key >= ? AND key < ?", delivery, `${delivery};`),
     lastSeq: () => db.get<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM web_messages")?.seq ?? 0,
   };
 }

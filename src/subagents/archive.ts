@@ -1,13 +1,12 @@
 // Archiving child sessions: `archiveAfterMinutes` after the run ended and its announcement was settled, or at once with
-// cleanup "delete". The transcript is renamed, never removed; run record, usage and cost stay. Due times are derived
-// from a stored time, so a changed setting applies to those that wait; one ticker looks for what is due.
-import { readdirSync, rmSync } from "node:fs";
-import { join } from "node:path";
+// cleanup "delete". The transcript is renamed, not removed (that is purge.ts); run record, usage and cost stay. Due times
+// are derived from a stored time, so a changed setting applies to those that wait; one ticker looks for what is due.
 import { fileStamp } from "../core/clock.ts";
 import { isStorageError } from "../core/errors.ts";
 import type { Run } from "../core/run.ts";
 import { MAX_DEATHS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+import { type PurgeDeps, purgeOld } from "./purge.ts";
 
 export interface Archiver {
   /** Looks at once and then regularly until the signal aborts. */
@@ -16,11 +15,7 @@ export interface Archiver {
   dueAt(run: Run): number | null;
 }
 
-// biome-ignore format: a list of names reads better in rows
-type Deps = Pick<
-  SubagentDeps,
-  "db" | "runs" | "sessions" | "transcripts" | "agents" | "clock" | "bus" | "log" | "tries" | "failpoint" | "settings"
->;
+type Deps = PurgeDeps & Pick<SubagentDeps, "sessions" | "bus" | "tries" | "failpoint">;
 
 const LOOK_EVERY_MS = 15_000;
 const BATCH = 100;
@@ -124,28 +119,3 @@ const recordArchived = (deps: Deps, run: Run): void =>
     deps.runs.setArchived(run.id);
     deps.sessions.end(run.sessionId);
   });
-
-/** AR5: removes archived transcripts only, by the time in their name. */
-function purgeOld(deps: Deps): void {
-  const { purgeAfterDays } = deps.settings();
-  if (purgeAfterDays === null) return;
-  const oldest = fileStamp(deps.clock.now() - purgeAfterDays * DAY_MS);
-  for (const agent of deps.agents.list()) {
-    const folder = deps.transcripts.folder(agent.id);
-    for (const name of listFolder(folder)) {
-      const stamp = /\.jsonl\.deleted\.(.+)$/.exec(name)?.[1];
-      if (stamp === undefined || stamp >= oldest) continue;
-      rmSync(join(folder, name), { force: true });
-      deps.log.info({ agentId: agent.id, name }, "removed an archived transcript (archive.purgeAfterDays)");
-    }
-  }
-}
-
-function listFolder(folder: string): string[] {
-  try {
-    return readdirSync(folder);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-    throw error;
-  }
-}

@@ -184,7 +184,10 @@ function stopOrphans(deps: Deps, run: Run): void {
 
 /** DL1: the id says what it is about, so that a run (or a later generation of it) can be announced only once. */
 export const announceDelivery = (run: Run): string =>
-  run.generation === 1 ? `announce:v1:${run.childKey}:${run.id}` : `announce:v1:${run.childKey}:${run.id}:g${run.generation}`;
+  run.generation === 1 ? announceDeliveries(run) : `${announceDeliveries(run)}:g${run.generation}`;
+
+/** What the ids of all its announcements begin with. */
+export const announceDeliveries = ({ childKey, id }: Pick<Run, "childKey" | "id">): string => `announce:v1:${childKey}:${id}`;
 
 /** The run's delivery state moves in the transaction that moves its announcement; settled, the archive time counts. */
 export function recordDelivery(runs: Runs, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void {

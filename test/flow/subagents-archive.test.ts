@@ -152,9 +152,19 @@ describe("archiving", () => {
   });
 });
 
-it("[AR5] purging removes archived transcripts older than the setting, and nothing else", async () => {
+it("[AR5] purging removes archived transcripts older than the setting with what belongs to them, and nothing else", async () => {
   await open({ archiveAfterMinutes: 60 });
-  const { id } = await settled(stage.spawn().id);
+  stage.parts.documents.start();
+  const { id, sessionId } = await settled(stage.spawn({ brief: { mission: "look", sharedMemory: [], constraints: [] } }).id);
+  const documents = (): string[] => (existsSync(join(folder(), sessionId)) ? readdirSync(join(folder(), sessionId)) : []);
+  await waitFor("its documents", () => documents().some((name) => name.endsWith(".response.md")));
+  const kept = (sql: string, ...params: string[]): number => stage.stores.db.get<{ n: number }>(sql, ...params)?.n ?? 0;
+  const left = (): number[] => [
+    kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${id}%`),
+    kept("SELECT count(*) AS n FROM briefs WHERE session_id = ?", sessionId),
+    documents().length,
+  ];
+  expect(left().every((count) => count > 0)).toBe(true);
   await clock.advance(61 * MINUTE);
   await waitFor("it to be archived", () => stage.get(id).archivedAt !== null);
   const live = await settled(stage.spawn().id);
@@ -170,6 +180,8 @@ it("[AR5] purging removes archived transcripts older than the setting, and nothi
   await waitFor("the old one to be gone", () => !existsSync(join(folder(), archived)));
   for (const name of ["notes.deleted.txt", "x.jsonl"]) expect(existsSync(join(folder(), name))).toBe(true);
   expect(files(live)).toHaveLength(1);
+  expect(left()).toEqual([0, 0, 0]);
+  expect(kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${live.id}%`)).toBe(1);
   // Its record stays, and says plainly that the file is not there.
   expect(stage.get(id)).toMatchObject({ state: "done", archiveName: archived });
 });

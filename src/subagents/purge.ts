@@ -1,0 +1,57 @@
+// AR5: what was archived more than `purgeAfterDays` ago is removed, by the time in the archived transcript's name, and with it
+// what else holds the child's words: its documents, its briefs and mail, its announcements on the page. The run's record,
+// usage and cost stay. The transcript goes last: as long as it is there, a purge that was interrupted is done again.
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { fileStamp } from "../core/clock.ts";
+import { isUuid } from "../core/ids.ts";
+import type { Briefs } from "../stores/briefs.ts";
+import type { WebMessages } from "../stores/web-messages.ts";
+import type { SubagentDeps } from "./deps.ts";
+import { sessionFolder } from "./documents/session-folder.ts";
+import { announceDeliveries } from "./ending.ts";
+
+export interface PurgeDeps extends Pick<SubagentDeps, "db" | "runs" | "mail" | "transcripts" | "agents" | "clock" | "log" | "settings"> {
+  readonly briefs: Pick<Briefs, "remove">;
+  readonly webMessages: Pick<WebMessages, "removeOf">;
+}
+
+const DAY_MS = 24 * 3_600_000;
+
+export function purgeOld(deps: PurgeDeps): void {
+  const { purgeAfterDays } = deps.settings();
+  if (purgeAfterDays === null) return;
+  const oldest = fileStamp(deps.clock.now() - purgeAfterDays * DAY_MS);
+  for (const { id: agentId } of deps.agents.list()) {
+    const folder = deps.transcripts.folder(agentId);
+    for (const name of listFolder(folder)) {
+      const [, sessionId = "", stamp = oldest] = /^(.*)\.jsonl\.deleted\.(.+)$/.exec(name) ?? [];
+      if (stamp >= oldest) continue;
+      if (isUuid(sessionId)) purgeSession(deps, { agentId, sessionId });
+      rmSync(join(folder, name), { force: true });
+      deps.log.info({ agentId, name }, "removed an archived transcript and what belongs to it (archive.purgeAfterDays)");
+    }
+  }
+}
+
+function purgeSession(deps: PurgeDeps, ref: { agentId: string; sessionId: string }): void {
+  const run = deps.runs.findBySession(ref.sessionId);
+  // Another file of a session that went on under its own name: all else is still its own.
+  if (run !== null && run.archivedAt === null) return;
+  rmSync(sessionFolder(deps.transcripts, ref), { recursive: true, force: true });
+  deps.db.transaction(() => {
+    deps.briefs.remove(ref.sessionId, null);
+    if (run === null) return;
+    deps.mail.removeOf(run.id);
+    deps.webMessages.removeOf(announceDeliveries(run));
+  });
+}
+
+function listFolder(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}
