@@ -78,6 +78,7 @@ const limitsOf = ({
   freeDiskMegabytes,
 }: LoadedConfig["config"]["tools"]["exec"]): UsageLimits => ({
   memoryBytes: memoryMegabytes === undefined ? totalmem() / 2 : memoryMegabytes * MEGABYTE,
+  freeMemoryBytes: Math.min(512 * MEGABYTE, totalmem() / 20),
   diskBytes: diskMegabytes * MEGABYTE,
   files: maxFiles,
   freeDiskBytes: freeDiskMegabytes * MEGABYTE,

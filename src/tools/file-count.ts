@@ -13,6 +13,7 @@ export interface FileCount {
 const FIRST_WALK_MS = 2000;
 /** One walk, then a pause of so many times what it took. */
 const PAUSE = 50;
+const BATCH = 64;
 /** The kernel's clock for files may be a little behind ours. */
 const CLOCK_MS = 20;
 
@@ -51,14 +52,24 @@ async function countFresh(folder: string, since: number, limit: number): Promise
   const waiting = [folder];
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     // By its change time, which nobody can set: without a new one nothing was added to a folder.
-    const isFresh = ((await lstat(next).catch(() => null))?.ctimeMs ?? 0) >= since;
+    const isFresh = await isSince(next, since);
+    let batch: string[] = [];
+    const countBatch = async (): Promise<void> => {
+      const fresh = await Promise.all(batch.map((path) => isSince(path, since)));
+      count += fresh.filter(Boolean).length;
+      batch = [];
+    };
     for await (const entry of await opendir(next, { bufferSize: 256 }).catch(() => [])) {
       const path = join(next, entry.name);
       if (entry.isDirectory()) waiting.push(path);
-      else if (!isFresh) continue;
-      if (((await lstat(path).catch(() => null))?.ctimeMs ?? 0) >= since) count += 1;
+      if (isFresh) batch.push(path);
+      if (batch.length >= BATCH) await countBatch();
       if (count > limit) return count;
     }
+    await countBatch();
   }
   return count;
 }
+
+const isSince = async (path: string, since: number): Promise<boolean> =>
+  ((await lstat(path).catch(() => null))?.ctimeMs ?? Number.NEGATIVE_INFINITY) >= since;

@@ -12,7 +12,7 @@ export const EXEC_DEFAULTS = {
   timeoutSeconds: 60,
   envAllow: [],
   maxConcurrent: 8,
-  limits: { memoryBytes: 4 * 1024 ** 3, diskBytes: 1024 ** 3, files: 50_000, freeDiskBytes: 0 },
+  limits: { memoryBytes: 4 * 1024 ** 3, diskBytes: 1024 ** 3, files: 50_000, freeDiskBytes: 0, freeMemoryBytes: 0 },
 };
 
 export interface ToolBench {

@@ -7,6 +7,7 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import type { ToolResult } from "../../../src/core/tool.ts";
 import { createAtMost } from "../../../src/tools/at-most.ts";
 import { createExecTool } from "../../../src/tools/exec.ts";
+import { findOnPath } from "../../../src/tools/find-on-path.ts";
 import { detectSandbox } from "../../../src/tools/sandbox.ts";
 import { createToolBench, EXEC_DEFAULTS, type ToolBench } from "../../support/tool-bench.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -52,6 +53,21 @@ describe.skipIf(!sandbox.available)(`what commands use together${why}`, () => {
     expect(await many).toMatchObject(ended(".*more than 60.0 MB of memory"));
   });
 
+  it("[TL10] shared memory counts, also when its pages were let go of and show in no process", async (test) => {
+    if (findOnPath("python3", "/usr/bin") === null) return test.skip("no python3 here");
+    const exec = execWith({ memoryBytes: 300 * MB });
+    const script =
+      "import mmap,time\nm=mmap.mmap(-1,400<<20)\nfor n in range(100):\n  m[n<<22:(n+1)<<22]=b'x'*(1<<22)\n  m.madvise(mmap.MADV_DONTNEED)\ntime.sleep(15)";
+    expect(await bench.call(exec, { command: ["python3", "-c", script], timeoutSeconds: 20 })).toMatchObject(ended(".*of memory"));
+  });
+
+  it("[TL10] when the machine is short of memory the largest one ends, and the kernel would take it first", async () => {
+    const short = await bench.call(execWith({ freeMemoryBytes: Number.MAX_SAFE_INTEGER }), { command: "sleep 15", timeoutSeconds: 20 });
+    expect(short).toMatchObject(ended("the machine had less than .* of memory left"));
+    const command = "until test $(cat /proc/self/oom_score_adj) = 1000; do sleep 0.1; done";
+    expect(await bench.call(execWith({}), { command, timeoutSeconds: 5 })).toMatchObject(done);
+  });
+
   it("[TL10] what is added to the disk counts over all of them, written twice or held by others it does not", async () => {
     const exec = execWith({ diskBytes: 100 * MB });
     // 40 MB again and again in one place, and 300 MB through a pipe.
@@ -71,7 +87,7 @@ describe.skipIf(!sandbox.available)(`what commands use together${why}`, () => {
     const exec = execWith({ files: 1000 });
     const make = (count: number) => `mkdir -p d; for n in $(seq ${count}); do : > d/$RANDOM-$n; done`;
     expect(await bench.call(exec, { command: make(900) })).toMatchObject(done);
-    const few = bench.call(exec, { command: "touch few; sleep 3" });
+    const few = bench.call(exec, { command: "touch few; sleep 2.5" });
     expect(await few).toMatchObject(done);
     const many = bench.call(exec, { command: `${make(1100)}; sleep 15`, timeoutSeconds: 20 });
     expect(await many).toMatchObject(ended("it made more than 1000 files.*maxFiles"));
