@@ -1,36 +1,85 @@
-// `npm run pair -- CODE`: lets in the person who was shown this code. Works beside a running gateway, which looks the
-// person up anew at every message; without a code it lists those that wait.
+// `npm run pair`: who is paired, waits or was refused, and the operator's word about them. Works beside a running gateway,
+// which looks the person up anew at every message and tells them what was decided, now or at its next start.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { findStateDir } from "./config/config.ts";
 import { systemClock } from "./core/clock.ts";
 import { errorText } from "./core/errors.ts";
 import { openDatabase } from "./stores/database.ts";
-import { createPairing } from "./stores/pairing.ts";
+import { createPairing, type Pairing, type Person } from "./stores/pairing.ts";
 
-function pair(code: string | undefined): string {
+const USAGE = `npm run pair                         who is paired, waits or was refused
+npm run pair -- CODE                 let the person in who was shown this code
+npm run pair -- refuse CODE          keep them out; they are told so once
+npm run pair -- revoke CHANNEL ID    take it back: who was let in is a stranger again, who was refused may ask again`;
+
+type Named = Pick<Person, "senderName" | "senderId" | "channel">;
+
+/** Names are what people call themselves: no line break or terminal escape of theirs reaches the operator's screen. */
+const nameOf = ({ senderName, channel, senderId }: Named): string =>
+  `${senderName.replace(/\p{C}/gu, "") || "somebody"} (${channel} ${senderId})`;
+
+function pair(pairing: Pairing, [word = "list", ...rest]: readonly string[]): string {
+  switch (word) {
+    case "list":
+      return list(pairing);
+    case "refuse":
+      return `${nameOf(decided(pairing.refuse(rest[0] ?? ""), rest[0]))} is not let in and will be told so once.`;
+    case "revoke":
+      return revoke(pairing, rest);
+    case "help":
+    case "--help":
+    case "-h":
+      return USAGE;
+    default: {
+      const code = word === "approve" ? rest[0] : word;
+      return `${nameOf(decided(pairing.approve(code ?? ""), code))} may now talk to Herald and will be told so.`;
+    }
+  }
+}
+
+function decided<T>(person: T | null, code = ""): T {
+  if (person !== null) return person;
+  throw new Error(`There is no pairing code ${JSON.stringify(code.slice(0, 20))}; codes live for one hour.\n\n${USAGE}`);
+}
+
+function list(pairing: Pairing): string {
+  const people = pairing.listPeople();
+  const day = (at: number): string => new Date(at).toISOString().slice(0, 10);
+  const ofState = (state: Person["state"]): string[] =>
+    people.filter((person) => person.state === state).map((person) => `  ${nameOf(person)}, ${day(person.at)}`);
+  const groups: [string, string[]][] = [
+    ["Waiting:", pairing.listPending().map((one) => `  ${one.code}  ${nameOf(one)}`)],
+    ["Paired:", ofState("paired")],
+    ["Refused:", ofState("refused")],
+  ];
+  const shown = groups.filter(([, lines]) => lines.length > 0).map(([title, lines]) => [title, ...lines].join("\n"));
+  return shown.length === 0 ? "Nobody is waiting, paired or refused." : shown.join("\n\n");
+}
+
+function revoke(pairing: Pairing, [channel = "", senderId = ""]: readonly string[]): string {
+  const found = pairing.listPeople().filter((person) => person.channel === channel && person.senderId === senderId);
+  // One person under two accounts of a channel: both are meant.
+  for (const person of found) pairing.revoke(person);
+  const [first] = found;
+  if (first === undefined) throw new Error(`Nobody is paired or refused as ${channel} ${senderId}.\n\n${list(pairing)}\n\n${USAGE}`);
+  return first.state === "paired" ? `${nameOf(first)} may no longer talk to Herald.` : `${nameOf(first)} may ask again.`;
+}
+
+function run(words: readonly string[]): string {
   const stateDir = findStateDir({ env: process.env, cwd: process.cwd() });
   const path = join(stateDir, "herald.db");
   if (!existsSync(path)) throw new Error(`Herald has not been started with this state folder yet: ${stateDir}`);
   const db = openDatabase({ path });
   try {
-    const pairing = createPairing({ db, clock: systemClock });
-    const name = (one: { senderName: string; senderId: string; channel: string }): string =>
-      `${one.senderName || "somebody"} (${one.channel} ${one.senderId})`;
-    if (code === undefined) {
-      const waiting = pairing.listPending().map((one) => `${one.code}  ${name(one)}`);
-      return waiting.length === 0 ? "Nobody is waiting." : waiting.join("\n");
-    }
-    const approved = pairing.approve(code);
-    if (approved === null) throw new Error(`There is no pairing code ${JSON.stringify(code.slice(0, 20))}; codes live for one hour.`);
-    return `${name(approved)} may now talk to Herald. Tell them: it answers from their next message on.`;
+    return pair(createPairing({ db, clock: systemClock }), words);
   } finally {
     db.close();
   }
 }
 
 try {
-  process.stdout.write(`${pair(process.argv[2])}\n`);
+  process.stdout.write(`${run(process.argv.slice(2))}\n`);
 } catch (error) {
   process.stderr.write(`${errorText(error)}\n`);
   process.exitCode = 1;

@@ -9,8 +9,10 @@ import { createRateLimit } from "../core/rate-limit.ts";
 import { createAccess } from "../gateway/access.ts";
 import { type CommandContext, createCommands } from "../gateway/commands.ts";
 import { type Conversations, createConversations } from "../gateway/conversation.ts";
+import { createDoorstep, type Doorstep } from "../gateway/doorstep.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { createGatewayCommands } from "../gateway/gateway-commands.ts";
+import { createIntroductions, type Introductions } from "../gateway/introductions.ts";
 import { createSubagentsCommand } from "../gateway/subagent-commands.ts";
 import type { Models } from "../models/model.ts";
 import { renderMemoryBlock } from "../subagents/documents/brief-params.ts";
@@ -24,6 +26,8 @@ import type { SubagentParts } from "./subagents.ts";
 export interface FrontDoor {
   readonly gateway: Gateway;
   readonly conversations: Conversations;
+  readonly doorstep: Doorstep;
+  readonly introductions: Introductions;
 }
 
 export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "log" | "failpoint" | "bootId" | "crewPath"> {
@@ -76,7 +80,8 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
   ]);
   const access = createAccess({ pairing: stores.pairing, rules: (channel) => rulesOf(deps.config(), channel) });
   const gateway = createGateway({ ...shared, access, commands, commandLimit: createRateLimit({ ...COMMANDS, clock }) });
-  return { gateway, conversations };
+  const doorstep = createDoorstep({ access, clock, log: deps.log });
+  return { gateway, conversations, doorstep, introductions: createIntroductions(shared) };
 }
 
 async function prompt(deps: FrontDoorDeps, agent: Agent, sessionKey: string, canSpawn: boolean): Promise<string> {

@@ -55,10 +55,11 @@ export function createLife(deps: LifeDeps): Life {
       deps.lanes.main.serve(deps.frontDoor.conversations.work);
       deps.delivery.start();
       deps.mcp.start();
-      for (const channel of deps.channels.list()) await channel.start(sinkOf(deps.stores, channel));
+      for (const channel of deps.channels.list()) await channel.start(deps.frontDoor.doorstep(channel, sinkOf(deps.stores, channel)));
       deps.frontDoor.gateway.start();
       chores = Promise.all([
         deps.subagents.archiver.run(over.signal),
+        deps.frontDoor.introductions.run(over.signal),
         keepHouse(deps.stores, deps.clock, deps.log, over.signal),
         watchFolder(deps, over.signal),
       ]);

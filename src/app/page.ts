@@ -1,6 +1,5 @@
-// Wires the page: its server, what it shows of runs, and letting people in.
+// Wires the page: its server, and what it shows of runs.
 import { errorText } from "../core/errors.ts";
-import type { PairingRequest } from "../stores/pairing.ts";
 import type { PageStatus } from "../web/live.ts";
 import { createMetrics } from "../web/metrics.ts";
 import { createWebServer, type WebServer, type WebServerOptions } from "../web/server.ts";
@@ -94,7 +93,7 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "ro
     messages: stores.webMessages,
     browsers: stores.browsers,
     ...createRunBoard({ stores, log, lane: lanes.subagent, archiver: subagents.archiver }),
-    pairing: { listPending: stores.pairing.listPending, approve: (code) => approve(deps, code) },
+    pairing: stores.pairing,
     redact: (text) => secrets.redact(text),
     status: () => statusOf(deps.status()),
   });
@@ -102,16 +101,3 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "ro
 
 /** Field by field: its source holds the whole settings, every token in them. */
 const statusOf = ({ version, model, problem }: PageStatus): PageStatus => ({ version, model, problem });
-
-/** The person is let in and told so in their chat, in one transaction (SC1). */
-function approve({ stores, channels, log }: PageDeps, code: string): PairingRequest | null {
-  return stores.db.transaction(() => {
-    const person = stores.pairing.approve(code);
-    if (person === null) return null;
-    const { channel, account, senderId, address } = person;
-    log.info({ audit: "paired", channel, sender: senderId }, "let in by the operator on the page");
-    const parts = channels.find(channel, account)?.render({ markdown: "You may talk to me now." }, address);
-    if (parts !== undefined) stores.outbox.add({ delivery: `paired:${channel}:${account}:${senderId}`, address, parts });
-    return person;
-  });
-}

@@ -18,7 +18,10 @@ export type Verdict =
   | { readonly allow: false; readonly reason: string; readonly code?: string };
 
 export interface Access {
+  /** Decides, and makes a pairing code where one is due: call it in the transaction that records what is said. */
   authorize(inbound: Inbound): Verdict;
+  /** Why it is refused without a word; null: it is not. Changes nothing, so that it can be asked before anything is recorded. */
+  refusal(inbound: Inbound): string | null;
 }
 
 export interface AccessDeps {
@@ -27,35 +30,43 @@ export interface AccessDeps {
   rules(channel: string): ChannelRules | null;
 }
 
-const ALLOW: Verdict = { allow: true };
-const deny = (reason: string): Verdict => ({ allow: false, reason });
+const STRANGER = "unknown person";
 
 export function createAccess(deps: AccessDeps): Access {
+  const { pairing } = deps;
   return {
     authorize(inbound) {
-      const rules = deps.rules(inbound.address.channel);
-      if (rules === null) return deny("unknown channel");
-      if (rules.open === true) return ALLOW;
-      const { channel, account, chat, kind } = inbound.address;
-      const known = rules.allowFrom.includes(inbound.sender.id) || deps.pairing.isPaired(channel, account, inbound.sender.id);
-      if (kind === "dm") return known ? ALLOW : unknownPerson(deps.pairing, inbound);
-      const group = Object.hasOwn(rules.groups, chat) ? rules.groups[chat] : undefined;
-      if (group === undefined) return deny("chat is not listed");
-      if (!known && !group.allowFrom.includes(inbound.sender.id)) return deny("sender is not on an allow-list");
-      if (inbound.kind === "message" && group.requireMention && !inbound.mentioned) return deny("not addressed");
-      return ALLOW;
+      const reason = objection(deps, inbound);
+      if (reason === null) return { allow: true };
+      const code = reason === STRANGER ? pairing.request({ ...personOf(inbound), address: inbound.address }) : null;
+      return { allow: false, reason, ...(code === null ? {} : { code }) };
+    },
+    refusal(inbound) {
+      const reason = objection(deps, inbound);
+      return reason === STRANGER && pairing.wouldGive(personOf(inbound)) ? null : reason;
     },
   };
 }
 
-function unknownPerson(pairing: Pairing, inbound: Inbound): Verdict {
-  const { channel, account } = inbound.address;
-  const code = pairing.request({
-    channel,
-    account,
-    senderId: inbound.sender.id,
-    senderName: inbound.sender.name ?? "",
-    address: inbound.address,
-  });
-  return { allow: false, reason: "unknown person", ...(code === null ? {} : { code }) };
+/** What stands against it; null: nothing. */
+function objection({ pairing, rules }: AccessDeps, inbound: Inbound): string | null {
+  const { channel, account, chat, kind } = inbound.address;
+  const rule = rules(channel);
+  if (rule === null) return "unknown channel";
+  if (rule.open === true) return null;
+  const isKnown = rule.allowFrom.includes(inbound.sender.id) || pairing.isPaired(channel, account, inbound.sender.id);
+  if (kind === "dm") return isKnown ? null : STRANGER;
+  const group = Object.hasOwn(rule.groups, chat) ? rule.groups[chat] : undefined;
+  if (group === undefined) return "chat is not listed";
+  if (!isKnown && !group.allowFrom.includes(inbound.sender.id)) return "sender is not on an allow-list";
+  // A bare "stop" among people is no command to the bot either.
+  if (inbound.kind === "message" && group.requireMention && !inbound.mentioned) return "not addressed";
+  return null;
 }
+
+const personOf = ({ address: { channel, account }, sender }: Inbound) => ({
+  channel,
+  account,
+  senderId: sender.id,
+  senderName: sender.name ?? "",
+});

@@ -15,7 +15,7 @@ export interface Accounts {
 
 /** Table and the column that, with channel and account, names a row. */
 const MOVED = [
-  ["paired", "sender_id"],
+  ["people", "sender_id"],
   ["pairing_codes", "sender_id"],
   ["inbox", "external_id"],
 ] as const;

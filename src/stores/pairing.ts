@@ -1,110 +1,194 @@
-// Who was let in by a pairing code: an unknown person's code, shown to them once, is approved by the operator on the
-// page or with `npm run pair`. Codes live an hour, at most three wait at a time, and a person gets one only once.
+// Who may talk to Herald by the operator's word. An unknown person's code, shown to them once, is approved or refused on the
+// page or with `npm run pair`; the decision is a row, of which the person is told (gateway/introductions.ts), and can be revoked.
+//
+// Codes live an hour and at most three wait at a time, so that nobody can try many and the operator's list stays readable. But
+// three strangers must not keep everybody else out for that hour: a code that had its ten minutes makes room for whoever asks
+// next, and channels share the places, so that strangers on Telegram can't keep a colleague on Slack waiting. So a flood of
+// strangers is given some twenty codes an hour and not one row more, however many they are.
 import { randomInt } from "node:crypto";
 import type { Address } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import type { Database } from "./database.ts";
 
-export interface PairingRequest {
-  readonly code: string;
+/** Somebody on a platform: known by immutable ids only. */
+export interface Sender {
   readonly channel: string;
   readonly account: string;
   readonly senderId: string;
+}
+
+export interface PairingRequest extends Sender {
+  readonly code: string;
   readonly senderName: string;
   readonly address: Address;
   readonly createdAt: number;
   readonly expiresAt: number;
 }
 
+export interface Person extends Sender {
+  readonly senderName: string;
+  /** Where they asked; null for who was let in before that was kept. */
+  readonly address: Address | null;
+  readonly state: "paired" | "refused";
+  readonly at: number;
+}
+
 export interface Pairing {
   isPaired(channel: string, account: string, senderId: string): boolean;
-  /** A new code, or null when this person was given one already or three are waiting. */
-  request(from: Omit<PairingRequest, "code" | "createdAt" | "expiresAt">): string | null;
+  /** Whether `request` would give this person a code now. Changes nothing. */
+  wouldGive(sender: Sender): boolean;
+  /** A new code; null: this person has one that is still good, was refused, or three others wait. */
+  request(from: Sender & Pick<PairingRequest, "senderName" | "address">): string | null;
   listPending(): PairingRequest[];
   /** The person it let in, or null for an unknown or expired code. */
   approve(code: string): PairingRequest | null;
+  /** The person it keeps out, or null for an unknown or expired code. */
+  refuse(code: string): PairingRequest | null;
+  /** Those about whom the operator decided, latest first. */
+  listPeople(): Person[];
+  /** Takes the decision back, at once: who was let in is a stranger again, who was refused may ask again. False: there was none. */
+  revoke(sender: Sender): boolean;
+  /** People who have not been told yet what was decided about them. */
+  listUntold(): Person[];
+  markTold(sender: Sender): void;
 }
 
 const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const CODE_LENGTH = 8;
 const LIFETIME_MS = 3_600_000;
 const MAX_PENDING = 3;
+/** So long a code is good whatever happens. */
+const KEPT_MS = 10 * 60_000;
 
 interface Stored {
-  code: string;
   channel: string;
   account: string;
   sender_id: string;
   sender_name: string;
+}
+
+interface StoredCode extends Stored {
+  code: string;
   address: string;
   created_at: number;
   expires_at: number;
 }
 
+interface StoredPerson extends Stored {
+  address: string | null;
+  state: Person["state"];
+  at: number;
+}
+
+const SAME = "channel = ? AND account = ? AND sender_id = ?";
+const idOf = ({ channel, account, senderId }: Sender): [string, string, string] => [channel, account, senderId];
+
 /** `bus` is left out where nobody listens (`npm run pair`). */
 export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; bus?: Pick<Bus, "emit"> }): Pairing {
   const changed = (): void => db.afterCommit(() => bus?.emit({ type: "pairing.changed" }));
-  const forget = (): void => void db.run("DELETE FROM pairing_codes WHERE expires_at <= ?", clock.now());
   const pending = (): PairingRequest[] =>
     db
-      .all<Stored>("SELECT * FROM pairing_codes WHERE expires_at > ? ORDER BY created_at, channel, account, sender_id", clock.now())
-      .map(fromRow);
+      .all<StoredCode>("SELECT * FROM pairing_codes WHERE expires_at > ? ORDER BY created_at, channel, account, sender_id", clock.now())
+      .map(fromCode);
+  const stateOf = (sender: Sender): Person["state"] | null =>
+    db.get<{ state: Person["state"] }>(`SELECT state FROM people WHERE ${SAME}`, ...idOf(sender))?.state ?? null;
+  const placeFor = (sender: Sender): Place => (stateOf(sender) === "refused" ? "none" : findPlace(pending(), sender, clock.now()));
+  const decide = (code: string, state: Person["state"]): PairingRequest | null =>
+    db.part(() => {
+      const found = pending().find((one) => one.code === code.trim().toUpperCase());
+      if (found === undefined) return null;
+      db.run("DELETE FROM pairing_codes WHERE code = ?", found.code);
+      db.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(found));
+      db.run(
+        "INSERT INTO people (channel, account, sender_id, sender_name, address, state, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ...idOf(found),
+        found.senderName,
+        JSON.stringify(found.address),
+        state,
+        clock.now(),
+      );
+      changed();
+      return found;
+    });
   return {
-    isPaired: (channel, account, senderId) =>
-      db.get("SELECT 1 FROM paired WHERE channel = ? AND account = ? AND sender_id = ?", channel, account, senderId) !== undefined,
+    isPaired: (channel, account, senderId) => stateOf({ channel, account, senderId }) === "paired",
+    wouldGive: (sender) => placeFor(sender) !== "none",
     request: (from) =>
       db.part(() => {
-        forget();
-        const waiting = pending();
-        if (waiting.length >= MAX_PENDING || waiting.some((one) => isSame(one, from))) return null;
-        const code = Array.from({ length: CODE_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
-        const now = clock.now();
-        db.run(
-          "INSERT INTO pairing_codes (code, channel, account, sender_id, sender_name, address, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-          code,
-          from.channel,
-          from.account,
-          from.senderId,
-          from.senderName.slice(0, 80),
-          JSON.stringify(from.address),
-          now,
-          now + LIFETIME_MS,
-        );
+        const place = placeFor(from);
+        if (place === "none") return null;
+        if (place !== "free") db.run("DELETE FROM pairing_codes WHERE code = ?", place.takenFrom);
+        const code = insertCode(db, from, clock.now());
         changed();
         return code;
       }),
     listPending: pending,
-    approve: (code) =>
+    approve: (code) => decide(code, "paired"),
+    refuse: (code) => decide(code, "refused"),
+    listPeople: () => db.all<StoredPerson>("SELECT * FROM people ORDER BY at DESC, channel, account, sender_id").map(fromPerson),
+    revoke: (sender) =>
       db.part(() => {
-        const found = pending().find((one) => one.code === code.trim().toUpperCase());
-        if (found === undefined) return null;
-        db.run(
-          "INSERT OR IGNORE INTO paired (channel, account, sender_id, at) VALUES (?, ?, ?, ?)",
-          found.channel,
-          found.account,
-          found.senderId,
-          clock.now(),
-        );
-        db.run("DELETE FROM pairing_codes WHERE code = ?", found.code);
-        changed();
-        return found;
+        const isGone = db.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(sender)) > 0;
+        if (isGone) changed();
+        return isGone;
       }),
+    listUntold: () => db.all<StoredPerson>("SELECT * FROM people WHERE told_at IS NULL ORDER BY at").map(fromPerson),
+    markTold(sender) {
+      db.run(`UPDATE people SET told_at = ? WHERE ${SAME}`, clock.now(), ...idOf(sender));
+    },
   };
 }
 
-const isSame = (
-  a: { channel: string; account: string; senderId: string },
-  b: { channel: string; account: string; senderId: string },
-): boolean => a.channel === b.channel && a.account === b.account && a.senderId === b.senderId;
+/** For a new code: there is one, one is made by giving this other code up, or there is none. */
+type Place = "free" | "none" | { readonly takenFrom: string };
 
-const fromRow = (row: Stored): PairingRequest => ({
-  code: row.code,
+/** `waiting`: oldest first. */
+function findPlace(waiting: readonly PairingRequest[], sender: Sender, now: number): Place {
+  if (waiting.some((one) => isSame(one, sender))) return "none";
+  if (waiting.length < MAX_PENDING) return "free";
+  const lines = Map.groupBy(waiting, ({ channel, account }) => `${channel} ${account}`);
+  const own = lines.get(`${sender.channel} ${sender.account}`)?.length ?? 0;
+  const crowded = [...lines.values()].find((line) => line.length > own + 1);
+  const oldest = crowded?.[0] ?? waiting.find((one) => now - one.createdAt >= KEPT_MS);
+  return oldest === undefined ? "none" : { takenFrom: oldest.code };
+}
+
+function insertCode(db: Database, from: Sender & Pick<PairingRequest, "senderName" | "address">, now: number): string {
+  const code = Array.from({ length: CODE_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
+  db.run("DELETE FROM pairing_codes WHERE expires_at <= ?", now);
+  db.run(
+    "INSERT INTO pairing_codes (code, channel, account, sender_id, sender_name, address, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    code,
+    ...idOf(from),
+    from.senderName.slice(0, 80),
+    JSON.stringify(from.address),
+    now,
+    now + LIFETIME_MS,
+  );
+  return code;
+}
+
+const isSame = (a: Sender, b: Sender): boolean => a.channel === b.channel && a.account === b.account && a.senderId === b.senderId;
+
+const fromStored = (row: Stored): Sender & { senderName: string } => ({
   channel: row.channel,
   account: row.account,
   senderId: row.sender_id,
   senderName: row.sender_name,
+});
+
+const fromCode = (row: StoredCode): PairingRequest => ({
+  ...fromStored(row),
+  code: row.code,
   address: JSON.parse(row.address) as Address,
   createdAt: row.created_at,
   expiresAt: row.expires_at,
+});
+
+const fromPerson = (row: StoredPerson): Person => ({
+  ...fromStored(row),
+  address: row.address === null ? null : (JSON.parse(row.address) as Address),
+  state: row.state,
+  at: row.at,
 });

@@ -339,4 +339,15 @@ export const MIGRATIONS: readonly string[] = [
     agent TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- What the operator decided about somebody: let in or refused, and whether they were told.
+  CREATE TABLE people (
+    channel TEXT NOT NULL, account TEXT NOT NULL, sender_id TEXT NOT NULL, sender_name TEXT NOT NULL, address TEXT,
+    state TEXT NOT NULL CHECK (state IN ('paired', 'refused')), at INTEGER NOT NULL, told_at INTEGER,
+    PRIMARY KEY (channel, account, sender_id)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO people SELECT channel, account, sender_id, '', NULL, 'paired', at, at FROM paired;
+  DROP TABLE paired;
+  CREATE INDEX people_untold ON people (at) WHERE told_at IS NULL;
+  `,
 ];

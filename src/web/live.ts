@@ -7,9 +7,9 @@ import type { AppEvent, Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
 import { type Board, type BoardRow, orderRuns } from "./board.ts";
-import { type PairingDesk, pairingViews } from "./board-api.ts";
 import type { MessageViews } from "./message-view.ts";
 import type { Outgoing, Outlet } from "./outgoing.ts";
+import { type PairingDesk, peopleView } from "./people-api.ts";
 import { openStream, STREAM_LIMITS, type Stream, type StreamLimits } from "./sse.ts";
 import { createThrottle, type ThrottleOptions } from "./throttle.ts";
 import { createTurns, type Turns } from "./turns.ts";
@@ -101,7 +101,7 @@ export function createLive(options: LiveOptions): Live {
     },
   });
   const runs = () => orderRuns(board.listRuns({ limit: MAX_RUNS }));
-  const present = { chats: messages.chats, runs, pairing: () => pairingViews(options.pairing) };
+  const present = { chats: messages.chats, runs, pairing: () => peopleView(options.pairing) };
   const feedTab = (tab: Tab) => void feed(tab, options, turns).catch(onError);
   const ring = createBells({ toAll, isHeard: () => tabs.size > 0, present, common });
   const unsubscribe = options.bus.on((event) => {

@@ -13,7 +13,7 @@ import type { Browsers } from "../stores/browsers.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
 import { createApiRoutes, type PostTaker, type Stage } from "./api.ts";
 import type { Board, RunDetails } from "./board.ts";
-import { createBoardRoutes, type PairingDesk } from "./board-api.ts";
+import { createBoardRoutes } from "./board-api.ts";
 import { createBrowsersRoutes } from "./browsers-api.ts";
 import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
 import { createHosts, hostText, isWildcard } from "./hosts.ts";
@@ -22,6 +22,7 @@ import { createLive, type PageStatus } from "./live.ts";
 import { createMessageViews } from "./message-view.ts";
 import { createOutgoing, type Outgoing, type Reply } from "./outgoing.ts";
 import { createPageRoutes } from "./page-files.ts";
+import { createPeopleRoutes, type PairingDesk } from "./people-api.ts";
 import { createLogViews } from "./run-log.ts";
 import { createSignIns } from "./sign-ins.ts";
 import type { StreamLimits } from "./sse.ts";
@@ -101,8 +102,9 @@ export function createWebServer(options: WebServerOptions): WebServer {
   });
   const api = createApiRoutes({ channel: options.channel, messages, views, live, stage: () => stage, problem: () => status().problem });
   const browsersApi = createBrowsersRoutes({ gate, signIns, onEnded: live.recheck });
-  const boardApi = createBoardRoutes({ details, pairing, redact, logs: createLogViews(redact) });
-  const routes = [...api, ...browsersApi, ...boardApi, ...createPageRoutes(), ...(options.routes ?? [])];
+  const boardApi = createBoardRoutes({ details, redact, logs: createLogViews(redact) });
+  const peopleApi = createPeopleRoutes(pairing);
+  const routes = [...api, ...browsersApi, ...boardApi, ...peopleApi, ...createPageRoutes(), ...(options.routes ?? [])];
   const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log }));
   server.maxConnections = MAX_CONNECTIONS;
 

@@ -606,6 +606,71 @@ function smallStoreContract(rig: () => StoreRig): void {
     expect(again.isPaired("telegram", "bot", "11")).toBe(false);
   });
 
+  it("[SC1] three strangers keep nobody out for long: a code that had its ten minutes makes room, one for each who asks", async () => {
+    const { pairing } = rig().stores;
+    const asks = (id: string): string | null => {
+      const isGiven = pairing.wouldGive(person(id));
+      const code = pairing.request(person(id));
+      expect(code !== null).toBe(isGiven);
+      return code;
+    };
+    const waiting = (): string[] => pairing.listPending().map((one) => one.senderId);
+    asks("1");
+    await rig().clock.advance(60_000);
+    const second = asks("2") ?? "";
+    asks("3");
+    await rig().clock.advance(9 * 60_000 - 1);
+    expect(asks("4")).toBeNull();
+    await rig().clock.advance(1);
+    expect(asks("4")).not.toBeNull();
+    expect(asks("5")).toBeNull();
+    expect(waiting()).toEqual(["2", "3", "4"]);
+    // Who lost the place asks again later and gets one; who has a code keeps it.
+    await rig().clock.advance(60_000);
+    expect(asks("4")).toBeNull();
+    expect(asks("1")).not.toBeNull();
+    expect([waiting(), pairing.approve(second)]).toEqual([["3", "4", "1"], null]);
+  });
+
+  it("[SC1] strangers on one channel take no place from somebody on another", () => {
+    const { pairing } = rig().stores;
+    const colleague = (id: string) => ({ ...person(id), channel: "slack", account: "team" });
+    for (const id of ["1", "2", "3"]) pairing.request(person(id));
+    expect(pairing.request(person("4"))).toBeNull();
+    expect(pairing.request(colleague("A"))).not.toBeNull();
+    expect(pairing.request(colleague("B"))).toBeNull();
+    expect(pairing.request(person("4"))).toBeNull();
+    expect(pairing.listPending().map((one) => one.senderId)).toEqual(expect.arrayContaining(["2", "3", "A"]));
+  });
+
+  it("[SC1] a thousand strangers an hour are given some twenty codes", async () => {
+    const { pairing } = rig().stores;
+    let given = 0;
+    for (let n = 0; n < 1_000; n++) {
+      if (pairing.request(person(`s${n}`)) !== null) given++;
+      if (n % 10 === 0) await rig().clock.advance(36_000);
+    }
+    expect(given).toBeLessThan(25);
+    expect(rig().stores.db.all("SELECT 1 FROM pairing_codes")).toHaveLength(3);
+  });
+
+  it("[SC1] a refused person gets no other code until that is revoked; who was let in and is revoked is a stranger at once", () => {
+    const { pairing } = rig().stores;
+    const ask = (id: string): string => pairing.request(person(id)) ?? "";
+    expect(pairing.refuse("ABCDEFGH")).toBeNull();
+    expect(pairing.refuse(ask("1"))).toMatchObject({ senderId: "1" });
+    pairing.approve(ask("2"));
+    expect([pairing.isPaired("telegram", "bot", "1"), pairing.wouldGive(person("1")), ask("1")]).toEqual([false, false, ""]);
+    expect(pairing.listPeople().map(({ senderId, state }) => `${senderId} ${state}`)).toEqual(["1 refused", "2 paired"]);
+    const untold = (): string[] => pairing.listUntold().map(({ senderId }) => senderId);
+    expect(untold()).toEqual(["1", "2"]);
+    pairing.markTold(person("2"));
+    expect(untold()).toEqual(["1"]);
+    for (const id of ["1", "2"]) expect(pairing.revoke(person(id))).toBe(true);
+    expect(pairing.revoke(person("2"))).toBe(false);
+    expect([pairing.isPaired("telegram", "bot", "2"), ask("1") !== "", ask("2") !== ""]).toEqual([false, true, true]);
+  });
+
   it("[CM7] mail is read in order, stays until it is taken and keeps its entry id over a restart", () => {
     rig().stores.mail.sendToRun("run", "Ann", "first");
     rig().stores.mail.sendToRun("run", "Ann", "second");

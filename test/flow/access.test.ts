@@ -63,7 +63,7 @@ describe("people", () => {
   it.each([
     { channel: "telegram", id: String(STRANGER) },
     { channel: "slack", id: "U0STRANGER" },
-  ])("[SC1] $channel: a stranger gets one code and then silence, until npm run pair lets them in", async ({ channel, id }) => {
+  ])("[SC1] $channel: a stranger gets one code and then silence; npm run pair lets them in, and takes it back", async ({ channel, id }) => {
     const { telegram, slack } = scene;
     const say = (text: string): void =>
       void (channel === "telegram" ? telegram.say({ chat: STRANGER, text }) : slack.say({ channel: "D0STRANGER", user: id, text }));
@@ -76,13 +76,27 @@ describe("people", () => {
     for (const again of ["hello?", "/status", "/stop", "stop"]) say(again);
     await roundTrip();
     expect(said()).toHaveLength(1);
-    expect(await pair()).toContain(`${code}  `);
+    expect(await pair()).toContain(`Waiting:\n  ${code}  `);
     await expect(pair("NOTACODE")).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining("There is no pairing code") });
-    expect(await pair(code.toLowerCase())).toContain(`(${channel} ${id}) may now talk to Herald.`);
+    expect(await pair(code.toLowerCase())).toContain(`(${channel} ${id}) may now talk to Herald and will be told so.`);
     await expect(pair(code)).rejects.toMatchObject({ code: 1 });
+    // Decided in another process, while this one runs.
+    await waitFor("the welcome", () => said()[1]?.startsWith("Welcome!"));
     say(`thank you from ${id}`);
     await waitFor("the first answer", () => heard(`thank you from ${id}`));
-    expect(said()).toHaveLength(2);
+    expect(said()).toHaveLength(3);
+    expect(await pair("list")).toMatch(new RegExp(`Paired:\\n.*\\(${channel} ${id}\\)`));
+    expect(await pair("revoke", channel, id)).toContain("may no longer talk to Herald.");
+    say("am I still here?");
+    const another = await waitFor("another code", () => /pairing code is \W*([A-Z2-9]{8})\b/.exec(said()[3] ?? "")?.[1]);
+    expect(await pair("refuse", another)).toContain("is not let in and will be told so once.");
+    await waitFor("the refusal", () => said()[4]?.includes("has decided not to let you in"));
+    for (const again of ["please", "/status"]) say(again);
+    await roundTrip();
+    expect(said()).toHaveLength(5);
+    expect(heard("am I still here?")).toBe(false);
+    expect(await pair("list")).toMatch(new RegExp(`Refused:\\n.*\\(${channel} ${id}\\)`));
+    await expect(pair("revoke", channel, "nobody")).rejects.toMatchObject({ code: 1, stderr: expect.stringContaining("Nobody is paired") });
   });
 
   it("[SC1] no more than three codes wait at a time", async () => {
@@ -146,7 +160,7 @@ describe("every way in", () => {
   /** What a stranger must not change. */
   const effects = () => ({
     ...{ runs: count("runs"), running: count("runs WHERE state = 'running'"), sessions: count("sessions"), mail: count("run_messages") },
-    ...{ waiting: count("inbox WHERE state <> 'done'"), answers: count("outbox"), codes: count("pairing_codes"), paired: count("paired") },
+    ...{ waiting: count("inbox WHERE state <> 'done'"), answers: count("outbox"), codes: count("pairing_codes"), people: count("people") },
     model: scene.model.calls.length,
     signs: scene.telegram.actions.length + scene.slack.statuses.length,
     seen: scene.telegram.allMessages().length + scene.slack.allMessages().length,
@@ -244,6 +258,13 @@ describe("every way in", () => {
     await roundTrip();
     await scene.telegram.until(() => scene.telegram.pending().length === 0, "all updates to be taken");
     expect(effects()).toEqual({ ...before, answers: before.answers + ownEffects.answers, seen: before.seen + ownEffects.seen });
+  });
+
+  it("[SC1] strangers on Telegram hold all places: one on Slack gets a code all the same, and nothing else", async () => {
+    scene.slack.say({ channel: "D0U0INTRUDER", user: "U0INTRUDER", text: "let me in" });
+    await scene.slack.until(() => scene.slack.messages("D0U0INTRUDER").length === 1, "the code");
+    await roundTrip();
+    expect(count("pairing_codes")).toBe(3);
   });
 
   it.each(Object.keys(SLACK))("[SC2][CM9] SL-017 Slack %s of a stranger: no reaction, no effect", async (kind) => {

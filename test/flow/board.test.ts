@@ -289,14 +289,34 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     web.pairing.request({ ...ann, senderId: "43", senderName: "" });
     await page.locator("#pairing .person").nth(1).waitFor();
     const first = page.locator("#pairing .person").first();
-    expect(await first.textContent()).toBe(`Anntelegram 42${code}Approve`);
+    expect(await first.textContent()).toBe(`Anntelegram 42${code}RefuseApprove`);
     await first.getByRole("button", { name: "Approve" }).press("Enter");
-    await page.locator("#toast", { hasText: "Ann may talk to Herald now." }).waitFor();
+    await page.locator("#toast", { hasText: "Ann may talk to Herald now and is told so." }).waitFor();
     await waitFor("one to be gone", async () => (await page.locator("#pairing .person").count()) === 1);
     expect([web.pairing.isPaired("telegram", "bot", "42"), web.pairing.isPaired("telegram", "bot", "43")]).toEqual([true, false]);
     // Let in elsewhere meanwhile: it goes away here too.
     web.pairing.approve(web.pairing.listPending()[0]?.code ?? "");
     await page.waitForSelector("#pairing", { state: "hidden" });
+  });
+
+  it("[SC1] somebody is refused by a press; who was let in or refused is listed, and that can be taken back", async () => {
+    const page = await start();
+    for (const { channel, account, senderId } of web.pairing.listPeople()) web.pairing.revoke({ channel, account, senderId });
+    await page.waitForSelector("#people", { state: "hidden" });
+    web.pairing.approve(web.pairing.request(ann) ?? "");
+    web.pairing.request({ ...ann, senderId: "43", senderName: "Bob" });
+    await page.locator("#pairing .person").getByRole("button", { name: "Refuse" }).click();
+    await page.locator("#toast", { hasText: "Bob is not let in and is told so once." }).waitFor();
+    await page.waitForSelector("#pairing", { state: "hidden" });
+    await page.locator("#people summary", { hasText: "People 2" }).press("Enter");
+    const person = (name: string) => page.locator("#people-list .person", { hasText: name });
+    expect(await person("Bob").textContent()).toMatch(/^Bobtelegram 43, refused .*Let them ask again$/);
+    await person("Ann").getByRole("button", { name: "Revoke" }).press("Enter");
+    await person("Ann").waitFor({ state: "detached" });
+    expect(web.pairing.isPaired("telegram", "bot", "42")).toBe(false);
+    await person("Bob").getByRole("button", { name: "Let them ask again" }).click();
+    await page.waitForSelector("#people", { state: "hidden" });
+    expect(web.pairing.listPeople()).toEqual([]);
   });
 });
 
@@ -340,7 +360,7 @@ describe("pairing on the page", () => {
     expect(person?.senderId).toBe("77");
     const approve = () => herald.request("/api/pairing", { method: "POST", body: JSON.stringify({ code: person?.code }) });
     expect((await approve()).status).toBe(200);
-    await telegram.until(() => telegram.messages(77).some(({ text }) => text === "You may talk to me now."), "the good news");
+    await telegram.until(() => telegram.messages(77).some(({ text }) => text.startsWith("Welcome!")), "the good news");
     expect([(await approve()).status, await waiting()]).toEqual([404, []]);
     telegram.say({ chat: 77, text: "hello again" });
     await telegram.until(() => telegram.messages(77).some(({ text }) => text === "heard: hello again"), "an answer");

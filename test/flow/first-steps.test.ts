@@ -36,10 +36,11 @@ async function walkThrough({ say, texts }: Talk): Promise<void> {
   const code = /npm run pair -- ([A-Z0-9]{8})/.exec(greeting)?.[1] ?? "";
   const env = { PATH: process.env.PATH, HOME: herald.dir, HERALD_STATE_DIR: herald.stateDir };
   await promisify(execFile)(NODE, [PAIR, code], { cwd: herald.dir, env });
-  say("/start");
-  expect(await waitFor("what it can do", () => texts()[1])).toContain("/subagents");
+  expect(await waitFor("the welcome", () => texts()[1])).toMatch(/^Welcome!.*!help/);
+  say("!help");
+  expect(await waitFor("what it can do", () => texts()[2])).toContain("/subagents");
   say("hello");
-  expect(await waitFor("an answer", () => texts()[2])).toMatch(/offline model/i);
+  expect(await waitFor("an answer", () => texts()[3])).toMatch(/offline model/i);
   say("in the background, list the files here");
   const isAnnouncement = (text: string): boolean => text.includes("Status: success") && text.includes("Stats: runtime");
   await waitFor("the announcement", () => texts().some(isAnnouncement));

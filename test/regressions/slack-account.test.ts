@@ -38,7 +38,8 @@ async function answerTo(user: string, text: string): Promise<string> {
 }
 
 it("[SC1][SE1] who was paired stays so: by an earlier version, over sockets, and when the mode changes", async () => {
-  const paired = (account: string, user: string) => `INSERT INTO paired VALUES ('slack', '${account}', '${user}', 1);`;
+  const paired = (account: string, user: string) =>
+    `INSERT INTO people VALUES ('slack', '${account}', '${user}', '', NULL, 'paired', 1, 1);`;
   await answerTo("U0PERSON", "warm up");
   // As an earlier version left it, which knew the workspace by the app's id, or by no name at all.
   change(`DELETE FROM channel_account; ${paired(app.slack.appId, "U0OLD")} ${paired("slack", "U0OLDER")} ${paired("A0OTHER", "U0ALIEN")}`);
@@ -50,6 +51,6 @@ it("[SC1][SE1] who was paired stays so: by an earlier version, over sockets, and
   await useHttp();
   await app.restart();
   for (const user of ["U0OLD", "U0OLDER"]) expect(await answerTo(user, "over http")).toBe("heard: over http");
-  const accounts = app.rows<{ account: string }>("SELECT DISTINCT account FROM inbox UNION SELECT account FROM paired ORDER BY 1");
+  const accounts = app.rows<{ account: string }>("SELECT DISTINCT account FROM inbox UNION SELECT account FROM people ORDER BY 1");
   expect(accounts.map(({ account }) => account)).toEqual(["A0OTHER", app.slack.teamId]);
 });

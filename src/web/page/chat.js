@@ -11,7 +11,7 @@ const BANNER_AFTER_MS = 1200;
 
 /**
  * Can be written to at once; `ready` resolves when history and stream are there, and rejects when they can't be had.
- * `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onRun(id), onPairing(waiting), onStatus(status),
+ * `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onRun(id), onPairing({waiting, people}), onStatus(status),
  * onAgentMessage(message), onConnected().
  */
 export function openChat(chat, hooks) {

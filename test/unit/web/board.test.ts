@@ -162,6 +162,28 @@ describe("pairing", () => {
     expect((await get("/api/pairing")).body.waiting).toEqual([]);
   });
 
+  it("[SC1] lists who was let in or refused, and takes it back", async () => {
+    const bob = { ...ann, senderId: "43", senderName: "Bob" };
+    await post("/api/pairing", { code: web.pairing.request(ann) });
+    const refused = await post("/api/pairing", { code: web.pairing.request(bob), decision: "refuse" });
+    expect(refused).toMatchObject({ status: 200, body: { refused: { senderId: "43" } } });
+    const people = async () =>
+      (await get("/api/pairing")).body.people as unknown as { senderId: string; state: string; address?: unknown }[];
+    expect((await people()).map(({ senderId, state, address }) => [senderId, state, address])).toEqual(
+      expect.arrayContaining([
+        ["42", "paired", undefined],
+        ["43", "refused", undefined],
+      ]),
+    );
+    const { channel, account } = ann;
+    expect((await post("/api/pairing/revoke", { channel, account, senderId: "42" })).status).toBe(200);
+    expect((await post("/api/pairing/revoke", { channel, account, senderId: "42" })).status).toBe(404);
+    expect((await post("/api/pairing/revoke", { channel })).status).toBe(400);
+    expect((await post("/api/pairing", { code: "x", decision: "maybe" })).status).toBe(400);
+    expect([(await people()).length, web.pairing.isPaired("telegram", "bot", "42")]).toEqual([1, false]);
+    web.pairing.revoke(bob);
+  });
+
   it("[SC1] [WB2] every tab hears of it at once, and of a run that changed by its id", async () => {
     const abort = new AbortController();
     const headers = { authorization: `Bearer ${web.token}` };
@@ -170,7 +192,7 @@ describe("pairing", () => {
     const reading = (async () => {
       for await (const chunk of stream.body ?? []) heard += Buffer.from(chunk).toString();
     })().catch(() => undefined);
-    await waitFor("the greeting", () => heard.includes("event: pairing\ndata: []"));
+    await waitFor("the greeting", () => heard.includes('event: pairing\ndata: {"waiting":[],"people":[]}'));
     const code = web.pairing.request(ann);
     await waitFor("the code", () => heard.includes(`"code":"${code}"`));
     const [busy, other] = [newId(), newId()];
