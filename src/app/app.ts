@@ -1,12 +1,11 @@
 // The composition root: settings in, a running gateway out. The only folder that knows all others; parts get the few
 // things they need from here and never the config. Read createApp top to bottom: stores → models → agents → tools →
 // sub-agents → gateway → channels and page.
-import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { Agent } from "../agents/agent.ts";
 import { createTurns } from "../agents/turn.ts";
 import type { LoadedConfig } from "../config/config.ts";
-import { AppError, errorText } from "../core/errors.ts";
+import { errorText } from "../core/errors.ts";
 import { type Bus, createBus } from "../core/events.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
@@ -25,6 +24,7 @@ import { type StatusSource, statusText } from "./status.ts";
 import { openStores } from "./stores.ts";
 import { createSubagentParts } from "./subagents.ts";
 import { createTools, privateFolders } from "./tools.ts";
+import { makeWorkspace, tryWorkspace } from "./workspaces.ts";
 
 export interface AppOptions extends Pick<Base, "clock" | "log" | "secrets" | "failpoint"> {
   readonly loaded: LoadedConfig;
@@ -67,7 +67,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     const { models, resolved } = modelParts;
     const agents = createAgents({ ...base, defaultModel: () => resolved.model });
     clearScratch(join(stateDir, "scratch"), log);
-    for (const agent of agents.list()) makeWorkspace(agent);
+    for (const agent of agents.list()) makeWorkspace(agent, stateDir);
     const lanes = createLanes(atStart, log, bus);
     const channels = await createChannels({ ...base, config: atStart.config, stores });
     const tools = createTools({ ...base, ...stores, loaded: atStart, sandbox, agents });
@@ -100,7 +100,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         for (const { name, value } of next.secrets) secrets.add(name, value);
         lanes.main.setConcurrency(next.config.agents.defaults.maxConcurrent);
         lanes.subagent.setConcurrency(next.config.agents.defaults.subagents.maxConcurrent);
-        for (const agent of agents.list()) tryWorkspace(agent, log);
+        for (const agent of agents.list()) tryWorkspace(agent, stateDir, log);
         page?.reconfigure();
       },
     };
@@ -123,24 +123,6 @@ function clearScratch(path: string, log: Logger): void {
     rmSync(path, { recursive: true, force: true });
   } catch (error) {
     log.warn({ path, reason: errorText(error) }, "old output of commands can't be removed");
-  }
-}
-
-function makeWorkspace({ id, workspace }: Agent): void {
-  try {
-    mkdirSync(workspace, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    const text = `The workspace ${workspace} of agent "${id}" can't be made: ${errorText(error)}. Make its folder writable, or set the agent's workspace to another one.`;
-    throw new AppError("state", text, { cause: error });
-  }
-}
-
-/** For a reload: the gateway goes on without the folder, and the agent's file tools say what is wrong. */
-function tryWorkspace(agent: Agent, log: Logger): void {
-  try {
-    makeWorkspace(agent);
-  } catch (error) {
-    log.error({ err: error, agentId: agent.id }, errorText(error));
   }
 }
 

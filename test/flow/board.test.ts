@@ -335,8 +335,8 @@ describe.skipIf(!hasBrowser)(`the board of a running gateway${BROWSER_NOTE}`, ()
     await page.click("#panel-stop");
     await page.locator("#panel-state", { hasText: "stopped" }).waitFor();
     await page.locator("#messages .body", { hasText: "Stopped 1 sub-agent" }).waitFor();
-    await herald.say("in the background, summarise notes.md");
-    await page.locator(".run-label", { hasText: "summarise notes.md" }).click();
+    await herald.say("in the background, summarise README.md");
+    await page.locator(".run-label", { hasText: "summarise README.md" }).click();
     await page.locator("#panel-state", { hasText: "done" }).waitFor();
     await page.locator("#panel-log .said").first().waitFor();
     await page.locator("#panel-sections h4", { hasText: "summary" }).waitFor();

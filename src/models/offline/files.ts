@@ -1,5 +1,5 @@
 // The offline model's work on files: read, list, summarise, count. Every figure comes from a tool result.
-// offline-intents.ts → these jobs → read, list, exec.
+// intents.ts → these jobs → read, list, exec.
 import { type Ask, callTool, cut, type Desk, failed, type Job, missing, type Outcome, plural, quote, type Result } from "./job.ts";
 
 const LEVELS = 4;

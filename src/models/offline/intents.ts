@@ -1,5 +1,5 @@
 // What the offline model understands: a table of {name, match, act}, tried in order, first fit wins.
-// offline-request.ts → findJob → a job (offline-files.ts, or a small one here).
+// request.ts → findJob → a job (files.ts, or a small one here).
 import { countLines, readFile, runCommand, summarise } from "./files.ts";
 import { callTool, cut, type Desk, type Job, plural, quote, say } from "./job.ts";
 import { calculate } from "./sums.ts";
@@ -17,7 +17,7 @@ interface Intent {
 const MAX_WAIT_MS = 120_000;
 const EXAMPLES = [
   '"read README.md and tell me its headings"',
-  '"in the background, summarise src and count its lines"',
+  '"in the background, summarise the files here and count their lines"',
   '"send three helpers to wait 5, 10 and 20 seconds"',
 ];
 const ABILITIES = `I follow rules, so plain requests work best, for example:\n\n${EXAMPLES.map((example) => `- ${example}`).join("\n")}\n\nI can also list, search, write, run, fetch, remember, wait and do simple sums, as far as those tools are offered here.`;
@@ -25,7 +25,9 @@ const ABILITIES = `I follow rules, so plain requests work best, for example:\n\n
 const PATH = "`[^`]+`|\"[^\"]+\"|'[^']+'|\\.(?=\\s|$)|[\\w@~+*./-]*[\\w*/]";
 /** A bare word is a file only when it looks like one: "read README" yes, "read about ships" no. */
 const FILE = "`[^`]+`|\"[^\"]+\"|'[^']+'|[\\w@~+*-]*[./][\\w@~+*./-]*[\\w*/]|readme|license|changelog|makefile|dockerfile";
-const NOT_A_PATH = "(?!(?:it|this|that|these|those|our|my|your|the|what|all|everything|me|a|an|sub-?agents?|helpers?)\\b)";
+const NOT_A_PATH = "(?!(?:it|this|that|these|those|our|my|your|the|what|all|everything|me|a|an|and|then|sub-?agents?|helpers?)\\b)";
+/** The workspace itself, or a path in it. */
+const PLACE = `(?:(?<here>here|(?:this|the|my|your)\\s+(?:folder|directory|workspace))(?=[\\s.,!?]|$)|${NOT_A_PATH}(?<path>${PATH}))`;
 const FILLER = "(?:(?:the|a|all|files?|folder|directory|contents?|code|lines?|of|in|under|below)\\s+)*";
 const rule = (source: string, flags = "i"): RegExp => new RegExp(source, flags);
 
@@ -121,11 +123,11 @@ const INTENTS: readonly Intent[] = [
   {
     name: "search",
     match: rule(
-      `^(?:search|grep|look|find)(?:\\s+for)?\\s+(?:(?:all|every|any|the)\\s+)?(?<pattern>"[^"]+"|'[^']+'|\`[^\`]+\`|.+?)(?:\\s+(?:in|under|within|below)\\s+(?<path>${PATH}))?[.!?]?$`,
+      `^(?:search|grep|look|find)(?:\\s+for)?\\s+(?:(?:all|every|any|the)\\s+)?(?<pattern>"[^"]+"|'[^']+'|\`[^\`]+\`|.+?)(?:\\s+(?:(?:in|under|within|below)\\s+)?(?<here>here|(?:this|the|my|your)\\s+(?:folder|directory|workspace))|\\s+(?:in|under|within|below)\\s+(?<path>${PATH}))?[.!?]?$`,
     ),
     act: (desk, groups) => {
       const pattern = unquote(groups.pattern);
-      const where = groups.path === undefined ? {} : { path: unquote(groups.path) };
+      const where = groups.path === undefined && groups.here === undefined ? {} : { path: placeOf(groups) };
       return callTool(
         desk,
         "search",
@@ -154,23 +156,23 @@ const INTENTS: readonly Intent[] = [
   {
     name: "summarise",
     match: rule(
-      `^(?:summari[sz]e|describe|explain|review|explore|analy[sz]e|inspect|look\\s+(?:at|through|into))\\s+${FILLER}${NOT_A_PATH}(?<path>${PATH})(?<wish>.*)$`,
+      `^(?:summari[sz]e|describe|explain|review|explore|analy[sz]e|inspect|look\\s+(?:at|through|into))\\s+${FILLER}${PLACE}(?<wish>.*)$`,
       "is",
     ),
-    act: (desk, { path, wish = "" }) => summarise(desk, unquote(path), wish),
+    act: (desk, groups) => summarise(desk, placeOf(groups), groups.wish ?? ""),
   },
   {
     name: "count lines",
-    match: rule(`^(?:count|how\\s+many)\\s+${FILLER}(?:are\\s+)?${FILLER}${NOT_A_PATH}(?<path>${PATH})`),
-    act: (desk, { path }) => (desk.has("exec") ? countLines(desk, unquote(path)) : summarise(desk, unquote(path), "count")),
+    match: rule(`^(?:count|how\\s+many)\\s+${FILLER}(?:are\\s+)?${FILLER}${PLACE}`),
+    act: (desk, groups) => (desk.has("exec") ? countLines(desk, placeOf(groups)) : summarise(desk, placeOf(groups), "count")),
   },
   {
     name: "list",
     match: rule(
-      `^(?:list|ls|what(?:'s|\\s+is|\\s+files\\s+are)\\s+in|show(?:\\s+me)?\\s+(?=the\\s+(?:files|folder|contents)|files))\\s*${FILLER}(?:${NOT_A_PATH}(?<path>${PATH}))?`,
+      `^(?:list|ls|what(?:'s|\\s+is|\\s+files\\s+are)\\s+in|show(?:\\s+me)?\\s+(?=the\\s+(?:files|folder|contents)|files))\\s*${FILLER}${PLACE}?`,
     ),
     act: (desk, groups) => {
-      const path = groups.path === undefined || /^files?$/i.test(groups.path) ? "." : unquote(groups.path);
+      const path = placeOf(groups);
       return callTool(desk, "list", { path }, (text) => `\`${path}\` holds:\n\n${quote(text.trim() || "(nothing)")}`);
     },
   },
@@ -222,6 +224,9 @@ export function findJob(text: string, desk: Desk, onlyWhole: boolean): (() => Jo
   }
   return null;
 }
+
+const placeOf = ({ path }: Groups): string =>
+  path === undefined || /^(?:files?|folder|directory|workspace)$/i.test(path) ? "." : unquote(path);
 
 const unquote = (text = ""): string => text.trim().replace(/^(["'`])([\s\S]*)\1$/, "$2");
 

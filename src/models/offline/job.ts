@@ -1,6 +1,6 @@
 // How the offline model works: a job is a generator that asks for tool calls, gets their results and returns what to say.
 // Nothing is kept between steps: the next step runs the job again and feeds it the results that stand in the transcript,
-// so a restart in the middle goes on where it was. offline-intents.ts makes jobs, offline.ts replays them.
+// so a restart in the middle goes on where it was. intents.ts makes jobs, offline.ts replays them.
 import type { ToolSpec } from "../model.ts";
 
 export interface Call {

@@ -1,13 +1,13 @@
 // The built-in offline model (MO6): rules instead of an LLM, no network, the same answer every time, and it says so.
 // One call = one step: take the request out of the messages, run its jobs again over the results on record, and return
-// the calls that are still missing or the final text. router.ts → here → offline-intents.ts
+// the calls that are still missing or the final text. router.ts → here → request.ts → intents.ts
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
 import { errorText } from "../../core/errors.ts";
 import { withoutFences } from "../../core/fence.ts";
 import type { ChatMessage, ModelEvent, ModelReply, ModelRequest, Models, ToolCall } from "../model.ts";
 import { confusion } from "./intents.ts";
-import { type Ask, type Call, createDesk, type Desk, type Outcome, quote, type Result } from "./job.ts";
+import { type Ask, type Call, createDesk, cut, type Desk, type Outcome, quote, type Result } from "./job.ts";
 import { type Evidence, toAnnouncement, toCompaction, toSections } from "./report.ts";
 import { type Errand, lookAtMentioned, toErrands } from "./request.ts";
 
@@ -20,7 +20,10 @@ export interface OfflineOptions {
 }
 
 type OnEvent = (event: ModelEvent) => void;
-type Step = { readonly text: string } | { readonly calls: readonly Call[] } | { readonly abortedAt: string };
+type Step =
+  | { readonly text: string /** Why it is not what was asked for. */; readonly problem?: string }
+  | { readonly calls: readonly Call[] }
+  | { readonly abortedAt: string };
 
 export function createOfflineModel({ clock }: OfflineOptions): Pick<Models, "call"> {
   return {
@@ -44,7 +47,11 @@ async function answer(asked: ModelRequest, onEvent: OnEvent, clock: Clock): Prom
   const request = { ...asked, messages: asked.messages.map((message) => ({ ...message, text: withoutFences(message.text) })) };
   const step = request.signal.aborted ? { abortedAt: "" } : await takeStep(request, onEvent, clock);
   if ("abortedAt" in step) return aborted(request, step.abortedAt);
-  if ("text" in step) return stream(request, step.text, onEvent);
+  if ("text" in step) {
+    const reply = await stream(request, step.text, onEvent);
+    if (reply.outcome !== "ok" || step.problem === undefined) return reply;
+    return { ...reply, outcome: "error", finish: "other", error: { kind: "unknown", message: step.problem } };
+  }
   const first = nextCallNumber(request.messages);
   const toolCalls = step.calls.map((call, index): ToolCall => ({ id: `offline-${first + index}`, name: call.name, args: call.args }));
   return { ...reply(request, ""), toolCalls, finish: "tool-calls" };
@@ -80,7 +87,17 @@ async function takeStep(request: ModelRequest, onEvent: OnEvent, clock: Clock): 
     });
     next = work.next(results);
   }
-  return { text: compose(scene, next.value, evidence) };
+  const problem = scene.isChild ? problemOf(next.value) : undefined;
+  if (problem === undefined) return { text: compose(scene, next.value, evidence) };
+  return { text: next.value.map((outcome) => outcome.text).join("\n\n"), problem };
+}
+
+/** A person reads what did not work; of a sub-agent it must not pass for success. */
+function problemOf(outcomes: readonly Outcome[]): string | undefined {
+  const [blocker] = outcomes.flatMap((outcome) => outcome.blockers ?? []);
+  if (blocker === undefined) return undefined;
+  const isAll = outcomes.every((outcome) => (outcome.blockers ?? []).length > 0);
+  return `The built-in offline model could not do ${isAll ? "it" : "all of it"}: ${cut(blocker.replace(/\s+/g, " "), 300)}`;
 }
 
 interface Scene {

@@ -14,7 +14,6 @@ const NATURE = "Done by Herald's built-in offline model: fixed rules, no LLM. Fi
 /** The five sections, in the order the runtime parses. */
 export function toSections(outcomes: readonly Outcome[], evidence: readonly Evidence[]): string {
   const changes = outcomes.flatMap((outcome) => outcome.changes ?? []);
-  const blockers = outcomes.flatMap((outcome) => outcome.blockers ?? []);
   const seen = evidence
     .filter(({ call }) => call.name !== "plan")
     .map(({ call, result }) => `${describeCall(call)}: ${result.isError ? "failed" : "ok"}`);
@@ -23,7 +22,8 @@ export function toSections(outcomes: readonly Outcome[], evidence: readonly Evid
     ["CHANGES", bullets(changes)],
     ["EVIDENCE", bullets(seen)],
     ["RISKS", bullets([NATURE])],
-    ["BLOCKERS", bullets(blockers)],
+    // With one it would not have come to this: it ends in an error then (offline.ts).
+    ["BLOCKERS", bullets([])],
   ];
   return sections.map(([name, text]) => `${name}:\n${text}`).join("\n\n");
 }
@@ -41,10 +41,7 @@ export function toAnnouncement(messages: readonly ChatMessage[]): string {
   const texts = messages.flatMap((message) => (message.role === "assistant" && message.text.trim() !== "" ? [message.text.trim()] : []));
   const last = texts.at(-1) ?? "";
   const result = readSection(last, "SUMMARY") ?? last;
-  const notes = [readSection(last, "BLOCKERS"), readSection(last, "RISKS")].filter(
-    (note) => note !== null && note !== "None." && note !== "",
-  );
-  return `Result:\n${result || "(not available)"}\n\nNotes:\n${notes.join("\n") || "- (none)"}`;
+  return `Result:\n${result || "(not available)"}\n\nNotes:\n${readSection(last, "RISKS") || "- (none)"}`;
 }
 
 function readSection(text: string, name: string): string | null {

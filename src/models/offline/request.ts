@@ -1,9 +1,10 @@
 // From a request in words to things to do: politeness off, sub-agents first, then clause by clause.
-// offline.ts → toErrands → offline-spawn.ts | offline-intents.ts
+// offline.ts → toErrands → spawn.ts | intents.ts
 import { summarise } from "./files.ts";
 import { findJob } from "./intents.ts";
 import { type Desk, type Job, say } from "./job.ts";
 import { delegate, parseDelegation } from "./spawn.ts";
+import { VERBS } from "./verbs.ts";
 
 /** One thing to do: its name for a plan, and the work. Null job: no rule fits. */
 export interface Errand {
@@ -46,8 +47,6 @@ function* lookOnly(desk: Desk, target: string, text: string): Job {
   return { ...seen, text: `${limit}\n\n${seen.text}`, blockers: [limit, ...(seen.blockers ?? [])] };
 }
 
-const VERBS =
-  "read|open|list|search|grep|find|write|run|execute|fetch|remember|wait|sleep|summari[sz]e|describe|review|explore|count\\s+to|count\\s+the|spawn";
 const BETWEEN = new RegExp(`\\s*;\\s*|\\s*\\n+\\s*|,?\\s+(?:and\\s+)?then,?\\s+|[.!]\\s+(?=[A-Z])|(?:,|,?\\s+and)\\s+(?=(?:${VERBS})\\s)`);
 
 /** "wait 5 seconds, then list src and read README.md" → three clauses; bullets and numbers before them go. */

@@ -1,6 +1,7 @@
 // The offline model sending out sub-agents: "in the background, …", "send three helpers to …" → one sessions_spawn
 // call per helper in one step, then what the runtime answered, truthfully.
 import { cut, type Desk, failed, type Job, missing, type Result } from "./job.ts";
+import { VERBS } from "./verbs.ts";
 
 const MAX_HELPERS = 20;
 const NUMBER_WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
@@ -38,12 +39,24 @@ function toCount(word: string | undefined, isPlural: boolean): number | null {
   return isPlural ? null : 1;
 }
 
+const AND = /\s*,\s*(?:and\s+)?|\s+and\s+/;
+const BEGINS = new RegExp(`^(?:${VERBS})\\b`, "i");
+/** What "look into the north wing" does, without what it is done to. */
+const LEAD = /^\S+\s+(?:(?:at|into|through|for|about|over|on|of)\s+)?(?=\S)/;
+
 /** One task per helper: N helpers for N things get one each; N helpers for one thing get numbered tasks. */
 function splitTasks({ count, what }: Delegation): string[] {
   if (count === 1) return [what];
   const wholes = what.split(/\s*;\s*|\n+|,?\s+and to\s+/).filter((part) => part !== "");
   if (wholes.length > 1 && (count === null || count === wholes.length)) return wholes.slice(0, MAX_HELPERS);
+  const parts = what.split(AND);
+  const later = parts.slice(1);
+  const isOneEach = later.length > 0 && (count === null || count === parts.length);
+  if (isOneEach && later.every((part) => BEGINS.test(part))) return parts.slice(0, MAX_HELPERS);
   const list = findEnumeration(what, count);
+  const verb = LEAD.exec(parts[0] ?? "")?.[0];
+  if (isOneEach && list === null && count !== null && verb !== undefined && !later.some((part) => BEGINS.test(part)))
+    return [parts[0] ?? "", ...later.map((part) => `${verb}${part}`)].slice(0, MAX_HELPERS);
   const number = Math.min(count ?? list?.items.length ?? 1, MAX_HELPERS);
   if (list === null) return number === 1 ? [what] : Array.from({ length: number }, (_, i) => `${what} (${i + 1} of ${number})`);
   const { before, items, after } = list;
@@ -70,7 +83,7 @@ function findEnumeration(what: string, count: number | null): Enumeration | null
   for (const pattern of patterns) {
     const found = pattern.exec(what);
     if (found === null) continue;
-    const items = found[0].split(/\s*,\s*(?:and\s+)?|\s+and\s+/);
+    const items = found[0].split(AND);
     const after = what.slice(found.index + found[0].length).replace(/\btheir\b/g, "its");
     return { before: what.slice(0, found.index), items, after };
   }

@@ -15,7 +15,11 @@ import { onSignedInElsewhere, SignedOut } from "./wire.js";
 const UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
 const CHAT = new RegExp(`^(?:main|${UUID})$`);
 const RUN = new RegExp(`^${UUID}$`);
-const EXAMPLES = ["Read README.md and tell me what it is about", "In the background, summarise src and count its lines", "/help"];
+const EXAMPLES = [
+  "Read README.md and tell me what it is about",
+  "In the background, summarise the files here and count their lines",
+  "/help",
+];
 
 /** The chat on screen; null while nobody is signed in. */
 const now = { chat: null, chatId: null };

@@ -66,6 +66,8 @@ interface Talk {
   extra?: ToolSpec[];
   clock?: Clock;
   files?: boolean;
+  /** How it ends; ok when left out. */
+  ends?: ModelReply["outcome"];
 }
 
 /** Drives the model as a turn does: real file tools on a real folder, everything else answered by `fakes`. */
@@ -80,7 +82,7 @@ async function turn(text: string, talk: Talk = {}): Promise<{ reply: ModelReply;
       { ...BASE, system: talk.system ?? "", messages: [...messages], tools, signal: new AbortController().signal },
       () => {},
     );
-    expect(reply.outcome).toBe("ok");
+    expect(reply.outcome).toBe(reply.toolCalls.length === 0 ? (talk.ends ?? "ok") : "ok");
     expect([reply.usage, reply.costUsd]).toEqual([null, null]);
     messages.push({ role: "assistant", text: reply.text, toolCalls: reply.toolCalls });
     if (reply.toolCalls.length === 0) return { reply, messages, calls };
@@ -272,9 +274,21 @@ describe("sub-agents", () => {
     ["send helpers to read a.md and b.md", ["read a.md", "read b.md"]],
     ["send two helpers to read a.md, b.md and c.md", ["read a.md and c.md", "read b.md"]],
     ["send two helpers: list src; read README.md", ["list src", "read README.md"]],
+    [
+      "send three helpers to read README.md, list the files here and wait 5 seconds",
+      ["read README.md", "list the files here", "wait 5 seconds"],
+    ],
+    [
+      "send three helpers to look into the north wing, the south wing and the cellar",
+      ["look into the north wing", "look into the south wing", "look into the cellar"],
+    ],
+    ["send two helpers to compare prices of tea, and summarise README.md", ["compare prices of tea", "summarise README.md"]],
+    ["send helpers to count the lines of src and to list src", ["count the lines of src", "list src"]],
   ])("[MO6] %s", async (text, tasks) => {
     const { calls, reply, messages } = await turn(text, spawnTalk);
     expect(tasksOf(calls)).toEqual(tasks);
+    // Each has a name of its own.
+    expect(new Set(calls.map(([, args]) => (args as { label: string }).label)).size).toBe(tasks.length);
     // All in one step.
     expect(messages.filter((message) => message.role === "assistant" && message.toolCalls.length > 0)).toHaveLength(1);
     expect(reply.text).toContain("will be announced here");
@@ -323,7 +337,8 @@ describe("sub-agents", () => {
 
   it("[MO6] a folder that is not there is told as such, not counted as empty", async () => {
     const exec: Fake = ({ command }) => ({ text: execFileSync("sh", ["-c", String(command)], { encoding: "utf8" }) });
-    const { reply } = await turn("count the lines of no/such", { system: CHILD, extra: [spec("exec", "command")], fakes: { exec } });
+    const talk: Talk = { system: CHILD, extra: [spec("exec", "command")], fakes: { exec }, ends: "error" };
+    const { reply } = await turn("count the lines of no/such", talk);
     expect(reply.text).toContain("There is no `no/such` in my workspace.");
     expect(reply.text).not.toContain("0 lines");
   });
@@ -338,12 +353,41 @@ describe("sub-agents", () => {
     expect(reply.text).toBe("Hello! What shall I do?");
   });
 
-  it("[MO6] names in BLOCKERS what it has no rule for", async () => {
-    const lost = await turn("think hard", { system: CHILD });
-    expect(lost.reply.text).toMatch(/BLOCKERS:\n- No rule fits: think hard/);
-    const looked = await turn("is src/main.ts any good?", { system: CHILD });
+  it("[MO6] as a sub-agent ends in error what it could not do, with what it has and why", async () => {
+    const lost = await turn("think hard", { system: CHILD, ends: "error" });
+    expect(lost.reply.text).toContain('I have no rule for "think hard".');
+    expect(lost.reply.error?.message).toBe("The built-in offline model could not do it: No rule fits: think hard");
+    const looked = await turn("is src/main.ts any good?", { system: CHILD, ends: "error" });
     expect(looked.calls).toEqual([["read", { path: "src/main.ts" }]]);
-    expect(looked.reply.text).toMatch(/BLOCKERS:\n- I have no rule for this request, so I only looked at `src\/main.ts`/);
+    expect(looked.reply.text).toMatch(/^I have no rule for this request, so I only looked at `src\/main.ts`\.[\s\S]*The entry\./);
+    const half = await turn("read README.md, then read no/such.md", { system: CHILD, ends: "error" });
+    expect(half.reply.text).toMatch(/Its headings:[\s\S]*The tool `read` failed/);
+    expect(half.reply.error?.message).toMatch(/^The built-in offline model could not do all of it: The tool `read` failed: .*no\/such\.md/);
+    // A person is told in words; nothing of theirs has failed.
+    expect((await turn("read no/such.md")).reply.text).toContain("The tool `read` failed");
+  });
+
+  it("[MO6] knows where it is: here and this folder are the workspace", async () => {
+    for (const [text, tool] of [
+      ["list the files here", "list"],
+      ["list this folder", "list"],
+      ["summarise the files here and count their lines", "list"],
+      ["summarise this folder", "list"],
+      ["what is in the workspace?", "list"],
+    ] as const) {
+      const { calls, reply } = await turn(text, { history: SPOKEN });
+      expect([text, calls[0]]).toEqual([text, [tool, expect.objectContaining({ path: "." })]]);
+      expect(reply.text).toContain("README.md");
+    }
+    expect(
+      (
+        await turn("search Herald here", {
+          history: SPOKEN,
+          extra: [spec("search", "pattern", "path")],
+          fakes: { search: () => ({ text: "x" }) },
+        })
+      ).calls,
+    ).toEqual([["search", { pattern: "Herald", path: "." }]]);
   });
 
   it("[CM7] a message sent to a working sub-agent is done after its task", async () => {
@@ -373,10 +417,10 @@ describe("sub-agents", () => {
   });
 
   it("[AN1] answers the announce step with Result and Notes from its own sections", async () => {
-    const done = await turn("think hard", { system: CHILD });
+    const done = await turn("list src", { system: CHILD });
     const asked = "Give Result and Notes, or exactly\nANNOUNCE_SKIP";
     const { reply } = await turn(asked, { system: CHILD, history: done.messages, files: false });
-    expect(reply.text).toMatch(/^Result:\nI have no rule for "think hard"[\s\S]*\n\nNotes:\n- No rule fits: think hard\n- Done by/);
+    expect(reply.text).toMatch(/^Result:\n`src` holds:[\s\S]*main\.ts[\s\S]*\n\nNotes:\n- Done by/);
     const empty = await turn(asked, { system: CHILD, files: false });
     expect(empty.reply.text).toBe("Result:\n(not available)\n\nNotes:\n- (none)");
   });
