@@ -11,6 +11,7 @@ import type { Logger } from "../core/logger.ts";
 import type { Channel, SendResult } from "../core/message.ts";
 import type { Database } from "../stores/database.ts";
 import type { Outbox, OutboxRow, Standing } from "../stores/outbox.ts";
+import { MAX_DEATHS, type Tries } from "../stores/tries.ts";
 
 export interface Delivery {
   /** Takes up everything that is open; returns at once. */
@@ -22,6 +23,7 @@ export interface Delivery {
 export interface DeliveryDeps {
   readonly db: Database;
   readonly outbox: Outbox;
+  readonly tries: Tries;
   readonly clock: Clock;
   readonly bus: Bus;
   readonly log: Logger;
@@ -39,6 +41,8 @@ interface State extends DeliveryDeps {
   readonly deferred: Map<string, { readonly at: number; readonly sleep: AbortController }>;
   /** Attempts by delivery. Nobody else touches such a delivery, also when its address has gone on without it. */
   readonly underWay: Map<string, Attempt>;
+  /** Rows whose sending an earlier process began: one of them may be what ended it. */
+  readonly left: Set<number>;
   readonly stopped: AbortController;
 }
 
@@ -59,7 +63,7 @@ const MAX_SLEEP_MS = 2 ** 31 - 1;
 export function createDelivery(deps: DeliveryDeps): Delivery {
   const state: State = {
     ...deps,
-    ...{ senders: new Map(), rung: new Set(), deferred: new Map(), underWay: new Map(), stopped: new AbortController() },
+    ...{ senders: new Map(), rung: new Set(), deferred: new Map(), underWay: new Map(), left: new Set(), stopped: new AbortController() },
   };
   let unsubscribe = (): void => {};
   return {
@@ -67,7 +71,7 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "outbox.added") pump(state, event.addressKey);
       });
-      deps.outbox.recover();
+      for (const id of deps.outbox.recover()) state.left.add(id);
       for (const key of deps.outbox.openAddresses()) pump(state, key);
     },
     async stop() {
@@ -161,8 +165,14 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
 }
 
 async function attempt(state: State, row: OutboxRow): Promise<void> {
-  const result = await trySend(state, row);
+  const work = state.left.delete(row.id) ? `send:${row.id}` : null;
+  const deaths = work === null ? 0 : state.tries.begin(work);
+  const result =
+    deaths < MAX_DEATHS
+      ? await trySend(state, row)
+      : { status: "failed" as const, reason: `the gateway ended ${deaths} times while it was sent` };
   conclude(state, row, result);
+  if (work !== null) state.tries.end(work);
   state.failpoint("delivery.settled");
 }
 

@@ -23,10 +23,11 @@ it("[RC4] FS-011 locked for a minute: a try now and then, nothing sent unrecorde
   };
   const { db, outbox } = folder.stores;
   db.run("PRAGMA busy_timeout=1");
-  const { clock, bus, log } = folder;
+  const common = { ...folder.stores, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints };
+  const { clock } = common;
   let isOn = false;
   const find = () => (isOn ? channel : null);
-  const delivery = createDelivery({ db, outbox, clock, bus, log, failpoint: noFailpoints, channel: find, recordDelivery() {} });
+  const delivery = createDelivery({ ...common, channel: find, recordDelivery() {} });
   delivery.start();
   outbox.add({ delivery: "reply:1", address: ADDRESS, parts: [{ text: "hello" }] });
   const other = new DatabaseSync(join(folder.stateDir, "herald.db"));

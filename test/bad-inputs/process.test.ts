@@ -17,8 +17,9 @@ it("[RN4] PROC-006 after a long pause each waiting chat is tried once, not once 
     },
   };
   const { clock, bus, log } = folder;
-  const { db, outbox } = folder.stores;
-  const delivery = createDelivery({ db, outbox, clock, bus, log, failpoint: noFailpoints, channel: () => channel, recordDelivery() {} });
+  const common = { ...folder.stores, clock, bus, log, failpoint: noFailpoints };
+  const { outbox } = common;
+  const delivery = createDelivery({ ...common, channel: () => channel, recordDelivery() {} });
   delivery.start();
   const chats = Array.from({ length: 5 }, (_, n) => `c${n}`);
   for (const chat of chats) {

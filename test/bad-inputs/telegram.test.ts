@@ -15,6 +15,7 @@ import type { Channel } from "../../src/core/message.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
 import { openDatabase } from "../../src/stores/database.ts";
 import { createOutbox, type Outbox } from "../../src/stores/outbox.ts";
+import { createTries } from "../../src/stores/tries.ts";
 import { createFakeTelegram, type FakeTelegram, type SeenMessage } from "../support/fake-telegram.ts";
 import { createMemoryInbox } from "../support/memory-inbox.ts";
 import { waitFor } from "../support/wait.ts";
@@ -44,7 +45,15 @@ async function deliver(add: (outbox: Outbox) => void): Promise<void> {
     throw error;
   });
   const outbox = createOutbox({ db, clock: systemClock, bus });
-  const common = { db, outbox, bus, clock: systemClock, log: silentLogger, failpoint: noFailpoints };
+  const common = {
+    db,
+    outbox,
+    tries: createTries({ db, clock: systemClock }),
+    bus,
+    clock: systemClock,
+    log: silentLogger,
+    failpoint: noFailpoints,
+  };
   const delivery = createDelivery({ ...common, channel: () => channel, recordDelivery: () => undefined });
   try {
     add(outbox);
