@@ -74,6 +74,8 @@ export interface Outbox {
   head(addressKey: string): OutboxRow | null;
   /** The parts in line among those that stepped aside, the one due first in front. */
   listAside(addressKey: string, limit: number): OutboxRow[];
+  /** The answer to a command that has not failed is still to be sent there. */
+  isAnswerWaiting(address: Address): boolean;
   get(id: number): OutboxRow | null;
   /** Written before the call goes out. */
   markSending(id: number): void;
@@ -133,6 +135,9 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
       db
         .all<Stored>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 1 AND ${OPEN} ORDER BY not_before, id LIMIT ?`, key, limit)
         .map(fromRow),
+    isAnswerWaiting: (address) =>
+      db.get(`SELECT 1 FROM outbox WHERE address_key = ? AND aside = 0 AND rank = 0 AND ${OPEN} LIMIT 1`, addressKey(address)) !==
+      undefined,
     get: (id) => one(db.get<Stored>("SELECT * FROM outbox WHERE id = ?", id)),
     ...transitions(db, clock),
     requeue(runId) {

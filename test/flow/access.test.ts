@@ -275,6 +275,17 @@ describe("every way in", () => {
     expect(effects()).toEqual({ ...before, answers: before.answers + ownEffects.answers, seen: before.seen + ownEffects.seen });
   });
 
+  it("[ST1][SC1] a bare stop among people is not for the bot where it must be mentioned; said to it, it is", async () => {
+    const running = (): number => count("runs WHERE state = 'running' AND requester_key LIKE '%:telegram:%'");
+    for (const text of ["stop", "abort", "esc"]) scene.telegram.say({ chat: GROUP, from: PERSON, text });
+    const before = scene.telegram.messages(GROUP).length;
+    await roundTrip();
+    expect([running(), scene.telegram.messages(GROUP).length]).toEqual([1, before]);
+    scene.telegram.say({ chat: GROUP, from: PERSON, text: `@${scene.telegram.username} stop` });
+    await scene.telegram.until(() => scene.telegram.messages(GROUP).length > before, "the answer");
+    expect(running()).toBe(0);
+  });
+
   it("[SC2][SC3] every route of the page but health, sign-in and the page itself wants the token", async () => {
     const web = await startWeb();
     const routes = [...web.server.routes, { method: "GET", path: "/metrics", access: "token" as const }];

@@ -77,6 +77,11 @@ describe("/stop", () => {
     expect(await chat.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 0 sub-agents.");
   });
 
+  it("[ST1] with nothing at work it is answered too, each time", async () => {
+    const chat = scene.chat();
+    for (let n = 0; n < 6; n++) expect(await chat.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 0 sub-agents.");
+  });
+
   it("[ST1] stops only this chat's runs, with everything below them", async () => {
     const [mine, other] = [scene.chat(), scene.chat()];
     await other.act([spawns(child("theirs", [{ text: "theirs goes on", hold: "stopped" }]))]);

@@ -6,6 +6,7 @@ import type { Address } from "../../core/address.ts";
 import type { Inbound } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { mediaNote, mediaSchema } from "./media.ts";
+import { quotedFrom } from "./quoted.ts";
 
 const id = z.number().int();
 const text = z.string().max(100_000);
@@ -19,7 +20,7 @@ const user = z.object({
 });
 const chat = z.object({ id, type: z.string() });
 
-const entity = z.object({ type: z.string(), user: z.object({ id }).optional() });
+const entity = z.object({ type: z.string(), offset: id.optional(), length: id.optional(), user: z.object({ id }).optional() });
 
 const replied = z.object({
   from: user.optional(),
@@ -104,7 +105,9 @@ function decodeMessage(source: Message, album: readonly Message[], me: Me, accou
   if (address === null) return null;
   const mention = new RegExp(`(?<![\\w@])@${me.username}(?!\\w)`, "i");
   const written = source.text ?? source.caption ?? "";
-  const words = written.replace(new RegExp(`^\\s*@${me.username}(?!\\w)[,:]?\\s*`, "i"), "").trim();
+  const unnamed = written.replace(new RegExp(`^\\s*@${me.username}(?!\\w)[,:]?\\s*`, "i"), "").trimStart();
+  const quoted = quotedFrom(written, written.length - unnamed.length, source.entities ?? source.caption_entities ?? []);
+  const words = quoted ?? unnamed.trimEnd();
   const base = { address, sender: senderOf(from), ref: String(source.message_id) };
   // Forwarded words are somebody else's: to read, not to run.
   const forwarded = source.forward_origin !== undefined;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { decodeUpdate } from "../../../src/channels/telegram/decode.ts";
 import { chatKey } from "../../../src/core/ids.ts";
+import { parseCommandLine } from "../../../src/gateway/command-line.ts";
 
 const me = { id: 900, username: "Herald_Bot" };
 const ann = { id: 5, is_bot: false, first_name: "Ann" };
@@ -50,6 +51,32 @@ describe("decoding a message", () => {
     expect(mentioned({ text: "hello all" })).toBe(false);
     expect(message({ chat: group, text: "@Herald_Bot, do it" })?.text).toBe("do it");
     expect(message({ chat: group, text: "@Herald_Bot" })).toMatchObject({ text: "@Herald_Bot", mentioned: true });
+  });
+
+  it.each([
+    ["code", "/stop", [{ type: "code", offset: 0, length: 5 }], "`/stop`"],
+    ["a code block", "/stop\nnow", [{ type: "pre", offset: 0, length: 9, language: "sh" }], "```\n/stop\nnow\n```"],
+    ["code and words behind it", "/stop is what I typed", [{ type: "code", offset: 0, length: 5 }], "`/stop` is what I typed"],
+    ["a quote", "/stop\nwhat does that do?", [{ type: "blockquote", offset: 0, length: 5 }], "> /stop\nwhat does that do?"],
+    ["a folded quote", "stop", [{ type: "expandable_blockquote", offset: 0, length: 4 }], "> stop"],
+    ["a bare word in code", "stop", [{ type: "code", offset: 0, length: 4 }], "`stop`"],
+    ["code with back-ticks in it", "!stop `x`", [{ type: "code", offset: 0, length: 9 }], "`` !stop `x` ``"],
+    ["code behind the bot's name", "@herald_bot /stop", [{ type: "code", offset: 12, length: 5 }], "`/stop`"],
+  ])("[ST1] in %s a command is no command", (_where, text, entities, expected) => {
+    const inbound = message({ chat: dm, text, entities });
+    expect(inbound).toMatchObject({ kind: "message", text: expected });
+    expect(parseCommandLine(inbound?.text ?? "", () => true)).toBeNull();
+    expect(message({ chat: dm, caption: text, caption_entities: entities, photo: [] })?.kind).toBe("message");
+  });
+
+  it("[ST1] a command before or beside code is one, and nonsense about code changes nothing", () => {
+    for (const entities of [
+      [{ type: "code", offset: 6, length: 3 }],
+      [{ type: "bot_command", offset: 0, length: 5 }],
+      [{ type: "code" }],
+      [{ type: "code", offset: -3, length: 2 }],
+    ])
+      expect(message({ chat: dm, text: "/stop now", entities })).toMatchObject({ kind: "command", text: "/stop now" });
   });
 
   it("[CM1] commands with and without the bot's name; another bot's are nobody's; a path is no command", () => {

@@ -419,6 +419,7 @@ describe("plans", () => {
     outbox.retryAt(id, { notBefore: 0, firstAt: 0, reason: "x", as: "queued", stepsAside: true });
     outbox.listAside("web/local/main/-", 1);
     outbox.stepAside("d");
+    outbox.isAnswerWaiting(ADDRESS);
     outbox.setPart(id, {}, "queued");
     outbox.retarget(id, ADDRESS, ADDRESS, "queued");
     outbox.markBlocked("d", "x", "queued");
