@@ -1,9 +1,15 @@
 // The text side of the edit tool: find the one place, replace it, show what changed. Pure.
 // file text + oldText + newText → new text and a small unified diff, or a sentence the model can act on.
+import { structuredPatch } from "diff";
 
 const CONTEXT_LINES = 3;
 const MAX_HUNKS = 5;
 const MAX_HUNK_LINES = 60;
+/** The gateway waits while a diff is worked out: so many places, characters and differing lines at most. */
+const MAX_PLACES = 10;
+const MAX_COMPARED = 128 * 1024;
+const MAX_DIFFERING = 2000;
+const TOO_LONG = "[the change is too long to show]";
 
 export type Edited = { readonly text: string; readonly count: number; readonly diff: string } | { readonly error: string };
 
@@ -18,7 +24,7 @@ export function editText(text: string, request: EditRequest): Edited {
   const { oldText, newText } = matchLineEnds(text, request);
   if (oldText === newText) return { error: "oldText and newText are the same, so there is nothing to change." };
   const starts = findAll(text, oldText);
-  const first = starts[0];
+  const [first, ...rest] = starts;
   if (first === undefined) {
     return {
       error: "oldText was not found; it must match exactly, spaces and line breaks included. Read the file again and copy the text.",
@@ -30,7 +36,7 @@ export function editText(text: string, request: EditRequest): Edited {
       error: `oldText occurs ${starts.length} times (lines ${lines.join(", ")}${starts.length > 5 ? ", …" : ""}); add surrounding lines so that it is unique, or set replaceAll.`,
     };
   }
-  return { text: text.split(oldText).join(newText), count: starts.length, diff: diffOf(text, starts, { oldText, newText }) };
+  return { text: text.split(oldText).join(newText), count: starts.length, diff: diffOf(text, [first, ...rest], { oldText, newText }) };
 }
 
 /** Models write \n; a file that uses \r\n throughout keeps it. */
@@ -48,49 +54,34 @@ function findAll(text: string, part: string): number[] {
 
 const lineAt = (text: string, index: number): number => text.slice(0, index).split("\n").length;
 
-interface Block {
-  from: number;
-  to: number;
+/** Where the line begins that stands so many above, or ends that stands so many below. */
+function linesAbove(text: string, from: number, count: number): number {
+  let start = from === 0 ? 0 : text.lastIndexOf("\n", from - 1) + 1;
+  for (let n = 0; n < count && start > 0; n++) start = text.lastIndexOf("\n", start - 2) + 1;
+  return start;
 }
 
-/** Whole lines around each match; matches on the same or touching lines share a block. */
-function blocksOf(text: string, starts: readonly number[], length: number): Block[] {
-  const blocks: Block[] = [];
-  for (const start of starts) {
-    const from = start === 0 ? 0 : text.lastIndexOf("\n", start - 1) + 1;
-    const lineEnd = text.indexOf("\n", start + length);
-    const to = lineEnd === -1 ? text.length : lineEnd;
-    const last = blocks.at(-1);
-    if (last !== undefined && from <= last.to + 1) last.to = Math.max(last.to, to);
-    else blocks.push({ from, to });
-  }
-  return blocks;
+function linesBelow(text: string, from: number, count: number): number {
+  let end = from;
+  for (let n = 0; n <= count && end < text.length; n++) end = text.indexOf("\n", end) + 1 || text.length;
+  return end;
 }
 
-function diffOf(text: string, starts: readonly number[], change: { oldText: string; newText: string }): string {
-  const blocks = blocksOf(text, starts, change.oldText.length);
-  let shift = 0;
-  const hunks = blocks.slice(0, MAX_HUNKS).map((block) => {
-    const before = text.slice(block.from, block.to).split("\n");
-    const after = text.slice(block.from, block.to).split(change.oldText).join(change.newText).split("\n");
-    const above =
-      block.from === 0
-        ? []
-        : text
-            .slice(0, block.from - 1)
-            .split("\n")
-            .slice(-CONTEXT_LINES);
-    const below = text.slice(block.to + 1).split("\n", CONTEXT_LINES);
-    const under = block.to + 1 >= text.length ? [] : below;
-    const line = lineAt(text, block.from) - above.length;
-    const kept = above.length + under.length;
-    const header = `@@ -${line},${before.length + kept} +${line + shift},${after.length + kept} @@`;
-    shift += after.length - before.length;
-    const mark = (sign: string, lines: readonly string[]) => lines.map((one) => `${sign}${one.replace(/\r$/, "")}`);
-    const body = [...mark(" ", above), ...mark("-", before), ...mark("+", after), ...mark(" ", under)];
-    const cut = body.length > MAX_HUNK_LINES ? [...body.slice(0, MAX_HUNK_LINES), `[${body.length - MAX_HUNK_LINES} more lines]`] : body;
-    return [header, ...cut].join("\n");
+/** Only the part of the text with the first places in it is compared: the whole of a large file would hold the gateway. */
+function diffOf(text: string, starts: readonly [number, ...number[]], { oldText, newText }: Omit<EditRequest, "replaceAll">): string {
+  const from = linesAbove(text, starts[0], CONTEXT_LINES);
+  const last = starts.slice(0, MAX_PLACES).findLast((start) => start + oldText.length - from <= MAX_COMPARED) ?? null;
+  if (last === null || newText.length > MAX_COMPARED) return TOO_LONG;
+  const before = text.slice(from, linesBelow(text, last + oldText.length, CONTEXT_LINES));
+  const options = { context: CONTEXT_LINES, maxEditLength: MAX_DIFFERING };
+  const patch = structuredPatch("", "", before, before.split(oldText).join(newText), "", "", options);
+  if (patch === undefined) return TOO_LONG;
+  const above = lineAt(text, from) - 1;
+  const hunks = patch.hunks.slice(0, MAX_HUNKS).map(({ oldStart, oldLines, newStart, newLines, lines }) => {
+    const shown = lines.slice(0, MAX_HUNK_LINES).map((line) => line.replace(/\r$/, ""));
+    const cut = lines.length > shown.length ? [`[${lines.length - shown.length} more lines]`] : [];
+    return [`@@ -${oldStart + above},${oldLines} +${newStart + above},${newLines} @@`, ...shown, ...cut].join("\n");
   });
-  const more = blocks.length - hunks.length;
-  return [...hunks, ...(more > 0 ? [`[${more} more places changed the same way]`] : [])].join("\n");
+  const isAll = patch.hunks.length === hunks.length && last === starts.at(-1);
+  return [...hunks, ...(isAll ? [] : ["[more places changed the same way]"])].join("\n");
 }

@@ -4,7 +4,6 @@ import { join } from "node:path";
 import { z } from "zod";
 import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
 import { readSpelled, spellUnseen } from "../core/visible-text.ts";
-import { editText } from "./edit.ts";
 import { createListTool } from "./list.ts";
 import { capLines, escapeName, formatBytes } from "./output.ts";
 import { createPromptFiles, type PromptFiles } from "./prompt-files.ts";
@@ -135,6 +134,8 @@ function createEditTool(desk: Desk): Tool {
         const text = decodeText(await file.readFile());
         if (text === null) return toolError(`"${place.shown}" is not UTF-8 text, so an edit would damage it.`);
         const { oldText, newText, replaceAll = false } = args;
+        // Loaded at the first edit: the diff comes from a package.
+        const { editText } = await import("./edit.ts");
         const edited = editText(text, { oldText: readSpelled(oldText), newText: readSpelled(newText), replaceAll });
         if ("error" in edited) return toolError(`"${place.shown}": ${edited.error}`);
         await replace(folder, name, edited.text, stats.mode);

@@ -17,6 +17,8 @@ import { SANDBOX_WORKSPACE } from "./workspace-path.ts";
 /** Where programs are inside. */
 export const SANDBOX_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
+export const SANDBOX_PROGRAM = "/program";
+
 const DETECT_TIMEOUT_MS = 1800;
 /** Inside, every file of the gateway's user belongs to this id: it is mapped to that user, so the workspace is writable. */
 const INSIDE_ID = 1000;
@@ -64,6 +66,8 @@ export interface Covers {
 
 export interface SandboxRequest {
   readonly argv: readonly string[];
+  /** A program of the host's own that stands inside as SANDBOX_PROGRAM. */
+  readonly program?: string;
   /** Real path of the workspace on the host. */
   readonly workspace: string;
   readonly readOnly: boolean;
@@ -93,6 +97,7 @@ export function sandboxCommand(sandbox: Omit<AvailableSandbox, "version">, reque
     ...NAMESPACES,
     ...sandbox.systemMounts,
     ...OWN_MOUNTS,
+    ...(request.program === undefined ? [] : ["--ro-bind", request.program, SANDBOX_PROGRAM]),
     ...workspaceMounts(request),
     "--",
     ...limitsOf(sandbox, request),

@@ -71,7 +71,7 @@ describe("a sub-agent's tools", () => {
   });
 
   it("[BF4] search finds nothing in it, with each engine and whatever the glob", async () => {
-    const engines = [createSearchTool({ sandbox }), createSearchTool({ sandbox: NO_SANDBOX }), createSearchTool({ sandbox, path: "" })];
+    const engines = [createSearchTool({ sandbox }), createSearchTool({ sandbox: NO_SANDBOX })];
     for (const search of engines) {
       for (const glob of [undefined, "**/*.md", "memory/**"]) {
         const { text } = await callTool(search, { pattern: "hush", ...(glob === undefined ? {} : { glob }) }, asChild());

@@ -291,6 +291,32 @@ describe("edit", () => {
     expect(await readFile(at("a.ts"), "utf8")).toBe("let key\u200b = 2; // می\u200cخواهم 👩\u200d👧\nlone\rreturn\n");
   });
 
+  it("[TL1] of a long replacement only the lines that differ are shown, at the right numbers, also at both ends of the file", async () => {
+    const lines = Array.from({ length: 40 }, (_, n) => `line ${n + 1}`);
+    await writeFile(at("a.txt"), lines.join("\n"));
+    const block = lines.slice(9, 30).join("\n");
+    const { text } = await call("edit", { path: "a.txt", oldText: block, newText: block.replace("line 20", "line twenty") });
+    expect(text).toMatch(/^@@ -17,7 \+17,7 @@\n line 17\n line 18\n line 19\n-line 20\n\+line twenty\n line 21\n line 22\n line 23\n/);
+    const first = await call("edit", { path: "a.txt", oldText: "line 1\n", newText: "" });
+    expect(first.text).toMatch(/^@@ -1,4 \+1,3 @@\n-line 1\n line 2\n line 3\n line 4\n/);
+    const last = await call("edit", { path: "a.txt", oldText: "line 40", newText: "the end" });
+    expect(last.text).toMatch(/^@@ -36,4 \+36,4 @@\n line 37\n line 38\n line 39\n-line 40\n.*\n\+the end\n/);
+  });
+
+  it("[TL1] however large the file, the answer comes at once and is short", async () => {
+    const lines = Array.from({ length: 100_000 }, (_, n) => `line ${n + 1}`);
+    await writeFile(at("a.txt"), lines.join("\n"));
+    const startedAt = performance.now();
+    const one = await call("edit", { path: "a.txt", oldText: "line 50000", newText: "here" });
+    expect(one.text).toContain("@@ -49997,7 +49997,7 @@");
+    const all = await call("edit", { path: "a.txt", oldText: "line", newText: "row", replaceAll: true });
+    expect(all.text).toContain("more places changed the same way");
+    expect(performance.now() - startedAt).toBeLessThan(2000);
+    const empty = "\n".repeat(400_000);
+    await writeFile(at("b.txt"), `${empty}x`);
+    expect((await call("edit", { path: "b.txt", oldText: empty, newText: "" })).text).toContain("too long to show");
+  });
+
   it("[TL1] several edits of one file at once all take effect", async () => {
     const words = Array.from({ length: 20 }, (_, n) => `word${n}.`);
     await writeFile(at("a.txt"), words.join("\n"));
