@@ -8,8 +8,8 @@ import type { FormattedText, TextRange } from "../split.ts";
 /** Rather more than Telegram finds: what it leaves alone is only set in another type. */
 const LIVE = new RegExp(
   [
-    String.raw`(?<![A-Za-z0-9_])@[A-Za-z0-9_]+`,
-    String.raw`(?<![A-Za-z0-9_/<>])/[A-Za-z0-9_]+(?:@[A-Za-z0-9_]+)?(?![A-Za-z0-9_/<>])`,
+    "(?<![A-Za-z0-9_])@[A-Za-z0-9_]+",
+    "(?<![A-Za-z0-9_/<>])/[A-Za-z0-9_]+(?:@[A-Za-z0-9_]+)?(?![A-Za-z0-9_/<>])",
     String.raw`(?<![\p{L}\p{N}_])#(?=[\p{N}_\u200c\u00b7]*\p{L})[\p{L}\p{M}\p{N}_\u200c\u00b7]+(?:@[A-Za-z0-9_]+)?`,
     String.raw`(?<![\p{L}\p{N}_])\$(?:1INCH|[A-Z]+)(?:@[A-Za-z0-9_]+)?`,
     String.raw`(?:[Tt][Gg]|[Tt][Oo][Nn](?:[Ss][Ii][Tt][Ee])?)://\S+`,
