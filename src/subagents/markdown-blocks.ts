@@ -17,9 +17,12 @@ function parse(text: string): Root {
 const HEAD = "Result:";
 const AFTER = "what follows";
 const MAX_FENCES = 500;
+/** The parser's time grows with the square of the length: a longer text is only read line by line. */
+const MAX_PARSED = 20_000;
 
 /** Numbers (from 0) of the lines of `text`, standing below a heading line, that are shown as code. */
 export function codeLines(text: string): Set<number> {
+  if (text.length > MAX_PARSED) return scanLines(text).code;
   const lines = new Set<number>();
   if (!/`{3}|~{3}|^ {4}|^\t/m.test(text) || isHostile(text)) return lines;
   const visit = (node: Block): void => {
@@ -36,6 +39,7 @@ export function codeLines(text: string): Set<number> {
 /** The text with nothing left open: a fence gets its closing line; where that doesn't help, the whole text is quoted. */
 export function closed(text: string): string {
   if (!/`{3}|~{3}|</.test(text)) return text;
+  if (text.length > MAX_PARSED) return [text, ...scanLines(text).closing].join("\n");
   const marks = [...new Set(fencesOf(text))].sort((a, b) => b.length - a.length);
   const candidates = isHostile(text) ? [] : [text, ...marks.slice(0, 4).map((mark) => `${text}\n${mark}`)];
   return candidates.find(endsClean) ?? text.replace(/^/gm, "> ");
@@ -51,4 +55,41 @@ function endsClean(text: string): boolean {
   return (
     last?.type === "paragraph" && last.position?.end.column === AFTER.length + 1 && last.position.start.line === last.position.end.line
   );
+}
+
+/** Blocks of raw HTML that only their own end closes, whatever stands on the lines between. */
+const HTML_BLOCKS = [
+  [/^ {0,3}<!--/, "-->"],
+  [/^ {0,3}<\?/, "?>"],
+  [/^ {0,3}<!\[CDATA\[/, "]]>"],
+  [/^ {0,3}<pre(?=[\s>]|$)/i, "</pre>"],
+  [/^ {0,3}<script(?=[\s>]|$)/i, "</script>"],
+  [/^ {0,3}<style(?=[\s>]|$)/i, "</style>"],
+  [/^ {0,3}<textarea(?=[\s>]|$)/i, "</textarea>"],
+] as const;
+
+interface Scanned {
+  /** Numbers of the lines inside a fence. */
+  readonly code: Set<number>;
+  /** The line that closes what is open at the end. */
+  readonly closing: readonly string[];
+}
+
+/** The same questions answered in one pass, for fences and raw HTML in no other block: what a long text is most likely to leave open. */
+function scanLines(text: string): Scanned {
+  const code = new Set<number>();
+  let open: { readonly end: string; readonly isFence: boolean } | null = null;
+  for (const [n, line] of text.split("\n").entries()) {
+    const [, mark = "", info = ""] = /^ {0,3}(`{3,}|~{3,})(.*)$/.exec(line) ?? [];
+    if (open === null) {
+      const html = HTML_BLOCKS.find(([opener, end]) => opener.test(line) && !line.includes(end));
+      if (mark !== "" && !(mark.startsWith("`") && info.includes("`"))) open = { end: mark, isFence: true };
+      else if (html !== undefined) open = { end: html[1], isFence: false };
+      if (open?.isFence === true) code.add(n);
+      continue;
+    }
+    if (open.isFence) code.add(n);
+    if (open.isFence ? mark.startsWith(open.end) && info.trim() === "" : line.includes(open.end)) open = null;
+  }
+  return { code, closing: open === null ? [] : [open.end] };
 }

@@ -5,7 +5,7 @@ import { shortId } from "../core/ids.ts";
 import type { OutMessage, Stats } from "../core/message.ts";
 import { type EndState, isUnfinished, type Run, type RunSections, SECTION_NAMES, STATUS_WORD, stepOf } from "../core/run.ts";
 import { type Spend, totalTokens } from "../core/usage.ts";
-import { visibleText } from "../core/visible-text.ts";
+import { cutText, visibleText } from "../core/visible-text.ts";
 import { closed, codeLines } from "./markdown-blocks.ts";
 
 /** What a run hands back, in the child's words. */
@@ -17,7 +17,9 @@ export interface RunResult {
 /** The whole answer of an announce step that has nothing to post. */
 export const ANNOUNCE_SKIP = "ANNOUNCE_SKIP";
 
-export const MAX_RESULT = 40_000;
+/** A result is complete (AN10); what no model writes in one answer is cut here, so that no row can grow without end. */
+export const MAX_WORDS = 1_000_000;
+/** What a requester's model reads of the notes. */
 const MAX_NOTES = 8_000;
 const MAX_NOTE_RESULT = 8_000;
 
@@ -87,8 +89,8 @@ export interface AnnouncementOptions {
 
 /** The form of AN2; the stats line stands below as data. `run` is the record before it ended. */
 export function announcementOf({ run, as, answer, remarks, now, transcript }: AnnouncementOptions): OutMessage & { stats: Stats } {
-  const result = quoted(answer.result, MAX_RESULT, transcript);
-  const words = quoted(answer.notes, MAX_NOTES, transcript);
+  const result = quoted(answer.result, transcript);
+  const words = quoted(answer.notes, transcript);
   const notes = [...remarks, words].filter((note) => note !== "" && !/^-?\s*\(?none\)?\.?$/i.test(note));
   const lines = [
     `**Sub-agent: ${oneLine(run.label)}**`,
@@ -112,10 +114,10 @@ function fileNameOf(label: string): string {
   return `${[...words].slice(0, 60).join("") || "result"}.md`;
 }
 
-/** Cuts at a line border and leaves nothing open, or the stats line would be swallowed by it. */
-function quoted(text: string, max: number, transcript: string): string {
-  if (text.length <= max) return closed(quotable(text));
-  const cut = text.slice(0, Math.max(text.lastIndexOf("\n", max), max - 200)).replace(/[\ud800-\udbff]$/, "");
+/** Leaves nothing open, or what stands below would be swallowed by it. */
+function quoted(text: string, transcript: string): string {
+  if (text.length <= MAX_WORDS) return closed(quotable(text));
+  const cut = cutText(text, Math.max(text.lastIndexOf("\n", MAX_WORDS), MAX_WORDS - 200));
   return `${closed(quotable(cut))}\n\n… (cut: ${text.length} characters in all, the whole text is in ${transcript})`;
 }
 

@@ -55,7 +55,7 @@ export async function deliver(channel: Channel, message: OutMessage, address: Ad
       if (result.status === "retarget") to = result.address;
       if (result.status === "rerender") part = result.part;
       if (result.status !== "unknown") continue;
-      const found = await channel.reconcile?.({ address: to, part, key, since: 0 });
+      const found = await channel.reconcile?.({ address: to, part, key, since: 0, ...(ref === undefined ? {} : { ref }) });
       if (found?.status === "found") break;
       repeated = found === undefined || found.status === "untold";
     }

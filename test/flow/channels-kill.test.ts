@@ -3,7 +3,9 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
-import { type ChannelScene, createChannelScene } from "../support/channel-scene.ts";
+import { whoAsks } from "../support/brain.ts";
+import { type ChannelScene, createChannelScene, obey } from "../support/channel-scene.ts";
+import type { Respond } from "../support/fake-model-server.ts";
 import { waitFor } from "../support/wait.ts";
 
 /** How often each point is tried; CI asks for more. */
@@ -33,11 +35,13 @@ async function setUp(
   channel: (typeof CHANNELS)[number],
   failpoint: string,
   announce = "plain",
+  respond: Respond = obey,
 ): Promise<{ scene: ChannelScene; place: Place }> {
   const scene = await createChannelScene({
     telegram: channel === "telegram" ? { allowFrom: ["42"], groups: { [GROUP]: { requireMention: false } }, announce } : null,
     slack: channel === "slack" ? { allowFrom: ["U0PERSON"], channels: { [ROOM]: { requireMention: false } } } : null,
     failpoint,
+    respond,
   });
   const { telegram, slack } = scene;
   if (channel === "telegram") {
@@ -157,5 +161,28 @@ describe.concurrent("an answer only one person on Slack sees, and kill -9", () =
     expect(slack.whispers(ROOM).map(({ text }) => text.includes(MARK))).toEqual(marks);
     expect(slack.whispers(ROOM).every(({ text }) => text.includes("🧭 Subagents"))).toBe(true);
     expect(slack.allMessages()).toEqual([]);
+  });
+});
+
+describe.concurrent("a result that comes as a file, and kill -9", () => {
+  /** Started line, answer, the beginning, then the file: one call on Telegram, on Slack its upload and its sharing. */
+  const POINTS = [
+    ["telegram", "delivery.sent:4", 2],
+    ["slack", "delivery.sent:4", 1],
+    ["slack", "delivery.sent:5", 1],
+  ] as const;
+  const result = "line by line ".repeat(5_000);
+
+  it.each(POINTS)("[AN10][DL4] %s, %s: it is there, whole", { timeout: 60_000 }, async (channel, point, copies) => {
+    const respond: Respond = (request, call) => (whoAsks(request) === "main" ? obey(request, call) : { text: result });
+    const { scene, place } = await setUp(channel, point, "plain", respond);
+    await using _scene = scene;
+    await sayAndDie({ scene, place }, "/subagents spawn a long one", 0, point);
+    await scene.settled();
+    const files = [...scene.telegram.allMessages().flatMap(({ file, text }) => (file === null ? [] : [{ ...file, text }]))];
+    files.push(...scene.slack.allMessages().flatMap((message) => message.files.map((file) => ({ ...file, text: message.text }))));
+    expect(files.map(({ content }) => content.includes(result.trim()))).toEqual(Array.from({ length: copies }, () => true));
+    expect(files.map(({ text }) => text.includes(MARK)).filter((marked) => !marked).length).toBeLessThanOrEqual(1);
+    expect(place.texts().filter((text) => text.includes("the whole text is in the file below"))).not.toEqual([]);
   });
 });

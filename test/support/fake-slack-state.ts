@@ -19,8 +19,16 @@ export interface SeenMessage {
   fromBot: boolean;
   edits: number;
   reactions: string[];
+  files: SlackFile[];
   /** It would have notified people by a mention. */
   calls: boolean;
+}
+
+export interface SlackFile {
+  id: string;
+  name: string;
+  title: string;
+  content: string;
 }
 
 /** What only one person saw, until their client is closed. */
@@ -93,6 +101,8 @@ export interface State {
   /** Envelopes acknowledged, in order. */
   acks: string[];
   whispers: Whisper[];
+  /** Uploaded, or about to be; nobody sees them until they are shared. */
+  files: Map<string, { name: string; length: number; content: string | null }>;
   responseUrls: Map<string, ResponseUrl>;
   /** Where this server is reached. */
   origin: string;

@@ -3,16 +3,16 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 import { isAfter, respondJson, type Strike, spoil } from "./fake-platform.ts";
 import { buttonsOf, callsSomebody, checkMessage, shownText } from "./fake-slack-rules.ts";
-import { type Call, type Channel, type Fault, nextTs, type SeenMessage, type State, wake } from "./fake-slack-state.ts";
+import { type Call, type Channel, type Fault, nextId, nextTs, type SeenMessage, type State, wake } from "./fake-slack-state.ts";
 
 type Answer = Record<string, unknown> & { ok: boolean };
 const refuse = (error: string, more: object = {}): Answer => ({ ok: false, error, ...more });
 
 export async function handleCall(state: State, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const [, way, rest = ""] = /^\/(api|commands)\/([^?]*)/.exec(request.url ?? "") ?? [];
-  const method = way === "commands" ? "response_url" : rest;
+  const [, way, rest = ""] = /^\/(api|commands|upload)\/([^?]*)/.exec(request.url ?? "") ?? [];
+  const method = way === "commands" ? "response_url" : way === "upload" ? "upload_url" : rest;
   const body = await text(request);
-  const args = way === "commands" ? { id: rest, body } : Object.fromEntries(new URLSearchParams(body));
+  const args = way === "api" ? Object.fromEntries(new URLSearchParams(body)) : { id: rest, body };
   const call: Call = { method, args, executed: false };
   state.calls.push(call);
   wake(state);
@@ -21,14 +21,13 @@ export async function handleCall(state: State, request: IncomingMessage, respons
     if (fault.fault !== "slow") return strike(response, fault);
     await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
   }
-  const answer =
-    way === "commands"
-      ? respondToCommand(state, rest, body)
-      : execute(state, method, args, (request.headers.authorization ?? "").replace(/^Bearer /, ""));
+  const token = (request.headers.authorization ?? "").replace(/^Bearer /, "");
+  const given = { commands: () => respondToCommand(state, rest, body), upload: () => takeBytes(state, rest, body) };
+  const answer = way === "commands" || way === "upload" ? given[way]() : execute(state, method, args, token);
   call.executed = answer.ok;
   wake(state);
   if (fault !== null && isAfter(fault.fault)) return strike(response, fault, answer);
-  respondJson(response, way === "commands" && !answer.ok ? 404 : 200, answer);
+  respondJson(response, way !== "api" && !answer.ok ? 404 : 200, answer);
 }
 
 /** Five answers within half an hour, as a message only the person sees. */
@@ -86,6 +85,10 @@ function execute(state: State, method: string, args: Record<string, string>, tok
       return { ok: true, url: `${state.wsUrl}?ticket=${state.connections}` };
     case "chat.postMessage":
       return postMessage(state, args);
+    case "files.getUploadURLExternal":
+      return openUpload(state, args);
+    case "files.completeUploadExternal":
+      return shareFile(state, args);
     case "chat.postEphemeral":
       return postEphemeral(state, args);
     case "chat.update":
@@ -126,23 +129,67 @@ function postMessage(state: State, args: Record<string, string>): Answer {
     return refuse("thread_not_found");
   const { text, blocks, metadata } = checked.message;
   const message: SeenMessage = {
-    ts: nextTs(state),
-    channel: channel.id,
-    thread,
-    text: shownText(text, blocks),
-    fallback: text,
-    blocks,
-    buttons: buttonsOf(blocks),
-    metadata,
-    user: state.botUser,
-    fromBot: true,
-    edits: 0,
-    reactions: [],
+    ...botMessage(state, channel, thread),
+    ...{ text: shownText(text, blocks), fallback: text, blocks, buttons: buttonsOf(blocks), metadata },
     calls: callsSomebody(text, blocks),
   };
   channel.messages.push(message);
   return { ok: true, channel: channel.id, ts: message.ts, message: { type: "message", text, ts: message.ts, bot_id: state.botId } };
 }
+
+function openUpload(state: State, args: Record<string, string>): Answer {
+  const length = Number(args.length);
+  if (!args.filename || !Number.isInteger(length) || length < 1) return refuse("invalid_arguments");
+  const id = nextId(state, "F");
+  state.files.set(id, { name: args.filename, length, content: null });
+  return { ok: true, file_id: id, upload_url: `${state.origin}/upload/${id}` };
+}
+
+function takeBytes(state: State, id: string, body: string): Answer {
+  const file = state.files.get(id);
+  if (file === undefined || Buffer.byteLength(body) !== file.length) return refuse("bad_upload");
+  file.content = body;
+  return { ok: true };
+}
+
+/** Shares it as often as it is asked to: that it happens once is the app's business. */
+function shareFile(state: State, args: Record<string, string>): Answer {
+  const channel = findChannel(state, args.channel_id);
+  if (typeof channel === "string") return refuse(channel);
+  const wanted = JSON.parse(args.files ?? "[]") as { id: string; title?: string }[];
+  const files = wanted.map(({ id, title }) => ({ id, title: title ?? "", name: "", content: null, ...state.files.get(id) }));
+  if (files.length === 0 || files.some(({ content }) => content === null)) return refuse("file_not_found");
+  const thread = args.thread_ts ?? null;
+  if (thread !== null && !channel.messages.some((message) => message.ts === thread && message.thread === null))
+    return refuse("thread_not_found");
+  const comment = args.initial_comment ?? "";
+  const shown = files.map(({ id, name, title, content }) => ({ id, name, title, content: content ?? "" }));
+  channel.messages.push({
+    ...botMessage(state, channel, thread),
+    text: comment,
+    fallback: comment,
+    files: shown,
+    calls: callsSomebody(comment, []),
+  });
+  return { ok: true, files: wanted };
+}
+
+const botMessage = (state: State, channel: Channel, thread: string | null): SeenMessage => ({
+  ts: nextTs(state),
+  channel: channel.id,
+  thread,
+  text: "",
+  fallback: "",
+  blocks: [],
+  buttons: [],
+  metadata: null,
+  user: state.botUser,
+  fromBot: true,
+  edits: 0,
+  reactions: [],
+  files: [],
+  calls: false,
+});
 
 function postEphemeral(state: State, args: Record<string, string>): Answer {
   const channel = findChannel(state, args.channel);
@@ -188,6 +235,7 @@ function listMessages(state: State, args: Record<string, string>, isThread: bool
     user: message.user,
     ...(message.thread === null ? {} : { thread_ts: message.thread }),
     ...(message.fromBot ? { bot_id: state.botId } : {}),
+    ...(message.files.length === 0 ? {} : { files: message.files.map(({ id, name, title }) => ({ id, name, title })) }),
     ...(message.metadata !== null && args.include_all_metadata === "true" ? { metadata: message.metadata } : {}),
   }));
   const more = at + limit < wanted.length;

@@ -100,6 +100,7 @@ function createState(options: FakeSlackOptions): State {
     requestUrl: null,
     acks: [],
     whispers: [],
+    files: new Map(),
     responseUrls: new Map(),
     origin: "",
     statuses: [],
@@ -172,6 +173,7 @@ function say(state: State, { channel: id, text = "", user = PERSON, thread, extr
     fromBot: false,
     edits: 0,
     reactions: [],
+    files: [],
     calls: false,
   });
   const base = { user, text, ts, event_ts: ts, channel: id, team: state.teamId, ...(thread === undefined ? {} : { thread_ts: thread }) };

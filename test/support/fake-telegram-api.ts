@@ -1,10 +1,11 @@
 // The fake's methods: strict errors in Telegram's words, and faults before or after execution.
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { text } from "node:stream/consumers";
+import { buffer } from "node:stream/consumers";
 import { isAfter, respondJson, type Strike, spoil } from "./fake-platform.ts";
 import {
   type ApiAnswer,
   bad,
+  checkCaption,
   checkCommands,
   checkEntities,
   checkMarkup,
@@ -18,11 +19,11 @@ import { type Call, type Chat, type Fault, messageJson, type SeenMessage, type S
 import { callWebhook, getUpdates, OTHER_POLLER } from "./fake-telegram-updates.ts";
 
 export async function handleCall(state: State, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const body = await text(request);
+  const body = await readPayload(request);
   const [, token, method = ""] = /^\/bot([^/]+)\/(\w+)/.exec(request.url ?? "") ?? [];
   if (token === undefined) return respond(response, refuse(404, "Not Found"));
   if (token !== state.token || state.revoked) return respond(response, refuse(401, "Unauthorized"));
-  const payload = (body === "" ? {} : JSON.parse(body)) as Record<string, unknown>;
+  const payload = body;
   const call: Call = { method, payload, executed: false };
   state.calls.push(call);
   const fault = takeFault(state, method, payload);
@@ -35,6 +36,37 @@ export async function handleCall(state: State, request: IncomingMessage, respons
   wake(state);
   if (fault !== null && isAfter(fault.fault)) return strike(state, response, fault, answer);
   respond(response, answer);
+}
+
+/** JSON, or a form with files as Telegram takes them: what `attach://…` names is put in its place. */
+async function readPayload(request: IncomingMessage): Promise<Record<string, unknown>> {
+  const type = request.headers["content-type"] ?? "";
+  const bytes = await buffer(request);
+  if (!type.startsWith("multipart/form-data")) return bytes.length === 0 ? {} : (JSON.parse(bytes.toString()) as Record<string, unknown>);
+  const form = await new Response(bytes, { headers: { "content-type": type } }).formData();
+  const files = new Map<string, { name: string; content: string }>();
+  const fields: [string, unknown][] = [];
+  for (const [name, value] of form) {
+    if (typeof value === "string") fields.push([name, readField(value)]);
+    else files.set(`attach://${name}`, { name: value.name, content: await value.text() });
+  }
+  const put = (value: unknown): unknown => {
+    if (typeof value === "string") return files.get(value) ?? value;
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, put(inner)]))
+      : value;
+  };
+  return Object.fromEntries(fields.map(([name, value]) => [name, put(value)]));
+}
+
+/** Objects and numbers come as JSON in a form. */
+function readField(value: string): unknown {
+  if (!/^[{[]|^-?\d+$|^(?:true|false)$/.test(value)) return value;
+  try {
+    return JSON.parse(value);
+  } catch {
+    return value;
+  }
 }
 
 function takeFault(state: State, method: string, payload: Record<string, unknown>): Strike<Fault> | null {
@@ -71,7 +103,10 @@ function execute(state: State, method: string, payload: Record<string, unknown>)
       return ok({ id: state.botId, is_bot: true, first_name: "Herald", username: state.username });
     case "sendMessage":
       return sendMessage(state, payload);
+    case "sendDocument":
+      return sendMessage(state, payload);
     case "editMessageText":
+    case "editMessageMedia":
       return editMessage(state, payload);
     case "sendChatAction":
       return sendAction(state, payload);
@@ -117,8 +152,8 @@ function sendMessage(state: State, payload: Record<string, unknown>): ApiAnswer 
   // General (1) can't be written to by its id.
   if (thread !== null && !chat.topics.has(thread)) return bad("message thread not found");
   if (thread !== null && chat.topics.get(thread) === "closed") return bad("TOPIC_CLOSED");
-  const refusal = checkText(payload.text) ?? checkEntities(String(payload.text), payload.entities) ?? checkMarkup(payload.reply_markup);
-  if (refusal !== null) return refusal;
+  const content = contentOf(payload);
+  if ("status" in content) return content;
   const reply = payload.reply_parameters as { message_id?: number; allow_sending_without_reply?: boolean } | undefined;
   const target = chat.messages.find((seen) => seen.id === reply?.message_id);
   if (reply !== undefined && target === undefined && reply.allow_sending_without_reply !== true)
@@ -127,15 +162,13 @@ function sendMessage(state: State, payload: Record<string, unknown>): ApiAnswer 
     id: state.nextMessage++,
     chat: chat.id,
     thread,
-    text: String(payload.text),
-    entities: (payload.entities as Entity[] | undefined) ?? [],
-    buttons: buttonsOf(payload.reply_markup),
+    ...content,
     replyTo: target?.id ?? null,
     quiet: payload.disable_notification === true,
     edits: 0,
     reactions: [],
     fromBot: true,
-    live: liveWords(String(payload.text), (payload.entities as Entity[] | undefined) ?? []),
+    live: liveWords(content.text, content.entities),
   };
   chat.messages.push(seen);
   return ok(messageJson(state, chat, seen));
@@ -146,20 +179,30 @@ const buttonsOf = (markup: unknown): { text: string; data: string }[] =>
     .flat()
     .map((button) => ({ text: button.text, data: button.callback_data }));
 
+type Content = Pick<SeenMessage, "text" | "entities" | "buttons" | "file">;
+
+/** What a message shows, or why it can't: its text, or a file and what stands under it. */
+function contentOf(payload: Record<string, unknown>): Content | ApiAnswer {
+  const file = (payload.document ?? payload.media ?? null) as SeenMessage["file"] | string;
+  const isFile = file !== null;
+  if (typeof file === "string" || (isFile && (file.name === "" || file.content === ""))) return bad("file must be non-empty");
+  const words = isFile ? (payload.caption ?? "") : payload.text;
+  const ranges = isFile ? payload.caption_entities : payload.entities;
+  const refusal =
+    (isFile ? checkCaption(words) : checkText(words)) ?? checkEntities(String(words), ranges) ?? checkMarkup(payload.reply_markup);
+  if (refusal !== null) return refusal;
+  return { text: String(words), entities: (ranges as Entity[] | undefined) ?? [], buttons: buttonsOf(payload.reply_markup), file };
+}
+
 function editMessage(state: State, payload: Record<string, unknown>): ApiAnswer {
   const chat = findChat(state, payload);
   if ("status" in chat) return chat;
   const seen = chat.messages.find((message) => message.id === Number(payload.message_id) && message.fromBot);
   if (seen === undefined) return bad("message to edit not found");
-  const refusal = checkText(payload.text) ?? checkEntities(String(payload.text), payload.entities) ?? checkMarkup(payload.reply_markup);
-  if (refusal !== null) return refusal;
-  const next = {
-    text: String(payload.text),
-    entities: (payload.entities as Entity[] | undefined) ?? [],
-    buttons: buttonsOf(payload.reply_markup),
-  };
+  const next = contentOf((payload.media as Record<string, unknown> | undefined) ?? payload);
+  if ("status" in next) return next;
   const live = liveWords(next.text, next.entities);
-  if (JSON.stringify(next) === JSON.stringify({ text: seen.text, entities: seen.entities, buttons: seen.buttons })) {
+  if (JSON.stringify(next) === JSON.stringify({ text: seen.text, entities: seen.entities, buttons: seen.buttons, file: seen.file })) {
     return bad(
       "message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message",
     );

@@ -46,6 +46,11 @@ export function checkText(text: unknown): ApiAnswer | null {
   return null;
 }
 
+export function checkCaption(text: unknown): ApiAnswer | null {
+  if (typeof text !== "string" || !text.isWellFormed()) return bad("text must be encoded in UTF-8");
+  return text.length > 1024 ? bad("message caption is too long") : null;
+}
+
 export function checkEntities(text: string, entities: unknown): ApiAnswer | null {
   if (entities === undefined) return null;
   if (!Array.isArray(entities)) return bad("can't parse entities: expected an array");

@@ -7,7 +7,9 @@ export interface SeenMessage {
   chat: number;
   /** null: the chat itself (or its General topic). */
   thread: number | null;
+  /** Of a file: what stands under it. */
   text: string;
+  file: { name: string; content: string } | null;
   entities: Entity[];
   buttons: { text: string; data: string }[];
   replyTo: number | null;

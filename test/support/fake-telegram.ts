@@ -143,7 +143,16 @@ function say(state: State, message: SayOptions & { id?: number }, type: "message
   const from = message.from ?? (message.chat > 0 ? message.chat : 1);
   const target = chat.messages.find((seen) => seen.id === message.replyTo);
   const thread = message.thread === undefined || message.thread === 1 ? null : message.thread;
-  const shown = { id, chat: chat.id, thread, text: message.text ?? "", entities: [], buttons: [], replyTo: message.replyTo ?? null };
+  const shown = {
+    id,
+    chat: chat.id,
+    thread,
+    text: message.text ?? "",
+    file: null,
+    entities: [],
+    buttons: [],
+    replyTo: message.replyTo ?? null,
+  };
   if (type === "message") chat.messages.push({ ...shown, quiet: false, edits: 0, reactions: [], fromBot: false, live: [] });
   pushUpdate(state, {
     [type]: {

@@ -8,10 +8,10 @@ import type { Logger } from "../../core/logger.ts";
 import type { Channel, ChannelState, InboxSink } from "../../core/message.ts";
 import { createClient, explainFailure } from "./api.ts";
 import { decodePayload } from "./decode.ts";
+import { createGivenUrls } from "./given-url.ts";
 import { listen } from "./http.ts";
 import { learnMe, type Receiver } from "./receive.ts";
 import { renderMessage } from "./render.ts";
-import { createResponseUrls } from "./response-url.ts";
 import { findPart, type Sender, sendPart } from "./send.ts";
 import { runSockets } from "./socket.ts";
 import { createStatusLine } from "./status.ts";
@@ -137,7 +137,7 @@ const formerNames = (appId: string): string[] => (appId === "" ? [UNNAMED] : [ap
 function createSender(settings: Settings, state: State, signal: AbortSignal): Sender {
   return {
     client: createClient(settings.botToken, { ...settings, signal }),
-    responseUrls: createResponseUrls({ ...settings, signal }),
+    givenUrls: createGivenUrls({ ...settings, signal }),
     clock: settings.clock,
     settleMs: settings.settleMs ?? settings.timeoutMs + 4_000,
     authTrouble(reason) {

@@ -3,6 +3,7 @@
 import type { KnownBlock } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
 import { type Aside, type Button, type OutMessage, type Part, type Stats, statsLine } from "../../core/message.ts";
+import { beginningOf, FILE_CAPTION, fileOf, MAX_MESSAGES, restNote, type TextFile } from "../long-text.ts";
 import { disarmMentions, escapeSlackText, toSlackMarkdown } from "../markdown.ts";
 import { splitMarkdown } from "../split.ts";
 import { unescapeSlackText } from "./mrkdwn.ts";
@@ -12,6 +13,8 @@ export type SlackPart = {
   /** For notifications and screen readers, escaped. */
   readonly text: string;
   readonly blocks: readonly KnownBlock[];
+  /** Instead of blocks; the text stands above it. */
+  readonly file?: TextFile;
   /** The thread it was meant for; when it has to go elsewhere, it says so. */
   readonly thread?: string;
   /** For one person alone: who, and the address their command came with. */
@@ -31,23 +34,44 @@ const MAX_LABEL = 75;
 const MAX_VALUE = 2_000;
 const EMPTY = "(empty message)";
 
-/** Never empty. Stats and buttons stand under the last part. */
+/** Never empty. Stats and buttons stand under the last part that is no file. */
 export function renderMessage(message: OutMessage, address: Address): Part[] {
-  const { markdown, stats } = message;
-  const figures = stats === undefined ? "" : `\n\n${statsLine({ ...stats, names: [] })}`;
-  const cut = splitMarkdown(toSlackMarkdown(markdown + figures), { maxLength: MAX_MARKDOWN, maxBlocks: MAX_ELEMENTS });
-  const texts = cut.length === 0 ? [EMPTY] : cut.map(disarmMentions);
-  const last = [...toContext(stats), ...toActions(message.buttons ?? [])];
-  return texts.map((text, n) => {
+  const { fileName, markdown } = message;
+  if (fileName !== undefined && markdown.length > MAX_MESSAGES * MAX_MARKDOWN) return renderWithFile(message, fileName, address);
+  const texts = cutWords(markdown + figuresOf(message), MAX_MARKDOWN);
+  if (fileName !== undefined && texts.length > MAX_MESSAGES) return renderWithFile(message, fileName, address);
+  return toParts(texts.length === 0 ? [EMPTY] : texts, message, address);
+}
+
+/** One message, and the file: the beginning alone says that there is more, and where. */
+function renderWithFile(message: OutMessage, name: string, address: Address): Part[] {
+  const below = `\n\n${restNote(message)}${figuresOf(message)}`;
+  const [first = ""] = cutWords(beginningOf(message), MAX_MARKDOWN - below.length);
+  const file: SlackPart = { text: FILE_CAPTION, blocks: [], file: fileOf(message, name), ...everywhere(message, address) };
+  return [...toParts([first.trimEnd() + below], message, address), file];
+}
+
+const figuresOf = ({ stats }: OutMessage): string => (stats === undefined ? "" : `\n\n${statsLine({ ...stats, names: [] })}`);
+
+const cutWords = (markdown: string, maxLength: number): string[] =>
+  splitMarkdown(toSlackMarkdown(markdown), { maxLength, maxBlocks: MAX_ELEMENTS });
+
+function toParts(texts: readonly string[], message: OutMessage, address: Address): Part[] {
+  const last = [...toContext(message.stats), ...toActions(message.buttons ?? [])];
+  return texts.map(disarmMentions).map((text, n) => {
     const part: SlackPart = {
       text: toFallback(text),
       blocks: [{ type: "markdown", text }, ...(n === texts.length - 1 ? last : [])],
-      ...(address.thread === undefined ? {} : { thread: address.thread }),
-      ...(message.aside === undefined ? {} : { aside: message.aside }),
+      ...everywhere(message, address),
     };
     return part;
   });
 }
+
+const everywhere = (message: OutMessage, address: Address): Pick<SlackPart, "thread" | "aside"> => ({
+  ...(address.thread === undefined ? {} : { thread: address.thread }),
+  ...(message.aside === undefined ? {} : { aside: message.aside }),
+});
 
 /** Small and grey below the words, which is as far as Slack folds: what names the run, not what it took (AN9). */
 function toContext(stats: Stats | undefined): KnownBlock[] {

@@ -5,13 +5,12 @@ import type { WebClient } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { Aside, Reconciled, ReconcileRequest, SendRequest, SendResult } from "../../core/message.ts";
+import type { TextFile } from "../long-text.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
+import { type FileSender, sendFile, uploadedId } from "./file.ts";
 import { plainer, type SlackPart, withNote } from "./render.ts";
-import type { ResponseUrls } from "./response-url.ts";
 
-export interface Sender {
-  readonly client: WebClient;
-  readonly responseUrls: ResponseUrls;
+export interface Sender extends FileSender {
   readonly clock: Clock;
   /** No request of ours is still under way so long after it was begun. */
   readonly settleMs: number;
@@ -40,7 +39,8 @@ export async function sendPart(sender: Sender, request: SendRequest): Promise<Se
   const stored = request.part as SlackPart;
   if (stored.aside !== undefined) return whisper(sender, request, stored.aside);
   const moved = stored.thread !== undefined && address.thread === undefined;
-  const { text, blocks } = moved ? withNote(stored, MOVED) : stored;
+  const { text, blocks, file } = moved ? withNote(stored, MOVED) : stored;
+  if (file !== undefined) return postFile(sender, request, { file, text });
   try {
     const { ts } = await sender.client.chat.postMessage({
       ...target(address),
@@ -58,6 +58,17 @@ export async function sendPart(sender: Sender, request: SendRequest): Promise<Se
   }
 }
 
+async function postFile(sender: Sender, request: SendRequest, { file, text }: { file: TextFile; text: string }): Promise<SendResult> {
+  const { chat, thread } = request.address;
+  const place = thread === undefined ? { channel_id: chat } : { channel_id: chat, thread_ts: thread };
+  const result = await sendFile(sender, request, {
+    ...{ file, comment: text, place },
+    toResult: (failure) => toResult(sender, failure, request),
+  });
+  if (result.status === "sent") sender.authTrouble(null);
+  return result;
+}
+
 /** A message only one person sees. It stands in no history and takes no metadata, so nobody can ask whether it arrived. */
 async function whisper(sender: Sender, request: SendRequest, { user = "", url }: Aside): Promise<SendResult> {
   const stored = request.part as SlackPart;
@@ -69,7 +80,8 @@ async function whisper(sender: Sender, request: SendRequest, { user = "", url }:
   } catch (error) {
     const failure = explainFailure(error);
     if (failure.kind !== "refused" || !OUTSIDE.has(failure.code) || url === undefined) return toResult(sender, failure, request);
-    const second = await sender.responseUrls.post(url, { text, blocks });
+    // The command's own address works there, too, for a while.
+    const second = await sender.givenUrls.post(url, JSON.stringify({ response_type: "ephemeral", text, blocks }));
     return second === null ? { status: "sent", ref: "" } : toResult(sender, second, request);
   }
 }
@@ -98,14 +110,17 @@ function toResult(sender: Sender, failure: ApiFailure, { address, part }: SendRe
 }
 
 /**
- * Looks for the key in what was posted since. A find is certain at any time; that it is absent only counts once no request of
+ * Looks for the key, or the file, in what was posted since. A find is certain at any time; that it is absent only counts once no request of
  * an earlier attempt (also of a killed process) can still be on its way.
  */
 export async function findPart(sender: Sender, request: ReconcileRequest): Promise<Reconciled> {
-  if ((request.part as SlackPart).aside !== undefined) return { status: "untold" };
+  const { aside, file } = request.part as SlackPart;
+  if (aside !== undefined) return { status: "untold" };
+  // Only a file whose id is on record can have been shared.
+  if (file !== undefined && uploadedId(request) === null) return { status: "absent" };
   const lookedAt = sender.clock.now();
   try {
-    const ref = await searchKey(sender.client, request);
+    const ref = await search(sender.client, request);
     if (ref !== null) return { status: "found", ref };
   } catch (error) {
     const failure = explainFailure(error);
@@ -118,15 +133,16 @@ export async function findPart(sender: Sender, request: ReconcileRequest): Promi
   return { status: "absent" };
 }
 
-async function searchKey(client: WebClient, request: ReconcileRequest): Promise<string | null> {
+async function search(client: WebClient, request: ReconcileRequest): Promise<string | null> {
   const { chat, thread } = request.address;
   const oldest = String(Math.max(0, request.since - SKEW_MS) / 1000);
+  const id = uploadedId(request);
   let cursor: string | undefined;
   for (let page = 0; page < MAX_PAGES; page++) {
     const query = { channel: chat, oldest, limit: PAGE, include_all_metadata: true, ...(cursor === undefined ? {} : { cursor }) };
     const answer =
       thread === undefined ? await client.conversations.history(query) : await client.conversations.replies({ ...query, ts: thread });
-    const found = (answer.messages ?? []).find((message) => keyOf(message) === request.key);
+    const found = (answer.messages ?? []).find((message) => (id === null ? keyOf(message) === request.key : hasFile(message, id)));
     if (found?.ts !== undefined) return found.ts;
     cursor = answer.response_metadata?.next_cursor || undefined;
     if (cursor === undefined) return null;
@@ -134,6 +150,9 @@ async function searchKey(client: WebClient, request: ReconcileRequest): Promise<
   // Not seen to the end, so nothing can be concluded.
   throw new Error("too many messages to look through");
 }
+
+const hasFile = (message: object, id: string): boolean =>
+  ((message as { files?: readonly { id?: unknown }[] }).files ?? []).some((file) => file.id === id);
 
 function keyOf(message: object): unknown {
   const { metadata } = message as { metadata?: { event_type?: unknown; event_payload?: { key?: unknown } } };

@@ -45,11 +45,17 @@ interface ForeignSignal {
  * grammY's default client hangs on a cut answer until its timeout; Node's fetch notices at once, but refuses the
  * polyfilled signal grammY passes. So the signal is carried over by hand.
  */
-function bridgeFetch(url: string, init: { method: string; headers: Record<string, string>; body: string; signal: ForeignSignal }) {
+function bridgeFetch(
+  url: string,
+  init: { method: string; headers: Record<string, string>; body: string | AsyncIterable<Uint8Array>; signal: ForeignSignal },
+) {
   const controller = new AbortController();
   if (init.signal.aborted) controller.abort();
   else init.signal.addEventListener("abort", () => controller.abort());
-  return fetch(url, { method: init.method, headers: init.headers, body: init.body, redirect: "error", signal: controller.signal });
+  const { method, headers, body } = init;
+  // A file is sent as a stream, and that fetch wants to be told.
+  const stream = typeof body === "string" ? {} : { duplex: "half" };
+  return fetch(url, { method, headers, body, ...stream, redirect: "error", signal: controller.signal } as RequestInit);
 }
 
 /** What a failed call means. Never throws. */

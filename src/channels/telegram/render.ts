@@ -2,6 +2,7 @@
 // is stored as it is; only where it goes (chat, topic) and what must be said about the sending itself are added at the call.
 import type { Address } from "../../core/address.ts";
 import type { Button, OutMessage, Part, Stats } from "../../core/message.ts";
+import { beginningOf, FILE_CAPTION, fileOf, MAX_MESSAGES, restNote, type TextFile } from "../long-text.ts";
 import { type TelegramEntity, toTelegram } from "../markdown.ts";
 import { type FormattedText, splitEntities, type TextRange } from "../split.ts";
 import { type CodeRange, inert, spellApart } from "./inert.ts";
@@ -18,7 +19,9 @@ interface InlineButton {
 
 /** What the outbox keeps of one message. */
 export type TelegramPart = {
+  /** Of a file: what stands under it. */
   readonly text: string;
+  readonly file?: TextFile;
   readonly entities?: readonly Entity[];
   readonly reply_parameters?: { readonly message_id: number; readonly allow_sending_without_reply: true };
   readonly reply_markup?: { readonly inline_keyboard: readonly (readonly InlineButton[])[] };
@@ -37,6 +40,8 @@ export interface Note {
 
 /** Telegram takes 4096 UTF-16 units; the rest is room for the notes a later attempt may have to put in front. */
 const MAX_LENGTH = 4_000;
+/** Markup takes room that isn't shown, but not this much. */
+const SURELY_LONG = 1.5 * MAX_MESSAGES * MAX_LENGTH;
 const MAX_CALLBACK_BYTES = 64;
 const BUTTONS_PER_ROW = 3;
 /** A closed quote shows its first lines; only what stands below them is folded. */
@@ -45,12 +50,40 @@ const REPEATED = "(may be repeated)";
 const MOVED = "(the topic this belongs to is gone)";
 const EMPTY = "(empty message)";
 
-/** Never empty. The reply mark goes to the first part, buttons under the last. */
+/** Never empty. The reply mark goes to the first part, buttons under the last that is no file. */
 export function renderMessage(message: OutMessage, address: Address): Part[] {
-  const { text, entities } = inert(toTelegram(message.markdown));
-  const cut: Piece[] = splitEntities(text, entities, MAX_LENGTH);
-  const words = cut.length === 0 ? [{ text: EMPTY, entities: [] }] : cut;
-  const pieces = (message.stats === undefined ? words : withStats(words, message.stats)).map(inert);
+  const { fileName, markdown } = message;
+  if (fileName !== undefined && markdown.length > SURELY_LONG) return renderWithFile(message, fileName, address);
+  const pieces = toPieces(message);
+  return fileName !== undefined && pieces.length > MAX_MESSAGES
+    ? renderWithFile(message, fileName, address)
+    : toParts(pieces, message, address);
+}
+
+/** One message, and the file: the beginning alone says that there is more, and where. */
+function renderWithFile(message: OutMessage, name: string, address: Address): Part[] {
+  const note = restNote(message);
+  const [first = { text: "", entities: [] }] = cutWords(beginningOf(message), MAX_LENGTH - 2 - note.length);
+  const beginning: Piece = { ...first, text: `${apart(first.text)}${note}` };
+  const file: TelegramPart = { text: FILE_CAPTION, file: fileOf(message, name), ...everywhere(message, address) };
+  return [...toParts(finish([beginning], message), message, address), file];
+}
+
+function toPieces(message: OutMessage): Piece[] {
+  const cut = cutWords(message.markdown, MAX_LENGTH);
+  return finish(cut.length === 0 ? [{ text: EMPTY, entities: [] }] : cut, message);
+}
+
+function cutWords(markdown: string, maxLength: number): Piece[] {
+  const { text, entities } = inert(toTelegram(markdown));
+  return splitEntities(text, entities, maxLength);
+}
+
+/** A cut may have left a sign at the start of a piece: that comes alive, too. */
+const finish = (pieces: readonly Piece[], { stats }: OutMessage): Piece[] =>
+  (stats === undefined ? pieces : withStats(pieces, stats)).map((piece) => inert(piece));
+
+function toParts(pieces: readonly Piece[], message: OutMessage, address: Address): Part[] {
   const keyboard = toKeyboard(message.buttons ?? []);
   return pieces.map((piece, n) => {
     const part: TelegramPart = {
@@ -58,24 +91,31 @@ export function renderMessage(message: OutMessage, address: Address): Part[] {
       ...(piece.entities.length === 0 ? {} : { entities: piece.entities }),
       ...(n === 0 ? replyMark(message.replyTo) : {}),
       ...(n === pieces.length - 1 && keyboard.length > 0 ? { reply_markup: { inline_keyboard: keyboard } } : {}),
-      ...(message.quiet === true ? { disable_notification: true } : {}),
-      ...(address.thread === undefined ? {} : { topic: address.thread }),
-      ...(message.kind === undefined ? {} : { kind: message.kind }),
+      ...everywhere(message, address),
     };
     return part;
   });
 }
+
+const everywhere = (message: OutMessage, address: Address): Pick<TelegramPart, "disable_notification" | "topic" | "kind"> => ({
+  ...(message.quiet === true ? { disable_notification: true } : {}),
+  ...(address.thread === undefined ? {} : { topic: address.thread }),
+  ...(message.kind === undefined ? {} : { kind: message.kind }),
+});
 
 /** Under the last words where there is room, else as a message of its own: a quote is never cut in two. */
 function withStats(pieces: readonly Piece[], stats: Stats): Piece[] {
   const text = statsQuote(stats).slice(0, MAX_LENGTH).toWellFormed();
   const last = pieces.at(-1) ?? { text: "", entities: [] };
   const fits = last.text.length + 2 + text.length <= MAX_LENGTH;
-  const head = fits ? `${last.text.trimEnd()}\n\n` : "";
+  const head = fits ? apart(last.text) : "";
   const quote: Entity = { type: "expandable_blockquote", offset: head.length, length: text.length };
   const closing: Piece = { text: head + text, entities: fits ? [...last.entities, quote] : [quote] };
   return [...(fits ? pieces.slice(0, -1) : pieces), closing];
 }
+
+/** Ends in a blank line. Nothing is trimmed: a range may reach to the last character. */
+const apart = (text: string): string => text + (text.endsWith("\n\n") ? "" : text.endsWith("\n") ? "\n" : "\n\n");
 
 /** The stats line with a line for each item: the figures are what the closed quote shows, the names what opening it adds (AN9). */
 function statsQuote({ figures, names }: Stats): string {

@@ -1,9 +1,10 @@
 // One attempt to post one part, and what its outcome means for delivery: done, not done, perhaps done, goes elsewhere.
 // outbox row → delivery → sendPart → Telegram. Telegram can't be asked whether a message arrived, so the difference
 // between "surely not executed" and "may have been" is all that stands between a lost and a repeated text (DL4).
-import type { Api } from "grammy";
+import { type Api, InputFile } from "grammy";
 import type { Address } from "../../core/address.ts";
 import type { Part, SendRequest, SendResult } from "../../core/message.ts";
+import type { TextFile } from "../long-text.ts";
 import { type ApiFailure, asGrammySignal, explainFailure } from "./api.ts";
 import { type TelegramPart, withNotes, withoutFormatting } from "./render.ts";
 
@@ -17,6 +18,8 @@ export interface SendOptions {
 
 type MessagePayload = Parameters<Api["raw"]["sendMessage"]>[0];
 type EditPayload = Parameters<Api["raw"]["editMessageText"]>[0];
+type DocumentPayload = Parameters<Api["raw"]["sendDocument"]>[0];
+type MediaPayload = Parameters<Api["raw"]["editMessageMedia"]>[0];
 
 const RESERVED_TEXT = "⏳ A sub-agent has finished; its result follows here.";
 /** A wrong token is the operator's to change: no hurry, but nothing is lost until then. */
@@ -49,14 +52,30 @@ function bodyOf({ address, part, repeated }: SendRequest): Omit<TelegramPart, "t
 }
 
 async function post({ api, signal }: SendOptions, request: SendRequest): Promise<SendResult> {
-  const payload = { ...target(request.address), ...bodyOf(request), link_preview_options: { is_disabled: true } };
+  const { file, ...body } = bodyOf(request);
+  const place = target(request.address);
+  const aborts = asGrammySignal(signal);
   try {
-    const message = await api.raw.sendMessage(payload as unknown as MessagePayload, asGrammySignal(signal));
-    return { status: "sent", ref: String(message.message_id) };
+    const { message_id } =
+      file === undefined
+        ? await api.raw.sendMessage({ ...place, ...body, ...NO_PREVIEW } as unknown as MessagePayload, aborts)
+        : await api.raw.sendDocument({ ...place, ...captioned(body), document: upload(file) } as unknown as DocumentPayload, aborts);
+    return { status: "sent", ref: String(message_id) };
   } catch (error) {
     return toResult(explainFailure(error), request);
   }
 }
+
+const NO_PREVIEW = { link_preview_options: { is_disabled: true } };
+
+/** What is called text in a message is called caption under a file. */
+const captioned = ({ text, entities, ...rest }: Omit<TelegramPart, "topic" | "kind" | "file">): object => ({
+  ...rest,
+  caption: text,
+  ...(entities === undefined ? {} : { caption_entities: entities }),
+});
+
+const upload = ({ name, content }: TextFile): InputFile => new InputFile(Buffer.from(content), name);
 
 /** A status line to edit later. If its answer is lost another one is posted: at worst one stands alone. */
 async function reserve({ api, signal }: SendOptions, request: SendRequest): Promise<SendResult> {
@@ -73,10 +92,16 @@ async function reserve({ api, signal }: SendOptions, request: SendRequest): Prom
 /** Editing is idempotent: a lost answer is simply edited again, unmarked. */
 async function fill(options: SendOptions, request: SendRequest, place: number): Promise<SendResult> {
   const sent: SendResult = { status: "sent", ref: String(place) };
-  const { reply_parameters: _reply, disable_notification: _quiet, ...body } = bodyOf({ ...request, repeated: false });
-  const payload = { chat_id: chatId(request.address), message_id: place, ...body, link_preview_options: { is_disabled: true } };
+  const { reply_parameters: _reply, disable_notification: _quiet, file, ...body } = bodyOf({ ...request, repeated: false });
+  const message = { chat_id: chatId(request.address), message_id: place };
+  const aborts = asGrammySignal(options.signal);
   try {
-    await options.api.raw.editMessageText(payload as unknown as EditPayload, asGrammySignal(options.signal));
+    if (file === undefined) {
+      await options.api.raw.editMessageText({ ...message, ...body, ...NO_PREVIEW } as unknown as EditPayload, aborts);
+    } else {
+      const media = { type: "document", media: upload(file), ...captioned(body) };
+      await options.api.raw.editMessageMedia({ ...message, media } as unknown as MediaPayload, aborts);
+    }
     return sent;
   } catch (error) {
     const failure = explainFailure(error);

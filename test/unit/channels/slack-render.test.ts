@@ -4,9 +4,11 @@ import { createSlackChannel } from "../../../src/channels/slack/channel.ts";
 import type { Address } from "../../../src/core/address.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
-import type { Channel, OutMessage } from "../../../src/core/message.ts";
+import { type Channel, type OutMessage, statsLine } from "../../../src/core/message.ts";
+import { deliver } from "../../contract/channel.contract.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
 import type { SeenMessage } from "../../support/fake-slack-state.ts";
+import { longText } from "../../support/long-text.ts";
 import { createMemoryAccounts } from "../../support/memory-accounts.ts";
 
 const CHANNEL = "C0GENERAL";
@@ -24,6 +26,8 @@ beforeAll(async () => {
     mode: "socket",
     clock: systemClock,
     log: silentLogger,
+    timeoutMs: 3_000,
+    settleMs: 0,
   });
   const thread = fake.say({ channel: CHANNEL, text: "root" });
   address = { channel: "slack", account: channel.account, chat: CHANNEL, kind: "channel", thread };
@@ -33,18 +37,16 @@ afterAll(() => fake.close());
 /** What the thread shows of it: every part was taken. */
 async function post(message: OutMessage): Promise<SeenMessage[]> {
   const before = fake.messages(CHANNEL).length;
-  for (const part of channel.render(message, address)) {
-    expect(await channel.send({ address, part, key: "k#0", repeated: false })).toMatchObject({ status: "sent" });
-  }
+  await deliver(channel, message, address, "k");
   return fake.messages(CHANNEL).slice(before);
 }
 
-describe("the stats of an announcement", () => {
-  const stats = {
-    figures: ["runtime 5m12s", "tokens 11.2k (in 10.7k / out 516)", "est $0.12"],
-    names: ["sessionKey agent:main:subagent:1", "sessionId 2", "transcript /state/:smile:.jsonl"],
-  };
+const stats = {
+  figures: ["runtime 5m12s", "tokens 11.2k (in 10.7k / out 516)", "est $0.12"],
+  names: ["sessionKey agent:main:subagent:1", "sessionId 2", "transcript /state/:smile:.jsonl"],
+};
 
+describe("the stats of an announcement", () => {
   it("[AN9] the figures end the words, what names the run stands small below them", async () => {
     const [seen] = await post({ markdown: "Status: success", stats, buttons: [{ label: "Log", command: "/subagents log 1" }] });
     expect(seen?.blocks.map((block) => block.type)).toEqual(["markdown", "context", "actions"]);
@@ -71,5 +73,74 @@ describe("the plain text beside the blocks", () => {
     expect(seen?.calls).toBe(false);
     const [long] = await post({ markdown: "<&>".repeat(2_000) });
     expect(long?.fallback.length).toBeLessThanOrEqual(4_000);
+  });
+});
+
+describe("a result that is longer than four messages", () => {
+  const result = (characters: number): OutMessage => ({
+    markdown: longText(characters).markdown,
+    stats,
+    kind: "announcement",
+    fileName: "report.md",
+  });
+  const files = (seen: readonly SeenMessage[]) => seen.flatMap((message) => message.files);
+
+  it("[AN10] comes as its beginning with the stats, and whole as a Markdown file in the same thread", async () => {
+    for (const characters of [45_000, 150_000]) {
+      const message = result(characters);
+      const [beginning, whole, ...more] = await post(message);
+      expect(more).toEqual([]);
+      expect(beginning?.text).toMatch(/^## Heading00000/);
+      expect(beginning?.text).toContain(`… (${message.markdown.length} characters in all: the whole text is in the file below)`);
+      expect(beginning?.blocks.map(({ type }) => type)).toEqual(["markdown", "context"]);
+      expect(whole).toMatchObject({ text: "The whole text", thread: address.thread });
+      expect(whole?.files).toMatchObject([
+        { name: "report.md", title: "report.md", content: `${message.markdown}\n\n${statsLine(stats)}\n` },
+      ]);
+    }
+    expect(files(await post(result(12_000)))).toEqual([]);
+  });
+
+  it.each([
+    ["files.getUploadURLExternal", "500_after"],
+    ["files.getUploadURLExternal", "429"],
+    ["upload_url", "drop"],
+    ["upload_url", "500_after"],
+    ["files.completeUploadExternal", "500"],
+    ["files.completeUploadExternal", "drop"],
+    ["files.completeUploadExternal", "429"],
+  ] as const)("[AN10][DL4] %s, %s: the file is there once in the end", async (method, fault) => {
+    fake.faults.add(method, fault);
+    expect(files(await post(result(45_000)))).toHaveLength(1);
+  });
+
+  it.each(["500_after", "drop_after", "truncate_after"] as const)(
+    "[AN10][DL4] shared, but the answer is lost (%s): the thread tells, and it is not shared again",
+    async (fault) => {
+      fake.faults.add("files.completeUploadExternal", fault);
+      expect(files(await post(result(45_000)))).toHaveLength(1);
+      expect(fake.calls.at(-1)?.method).toBe("conversations.replies");
+    },
+  );
+
+  it("[AN10] a file that is gone before it was shared is uploaded anew", async () => {
+    fake.faults.add("files.completeUploadExternal", { error: "file_not_found" });
+    expect(files(await post(result(45_000)))).toHaveLength(1);
+    expect(fake.calls.slice(-4).map(({ method }) => method)).toEqual([
+      "files.completeUploadExternal",
+      "files.getUploadURLExternal",
+      "upload_url",
+      "files.completeUploadExternal",
+    ]);
+  });
+
+  it("[AN10][DL3] without the scope it waits, and the channel says which one is missing", async () => {
+    const part = channel.render(result(45_000), address).at(-1)!;
+    fake.faults.add("files.getUploadURLExternal", { error: "missing_scope", needed: "files:write" });
+    expect(await channel.send({ address, part, key: "k#1", repeated: false })).toMatchObject({
+      status: "retry",
+      afterMs: 60_000,
+      reason: "auth failed (missing_scope files:write): check channels.slack.botToken",
+    });
   });
 });

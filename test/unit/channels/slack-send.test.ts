@@ -176,7 +176,7 @@ describe("an answer to a slash command", () => {
     const aside = { user: USER, url: `http://127.0.0.1:${fake.port}/commands/long-gone` };
     expect(await whisper({ ...part, aside })).toMatchObject({ status: "sent" });
     fake.channels.break(CHANNEL, "not_in_channel");
-    expect(await whisper({ ...part, aside })).toEqual({ status: "failed", reason: "response_url answered with status 404" });
+    expect(await whisper({ ...part, aside })).toEqual({ status: "failed", reason: "Slack answered with status 404" });
     expect(texts()).toEqual(["late"]);
   });
 

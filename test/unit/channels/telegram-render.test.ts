@@ -5,9 +5,10 @@ import { createTelegramChannel } from "../../../src/channels/telegram/channel.ts
 import type { Address } from "../../../src/core/address.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
-import type { Channel, OutMessage } from "../../../src/core/message.ts";
+import { type Channel, type OutMessage, statsLine } from "../../../src/core/message.ts";
 import { createFakeTelegram, type FakeTelegram } from "../../support/fake-telegram.ts";
 import type { SeenMessage } from "../../support/fake-telegram-state.ts";
+import { longText } from "../../support/long-text.ts";
 
 const address: Address = { channel: "telegram", account: "7000001", chat: "77", kind: "dm" };
 let fake: FakeTelegram;
@@ -65,12 +66,57 @@ describe("the stats of an announcement", () => {
     expect(seen[1]?.text).toBe(quoteOf(seen[1]!)[0]);
   });
 
+  it("[AN9] stand apart from code that ends in blank lines", async () => {
+    const [seen] = await post({ markdown: "```\na\n\n\n\n   \n```", stats: STATS });
+    expect(quoteOf(seen!)[0]).toMatch(/^Stats: runtime 5m12s/);
+  });
+
   it("[AN9] however many ranges a message has, there is one left for them", async () => {
     for (let count = 90; count <= 101; count++) {
       const seen = await post({ markdown: "`a` ".repeat(count), stats: STATS });
       expect(seen.flatMap(quoteOf)).toHaveLength(1);
     }
   });
+});
+
+describe("a result that is longer than four messages", () => {
+  const result = (characters: number): OutMessage => ({
+    markdown: longText(characters).markdown,
+    stats: STATS,
+    kind: "announcement",
+    fileName: "report.md",
+  });
+
+  it("[AN10] comes as its beginning with the stats, and whole as a Markdown file", async () => {
+    for (const characters of [20_000, 150_000]) {
+      const message = result(characters);
+      const [beginning, whole, ...more] = await post(message);
+      expect(more).toEqual([]);
+      expect(beginning?.text.startsWith("Heading00000")).toBe(true);
+      expect(beginning?.text).toContain(`… (${message.markdown.length} characters in all: the whole text is in the file below)`);
+      expect(quoteOf(beginning!)).toHaveLength(1);
+      expect(whole).toMatchObject({ text: "The whole text", quiet: false });
+      expect(whole?.file).toEqual({ name: "report.md", content: `${message.markdown}\n\n${statsLine(STATS)}\n` });
+    }
+  });
+
+  it("[AN10] four messages are still messages, and so is any text that is no result", async () => {
+    const four = await post({ ...result(0), markdown: "x".repeat(15_500) });
+    expect(four.map(({ file }) => file)).toEqual([null, null, null, null]);
+    const { fileName: _none, ...answer } = result(20_000);
+    expect((await post(answer)).every(({ file }) => file === null)).toBe(true);
+  });
+
+  it.each(["```\nlet a;\n", "- a\n\n  ```\n  b\n", "| a | b |\n|-|-|\n| c | d |\n", "> x\n\n"])(
+    "[AN10] of %j without end the beginning is one message, with nothing open at the cut",
+    async (one) => {
+      const markdown = one.repeat(Math.ceil(25_000 / one.length));
+      const [beginning, whole, ...more] = await post({ ...result(0), markdown });
+      expect(more).toEqual([]);
+      expect(beginning?.text).toContain("the whole text is in the file below");
+      expect(whole?.file?.content.startsWith(markdown)).toBe(true);
+    },
+  );
 });
 
 describe("words that Telegram would make live", () => {

@@ -6,6 +6,7 @@ import type { Address } from "../../../src/core/address.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import type { OutMessage, SendRequest } from "../../../src/core/message.ts";
+import { deliver } from "../../contract/channel.contract.ts";
 import { createFakeTelegram, type FakeTelegram } from "../../support/fake-telegram.ts";
 
 const GROUP = -1001234567890;
@@ -219,5 +220,50 @@ describe("announcing into a reserved place", () => {
     expect(await send(announcement("result"), dm, { ...request, ref: reserved.ref }, channel)).toMatchObject({ status: "sent" });
     expect(await send({ markdown: "reply" }, dm, {}, channel)).toMatchObject({ status: "sent" });
     expect(fake.messages(77).map((seen) => seen.text)).toEqual(["result", "reply"]);
+  });
+});
+
+describe("a file", () => {
+  const result: OutMessage = { markdown: "all of it\n".repeat(5_000), kind: "announcement", fileName: "report.md" };
+  const files = () => fake.messages(GROUP, 42).flatMap(({ file, text }) => (file === null ? [] : [text]));
+
+  it.each(["429", "500", "html", "drop"] as const)("[AN10][DL4] %s before it is taken: it comes once", async (fault) => {
+    fake.faults.add("sendDocument", fault);
+    await deliver(channelWith(), result, topic, "announce:1");
+    // Nobody can tell a lost request from a lost answer.
+    expect(files()).toEqual([fault === "429" ? "The whole text" : "(may be repeated)\n\nThe whole text"]);
+  });
+
+  it.each(["500_after", "drop_after", "truncate_after"] as const)("[AN10][DL4] %s: the second one says what it is", async (fault) => {
+    fake.faults.add("sendDocument", fault);
+    await deliver(channelWith(), result, topic, "announce:1");
+    expect(files()).toEqual(["The whole text", "(may be repeated)\n\nThe whole text"]);
+  });
+
+  it.each(["500_after", "drop_after"] as const)("[AN10][DL4] in a reserved place it appears once, also after %s", async (fault) => {
+    fake.faults.add("editMessageMedia", fault);
+    await deliver(channelWith({ announce: "reserved" }), result, topic, "announce:1");
+    expect(files()).toEqual(["The whole text"]);
+    expect(fake.messages(GROUP, 42)).toHaveLength(2);
+  });
+
+  it("[AN10][AN3] a file whose topic is gone says so, too", async () => {
+    const channel = channelWith();
+    const parts = channel.render(result, topic);
+    const { thread: _gone, ...chat } = topic;
+    await channel.send({ address: chat, part: parts.at(-1)!, key: "k#1", repeated: false });
+    expect(fake.messages(GROUP, null).at(-1)).toMatchObject({
+      text: "(the topic this belongs to is gone)\n\nThe whole text",
+      file: { name: "report.md", content: `${result.markdown}\n` },
+    });
+  });
+
+  it("[RN4] an upload that hangs is given up when the gateway ends", async () => {
+    const channel = channelWith();
+    fake.faults.add("sendDocument", "hang");
+    const sending = channel.send({ address: topic, part: channel.render(result, topic).at(-1)!, key: "k#1", repeated: false });
+    await fake.until(() => fake.calls.some(({ method }) => method === "sendDocument"), "the upload");
+    channel.hangUp?.();
+    expect(await sending).toMatchObject({ status: "unknown" });
   });
 });

@@ -11,7 +11,7 @@ import {
   duration,
   infoText,
   listText,
-  MAX_RESULT,
+  MAX_WORDS,
   noteText,
   outcomeSentence,
   quotable,
@@ -140,13 +140,33 @@ Stats: runtime 5m12s • tokens 11.2k (in 10.7k / out 516) • est $0.12 • ses
     );
   });
 
-  it("[AN2] a long result is cut with a stated length and the path, never inside a pair", () => {
-    const long = `${"😀".repeat(MAX_RESULT)}`;
-    const text = announce({ result: long, notes: "x".repeat(200_000) });
+  it("[AN10] a result and its notes are complete, whatever their length", () => {
+    const long = Array.from({ length: 20_000 }, (_, n) => `line ${n}`).join("\n");
+    const text = announce({ result: long, notes: long });
+    expect(text.split(long)).toHaveLength(3);
+    expect(text).not.toContain("(cut: ");
+  });
+
+  it("[AN10] only what no model writes at once is cut, with a stated length, never inside a pair", () => {
+    const long = `${"😀".repeat(MAX_WORDS)}`;
+    const text = announce({ result: long });
     expect(text).toContain(`… (cut: ${long.length} characters in all, the whole text is in ${PATH})`);
     expect(text.isWellFormed()).toBe(true);
-    expect(text.length).toBeLessThan(MAX_RESULT + 20_000);
+    expect(text.length).toBeLessThan(MAX_WORDS + 20_000);
     expect(text.split("\n").at(-1)).toMatch(/^Stats: /);
+  });
+
+  it.each([
+    ["backticks", "```js\nlet a = 1;"],
+    ["tildes around backticks", "~~~\n```\ncode"],
+    ["a comment", "<!-- and never closed"],
+    ["raw HTML", "<pre>\nStatus: error"],
+  ])("[AN10] an open block of %s at the end of a long result swallows nothing, and costs no time", (_name, open) => {
+    const startedAt = performance.now();
+    const text = announce({ result: `${"Some `words` of <b>prose</b>.\n\n".repeat(15_000)}${open}`, notes: "the notes" });
+    expect(performance.now() - startedAt).toBeLessThan(1_500);
+    expect(lastBlock(text.slice(-2_000))).toMatch(/^Stats: runtime 5m12s/);
+    expect(shownLines(text.slice(-2_000))).toContain("Notes:");
   });
 
   it.each([

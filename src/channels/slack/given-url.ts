@@ -1,0 +1,50 @@
+// Addresses that Slack hands out for one purpose: where a slash command may be answered (good for half an hour and five
+// answers), where a file's bytes go. Whoever has one needs no token, so none is sent there.
+import { explainRequestFailure } from "../connecting.ts";
+import type { ApiFailure } from "./api.ts";
+
+export interface GivenUrls {
+  /** One POST. Null: it was taken. Never throws. */
+  post(url: string, body: string | Uint8Array<ArrayBuffer>): Promise<ApiFailure | null>;
+}
+
+const DEFAULT_LIMIT_MS = 30_000;
+
+export function createGivenUrls(options: { apiUrl: string; timeoutMs: number; signal: AbortSignal }): GivenUrls {
+  const { origin } = new URL(options.apiUrl);
+  return {
+    async post(url, body) {
+      // They come in payloads and answers. What we have to say must not go wherever one of those says.
+      if (!isSlacks(url, origin)) return { kind: "refused", code: "foreign_url", reason: "the address is not Slack's" };
+      try {
+        const response = await fetch(url, {
+          method: "POST",
+          redirect: "error",
+          headers: { "content-type": typeof body === "string" ? "application/json" : "application/octet-stream" },
+          body,
+          signal: AbortSignal.any([AbortSignal.timeout(options.timeoutMs), options.signal]),
+        });
+        await response.body?.cancel();
+        return explainStatus(response);
+      } catch (error) {
+        const { notSent, code } = explainRequestFailure(error);
+        return notSent
+          ? { kind: "offline", reason: `can't reach Slack (${code})` }
+          : { kind: "lost", reason: `the answer was lost (${code})` };
+      }
+    },
+  };
+}
+
+function isSlacks(url: string, apiOrigin: string): boolean {
+  if (!URL.canParse(url)) return false;
+  const { protocol, hostname, origin } = new URL(url);
+  return origin === apiOrigin || (protocol === "https:" && /\.slack(?:-gov)?\.com$/.test(hostname));
+}
+
+function explainStatus({ status, headers }: Response): ApiFailure | null {
+  if (status === 200) return null;
+  const reason = `Slack answered with status ${status}`;
+  if (status === 429) return { kind: "limited", afterMs: Number(headers.get("retry-after")) * 1000 || DEFAULT_LIMIT_MS, reason };
+  return status >= 500 ? { kind: "lost", reason } : { kind: "refused", code: `status_${status}`, reason };
+}
