@@ -12,6 +12,7 @@ import type { readTranscriptPage } from "../stores/transcript-page.ts";
 import type { Archiver } from "../subagents/archive.ts";
 import { transcriptOfRun } from "../subagents/deps.ts";
 import { BRIEF_FILE } from "../subagents/documents/briefing.ts";
+import { ownEntries } from "../subagents/documents/run-documents.ts";
 import { readEnd, sessionFolder } from "../subagents/documents/session-folder.ts";
 import { readTraceEnd, TRACE_FILE } from "../subagents/documents/trace-file.ts";
 import { TASK_PREVIEW } from "../subagents/spawn.ts";
@@ -116,6 +117,6 @@ function documentsOf({ stores, log }: RunBoardDeps, run: Run): Pick<RunDetail, "
     }
   };
   const brief = attempt(BRIEF_FILE, () => readEnd(folder, BRIEF_FILE, MAX_DOCUMENT_BYTES));
-  const trace = attempt(TRACE_FILE, () => Trace.parse(readTraceEnd(folder, MAX_DOCUMENT_BYTES)).getEntries()) ?? [];
+  const trace = attempt(TRACE_FILE, () => ownEntries(run, Trace.parse(readTraceEnd(folder, MAX_DOCUMENT_BYTES)).getEntries())) ?? [];
   return { ...(brief === null ? {} : { brief }), ...(trace.length === 0 ? {} : { trace }) };
 }

@@ -1,5 +1,6 @@
 // Wires the page: its server, and what it shows of runs.
 import { errorText } from "../core/errors.ts";
+import type { Redeliver } from "../web/board-api.ts";
 import type { PageStatus } from "../web/live.ts";
 import { createMetrics } from "../web/metrics.ts";
 import { createWebServer, type WebServer, type WebServerOptions } from "../web/server.ts";
@@ -30,7 +31,7 @@ export interface PageDeps extends Pick<Base, "config" | "stateDir" | "clock" | "
   readonly stores: Stores;
   readonly channels: Channels;
   readonly lanes: Lanes;
-  readonly subagents: Pick<SubagentParts, "archiver">;
+  readonly subagents: Pick<SubagentParts, "archiver" | "steering">;
   status(): PageStatus;
 }
 
@@ -94,6 +95,7 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "ro
     browsers: stores.browsers,
     ...createRunBoard({ stores, log, lane: lanes.subagent, archiver: subagents.archiver }),
     pairing: stores.pairing,
+    redeliver: (runId) => redeliver(deps, runId),
     redact: (text) => secrets.redact(text),
     status: () => statusOf(deps.status()),
   });
@@ -101,3 +103,16 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "ro
 
 /** Field by field: its source holds the whole settings, every token in them. */
 const statusOf = ({ version, model, problem }: PageStatus): PageStatus => ({ version, model, problem });
+
+/** As `/subagents retry`, for a run of any channel. */
+function redeliver({ stores, subagents, log }: PageDeps, runId: string): ReturnType<Redeliver> {
+  return stores.db.transaction(() => {
+    const run = stores.runs.get(runId);
+    if (run === null) return null;
+    if (run.delivery !== "blocked") return { isOnItsWay: false, text: `Its announcement is not blocked (${run.delivery}).` };
+    if (!subagents.steering.retry(run))
+      return { isOnItsWay: false, text: `Its announcement can't be sent yet: ${run.deliveryReason ?? "its channel is off"}.` };
+    log.info({ audit: "announced again", runId }, "a blocked announcement is sent again from the page");
+    return { isOnItsWay: true, text: "Its announcement is on its way again." };
+  });
+}

@@ -1,14 +1,19 @@
 // The routes of the board: one run with everything on record, and its transcript page by page.
-// Steering has no route of its own: a button posts its command into the chat that asked, like anybody's words.
+// Steering has no route of its own: a button posts its command into the chat that asked, like anybody's words. But for an
+// announcement that could not be delivered: that chat may be on another channel, and it is what does not work.
 import { isUuid } from "../core/ids.ts";
 import type { RunDetail, RunDetails } from "./board.ts";
 import { json, problem, type Route, type WebRequest, wholeNumber } from "./http.ts";
 import { renderMarkdown } from "./markdown.ts";
 import type { LogViews } from "./run-log.ts";
 
+/** Sends a blocked announcement again. Null: there is no such run. */
+export type Redeliver = (runId: string) => { readonly isOnItsWay: boolean; readonly text: string } | null;
+
 export interface BoardApiOptions {
   details: RunDetails;
   logs: LogViews;
+  redeliver: Redeliver;
   /** For what is rendered; all else is redacted on its way out. */
   redact(text: string): string;
 }
@@ -21,6 +26,7 @@ export function createBoardRoutes(options: BoardApiOptions): Route[] {
   return [
     { method: "GET", path: "/api/runs/:id", access: "token", handle: (request) => detail(request, options) },
     { method: "GET", path: "/api/runs/:id/transcript", access: "token", handle: (request) => transcript(request, options) },
+    { method: "POST", path: "/api/runs/:id/retry", access: "token", handle: (request) => retry(request, options) },
   ];
 }
 
@@ -45,4 +51,11 @@ async function transcript({ params, query }: WebRequest, { details, logs }: Boar
   const page = isUuid(id) ? details.transcript(id, { before, limit: Math.min(limit, MAX_PAGE_SIZE) }) : null;
   if (page === null) return problem(404, "There is no transcript of this run.");
   return json(200, { entries: await logs.toViews(id, page.entries), before: page.before });
+}
+
+function retry({ params }: WebRequest, { redeliver }: BoardApiOptions) {
+  const { id = "" } = params;
+  const answer = isUuid(id) ? redeliver(id) : null;
+  if (answer === null) return NO_RUN;
+  return answer.isOnItsWay ? json(200, { text: answer.text }) : problem(409, answer.text);
 }

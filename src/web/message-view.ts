@@ -1,5 +1,6 @@
 // A stored message as the page shows it. The person's words stay text; the agent's Markdown becomes safe HTML,
 // rendered once per message and kept for the next tab that asks.
+import { type Stats, statsLine } from "../core/message.ts";
 import type { WebMessage } from "../stores/web-messages.ts";
 import { renderMarkdown } from "./markdown.ts";
 import { createHtmlCache, mapInPieces } from "./rendering.ts";
@@ -15,6 +16,8 @@ interface MessageView {
   readonly text?: string;
   /** The agent's, safe to insert. */
   readonly html?: string;
+  /** The stats line of an announcement, which then is no part of the words: figures first, names folded (AN9). */
+  readonly stats?: Stats;
   readonly buttons: readonly { readonly label: string; readonly command: string; readonly danger: boolean }[];
 }
 
@@ -38,9 +41,19 @@ export function createMessageViews(redact: (text: string) => string): MessageVie
       buttons: buttonsOf(extra),
     } as const;
     if (author === "user") return { ...base, text: redact(message.text) };
-    return { ...base, html: rendered(seq, () => renderMarkdown(redact(message.text))) };
+    const { words, stats } = splitStats(message);
+    return { ...base, html: rendered(seq, () => renderMarkdown(redact(words))), ...(stats === null ? {} : { stats }) };
   };
   return { toViews: (messages) => mapInPieces(messages, toView) };
+}
+
+/** Only what stands there as a line is shown as figures; else the text stays as it is. */
+function splitStats({ text, extra }: WebMessage): { words: string; stats: Stats | null } {
+  const { figures, names } = (extra?.stats ?? {}) as Partial<Stats>;
+  if (!Array.isArray(figures) || !Array.isArray(names)) return { words: text, stats: null };
+  const stats: Stats = { figures: figures.map(String), names: names.map(String) };
+  const line = statsLine(stats);
+  return text.endsWith(line) ? { words: text.slice(0, -line.length).trimEnd(), stats } : { words: text, stats: null };
 }
 
 function buttonsOf(extra: WebMessage["extra"]): MessageView["buttons"] {

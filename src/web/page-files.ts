@@ -9,7 +9,7 @@ const STYLE = "text/css; charset=utf-8";
 const FILES: readonly { path: string; file: string; type: string }[] = [
   { path: "/", file: "page.html", type: "text/html; charset=utf-8" },
   { path: "/favicon.svg", file: "favicon.svg", type: "image/svg+xml" },
-  ...["page.css", "chat.css", "message.css", "sidebar.css", "run-panel.css", "run-log.css"].map((file) => ({
+  ...["page.css", "chat.css", "message.css", "markdown.css", "sidebar.css", "run-panel.css", "run-log.css"].map((file) => ({
     path: `/${file}`,
     file,
     type: STYLE,
@@ -27,6 +27,7 @@ const FILES: readonly { path: string; file: string; type: string }[] = [
     "run-detail.js",
     "run-log.js",
     "run-words.js",
+    "roving.js",
     "sign-in.js",
     "wire.js",
     "dom.js",

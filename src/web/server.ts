@@ -13,7 +13,7 @@ import type { Browsers } from "../stores/browsers.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
 import { createApiRoutes, type PostTaker, type Stage } from "./api.ts";
 import type { Board, RunDetails } from "./board.ts";
-import { createBoardRoutes } from "./board-api.ts";
+import { createBoardRoutes, type Redeliver } from "./board-api.ts";
 import { createBrowsersRoutes } from "./browsers-api.ts";
 import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
 import { createHosts, hostText, isWildcard } from "./hosts.ts";
@@ -47,6 +47,7 @@ export interface WebServerOptions {
   board: Board;
   details: RunDetails;
   pairing: PairingDesk;
+  redeliver: Redeliver;
   /** Replaces known secrets by their names. */
   redact(text: string): string;
   status(): PageStatus;
@@ -102,7 +103,7 @@ export function createWebServer(options: WebServerOptions): WebServer {
   });
   const api = createApiRoutes({ channel: options.channel, messages, views, live, stage: () => stage, problem: () => status().problem });
   const browsersApi = createBrowsersRoutes({ gate, signIns, onEnded: live.recheck });
-  const boardApi = createBoardRoutes({ details, redact, logs: createLogViews(redact) });
+  const boardApi = createBoardRoutes({ details, redeliver: options.redeliver, redact, logs: createLogViews(redact) });
   const peopleApi = createPeopleRoutes(pairing);
   const routes = [...api, ...browsersApi, ...boardApi, ...peopleApi, ...createPageRoutes(), ...(options.routes ?? [])];
   const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log }));

@@ -88,7 +88,9 @@ describe("the token", () => {
       "/api/login",
       "/api/logout",
       "/api/browsers/end",
+      "/api/runs/:id/retry",
       "/api/pairing",
+      "/api/pairing/revoke",
     ]);
   });
 });

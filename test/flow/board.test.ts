@@ -158,7 +158,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     expect(await page.locator("#panel-log li").count()).toBe(40);
   });
 
-  it("[WB1] Stop, Send and Retry post into the chat that asked; an update does not take the words away", async () => {
+  it("[WB1] Stop and Send post into the chat that asked, Retry delivers again; an update does not take the words away", async () => {
     const run = aRun({ label: "Count" });
     web.runs.push(run);
     const page = await start();
@@ -180,11 +180,11 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.locator("#panel-why", { hasText: "the disk is full" }).waitFor();
     expect(await page.isVisible("#panel-stop")).toBe(false);
     await page.click("#panel-retry");
-    await waitFor("the next try", () => web.inbox().length === 3);
+    await waitFor("the next try", () => web.redelivered.length === 1);
+    expect(web.redelivered).toEqual([run.id]);
     expect(web.inbox().map(({ raw }) => [raw.text, raw.kind, raw.chat])).toEqual([
       [`/subagents send ${run.id} hurry up`, "button", "main"],
       [`/subagents stop ${run.id}`, "button", "main"],
-      [`/subagents retry ${run.id}`, "button", "main"],
     ]);
     // Words that were not sent wait for their run.
     await page.fill("#panel-text", "one more thing");
@@ -207,6 +207,79 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.locator("#panel-problem", { hasText: "There is no such run." }).waitFor();
     expect(await page.textContent("#panel-title")).toBe("Sub-agent");
     expect(await page.isVisible("#panel-task")).toBe(false);
+  });
+
+  it("[WB1] what needs a person can be done here, whatever channel it is of; the plan of what has ended stands still", async () => {
+    const far = { chat: null, origin: "telegram 5551", requesterKey: "agent:main:telegram:dm:5551" };
+    const run = aRun({ label: "far away", ...far, state: "stopped", endedAt: 2, delivery: "blocked" });
+    web.runs.push(run);
+    const plan = [{ title: "Read", status: "done" } as const, { title: "Count", status: "doing" } as const];
+    web.details.set(run.id, { plan });
+    const page = await start();
+    await page.locator(".run", { hasText: "far away" }).getByRole("button", { name: "Retry" }).click();
+    await page.locator("#toast", { hasText: "Its announcement is on its way again." }).waitFor();
+    await page.click(".run-label");
+    await page.locator("#panel-plan li").nth(1).waitFor();
+    expect(await page.evaluate("[...document.querySelectorAll('#panel-plan li')].map((node) => node.dataset.status)")).toEqual([
+      "done",
+      "left",
+    ]);
+    await page.click("#panel-retry");
+    await waitFor("both tries", () => web.redelivered.length === 2);
+    expect(web.redelivered).toEqual([run.id, run.id]);
+    web.runs.splice(0, 1, { ...run, state: "running", endedAt: null, delivery: "none" });
+    changed(run.id);
+    await page.waitForSelector("#panel-plan [data-status='doing']");
+    expect(web.inbox()).toEqual([]);
+  });
+
+  it("[WB2] a hundred runs are one stop of the Tab key, arrows move in them, and those with one name are told apart", async () => {
+    web.runs.push(...Array.from({ length: 100 }, (_, n) => aRun({ label: n < 3 ? "compare" : `run ${n}`, createdAt: 1000 - n })));
+    for (let n = 0; n < 20; n++) web.channel.accept({ id: newId(), chat: newId(), text: `chat ${n}`, kind: "message" });
+    const page = await start();
+    await page.locator(".run").nth(99).waitFor();
+    await page.locator(".chat-link").nth(20).waitFor();
+    expect(await page.locator(".run-id:visible").allInnerTexts()).toEqual(web.runs.slice(0, 3).map((run) => run.shortId));
+    await page.focus("#skip");
+    const stops: unknown[] = [];
+    for (let isInChat = false; !isInChat && stops.length < 20; ) {
+      await page.keyboard.press("Tab");
+      isInChat = (await page.evaluate("document.activeElement.closest('main.chat') !== null")) as boolean;
+      if (!isInChat) stops.push(await focused(page));
+    }
+    expect(stops).toEqual(["new-chat", "chat-link", "run-label", "small", "open-browsers"]);
+    await page.focus(".run-label");
+    const label = () => page.evaluate("document.activeElement.textContent");
+    await page.keyboard.press("End");
+    expect(await label()).toBe("run 99");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("ArrowDown");
+    expect(await label()).toBe("run 99");
+    // A change of the list leaves the focus where it is; its Stop is the next stop.
+    changed(web.runs[0]?.id ?? "");
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await waitFor("the stop", () => web.inbox().length === 21);
+    expect(web.inbox().at(-1)?.raw.text).toBe(`/subagents stop ${web.runs[99]?.id}`);
+    await page.keyboard.press("Shift+Tab");
+    await page.keyboard.press("Home");
+    await page.keyboard.press("Enter");
+    await page.locator("#panel-numbers", { hasText: web.runs[0]?.shortId ?? "?" }).waitFor();
+  });
+
+  it("[WB2] no button of a run lies over the head of the list when it is scrolled", async () => {
+    web.runs.push(...Array.from({ length: 30 }, (_, n) => aRun({ label: `run ${n}` })));
+    const page = await start();
+    await page.locator(".run").nth(29).waitFor();
+    const covered = `(() => {
+      const [sidebar, button] = [document.getElementById("sidebar"), document.querySelector(".run-actions button")];
+      const head = document.querySelector(".sidebar-head").getBoundingClientRect();
+      sidebar.scrollTop += button.getBoundingClientRect().top - head.top - 12;
+      const { left, top, width, height } = button.getBoundingClientRect();
+      return [top < head.bottom, document.elementFromPoint(left + width / 2, top + height / 2).closest(".sidebar-head") !== null];
+    })()`;
+    expect(await page.evaluate(covered)).toEqual([true, true]);
   });
 
   it("[WB1] KEY-014 hostile labels, tasks, plans, traces and transcripts are shown as text and run nothing", async () => {

@@ -4,6 +4,7 @@ import type { Page } from "playwright-core";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Address } from "../../src/core/address.ts";
 import { newId } from "../../src/core/ids.ts";
+import type { OutMessage } from "../../src/core/message.ts";
 import { signInUrl } from "../../src/web/token.ts";
 import { BROWSER_NOTE, hasBrowser, useBrowser } from "../support/browser.ts";
 import { waitFor } from "../support/wait.ts";
@@ -24,6 +25,12 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
   const texts = (page: Page, selector = "#messages .body") => page.locator(selector).allInnerTexts();
   const saw = (page: Page, expected: string[]) =>
     waitFor(expected.join(), async () => JSON.stringify(await texts(page)) === JSON.stringify(expected));
+
+  /** Everything the channel makes of a message, as delivery sends it. */
+  const post = async (message: OutMessage, delivery: string): Promise<void> => {
+    const parts = web.channel.render(message, MAIN);
+    for (const [n, part] of parts.entries()) await web.channel.send({ address: MAIN, part, key: `${delivery}#${n}`, repeated: false });
+  };
 
   it("[SC3] the link signs in, leaves the address bar, and the token stays nowhere", async () => {
     const page = await openPage();
@@ -195,6 +202,127 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     web.bus.emit({ type: "turn.started", ...turn, turnId: "next" });
     await page.click("#stop:enabled");
     await waitFor("the next press", () => web.inbox().length === 2);
+  });
+
+  it("[AG4] what was written stays where it is when the answer takes its place", async () => {
+    for (let n = 0; n < 12; n++) await web.say(`earlier ${n}`);
+    web.channel.accept({ id: newId(), chat: "main", text: "and now?", kind: "message" });
+    const page = await openPage();
+    await page.locator("#messages .user").waitFor();
+    const turn = { sessionKey: "k", address: MAIN, turnId: "turn:70" };
+    const text = "First words.\n\n```js\nlet x = 1;\n```\n\n- one\n- two\n\nLast words.";
+    web.bus.emit({ type: "turn.started", ...turn });
+    web.bus.emit({ type: "turn.text", ...turn, text });
+    await page.locator("#draft", { hasText: "Last words." }).waitFor();
+    const places = (root: string) =>
+      page.evaluate(
+        `[...document.querySelectorAll("${root} > .body > *, ${root} > .meta")].map((node) => { const { top, left, height } = node.getBoundingClientRect(); return [Math.round(top), Math.round(left), Math.round(height)]; })`,
+      );
+    const before = await places("#draft");
+    expect(before).toHaveLength(5);
+    // The next message is being answered before this answer is here: the draft is still the one of this answer.
+    web.bus.emit({ type: "turn.ended", ...turn, outcome: "ok" });
+    web.bus.emit({ type: "turn.started", ...turn, turnId: "turn:80" });
+    await web.say("a command's answer", { key: "answer:9#0" });
+    await page.locator("#messages .body", { hasText: "a command's answer" }).waitFor();
+    expect(await page.isVisible("#draft")).toBe(true);
+    web.bus.emit({ type: "turn.ended", ...turn, turnId: "turn:80", outcome: "ok" });
+    await page.waitForSelector("#draft", { state: "hidden" });
+    web.bus.emit({ type: "turn.started", ...turn, turnId: "turn:100" });
+    web.bus.emit({ type: "turn.text", ...turn, turnId: "turn:100", text });
+    await page.locator("#draft", { hasText: "Last words." }).waitFor();
+    const drafted = await places("#draft");
+    await web.say(text, { key: "reply:100#0" });
+    await page.locator("#messages > li:last-child", { hasText: "Last words." }).waitFor();
+    expect(await page.isVisible("#draft")).toBe(false);
+    web.bus.emit({ type: "turn.ended", ...turn, turnId: "turn:100", outcome: "ok" });
+    await page.waitForSelector("#working", { state: "hidden" });
+    expect(await places("#messages > li:last-child")).toEqual(drafted);
+  });
+
+  it("[AN9] an announcement shows its figures; keys, ids and path are folded until somebody asks", async () => {
+    const stats = {
+      figures: ["runtime 5m12s", "tokens 11.2k", "est $0.12"],
+      names: ["sessionKey agent:main:subagent:x", "transcript /s/x.jsonl"],
+    };
+    const markdown = "**Sub-agent: count**\n\nStatus: success\n\nResult:\n42\n\nNotes:\n- (none)";
+    await post({ markdown, stats, kind: "announcement" }, "announce:v1:x");
+    const page = await openPage();
+    const card = page.locator("#messages .announcement");
+    await card.waitFor();
+    expect(await card.innerText()).toMatch(/Status: success[\s\S]*42[\s\S]*runtime 5m12s • tokens 11\.2k • est \$0\.12$/);
+    expect(await card.innerText()).not.toMatch(/sessionKey|transcript|Stats:/);
+    await card.locator("summary").press("Enter");
+    await card.getByText("sessionKey agent:main:subagent:x").waitFor();
+    expect(await card.locator("li:visible").allInnerTexts()).toEqual(["(none)", ...stats.names]);
+  });
+
+  it("[AN10] a result of any length is shown whole, as one", async () => {
+    const lines = Array.from({ length: 3_000 }, (_, n) => `line ${n} of a long result`);
+    await post({ markdown: `Result:\n\n${lines.join("\n\n")}`, kind: "announcement" }, "announce:v1:long");
+    await post({ markdown: "another one", kind: "announcement" }, "announce:v1:other");
+    const page = await openPage();
+    await page.locator("#messages .announcement", { hasText: "another one" }).waitFor();
+    const shown = (await texts(page, "#messages .announcement .body")).join("\n");
+    for (const line of lines) if (!shown.includes(line)) expect.fail(`${line} is missing`);
+    const gaps = await page.evaluate(
+      "[...document.querySelectorAll('#messages .announcement')].map((node, n, all) => n === 0 ? 0 : Math.round(node.getBoundingClientRect().top - all[n - 1].getBoundingClientRect().bottom))",
+    );
+    expect((gaps as number[]).slice(0, -1).every((gap) => gap === 0)).toBe(true);
+    expect((gaps as number[]).at(-1)).toBeGreaterThan(5);
+    expect((gaps as number[]).length).toBeGreaterThan(4);
+  });
+
+  it("[WB2] the end of the chat stays in sight when the window or an opened run takes room away, and only then", async () => {
+    const run = aRun({ label: "Count" });
+    web.runs.push(run);
+    for (let n = 0; n < 30; n++) await web.say(`${n} ${"words that break into more lines in a narrow column ".repeat(4)}`);
+    const page = await openPage();
+    await page.setViewportSize({ width: 1400, height: 800 });
+    const fromEnd = () =>
+      page.evaluate(
+        "(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight)(document.getElementById('scroll'))",
+      );
+    const isAtEnd = (what: string) => waitFor(`the end, ${what}`, async () => ((await fromEnd()) as number) < 3);
+    await isAtEnd("at first");
+    await page.click(".run-label");
+    await page.waitForSelector("#panel", { state: "visible" });
+    await isAtEnd("beside an open run");
+    await page.keyboard.press("Escape");
+    for (const width of [700, 400, 1300]) {
+      await page.setViewportSize({ width, height: 600 });
+      await isAtEnd(`at ${width} px`);
+    }
+    // Whoever reads above is left there.
+    await page.evaluate("document.getElementById('scroll').scrollTop = 300");
+    await waitFor("the scroll to be noticed", async () => ((await fromEnd()) as number) > 1000);
+    await page.setViewportSize({ width: 500, height: 600 });
+    await web.say("a new one");
+    await page.waitForSelector("#to-end", { state: "visible" });
+    expect((await fromEnd()) as number).toBeGreaterThan(1000);
+  });
+
+  it("[WB2] a word at the top doesn't cover what says that there are new messages; columns stand as their table says", async () => {
+    for (let n = 0; n < 40; n++) await web.say(`message ${n}`);
+    await web.say("| a | b | c |\n|---|--:|:-:|\n| 1 | 2 | 3 |");
+    const page = await openPage();
+    const cells =
+      "['#messages th', '#messages td'].map((cells) => [...document.querySelectorAll(cells)].map((cell) => getComputedStyle(cell).textAlign.replace('-webkit-', '')))";
+    await page.locator("#messages table").waitFor();
+    expect(await page.evaluate(cells)).toEqual([
+      ["left", "right", "center"],
+      ["start", "right", "center"],
+    ]);
+    await page.evaluate("document.getElementById('scroll').scrollTop = 0");
+    await web.say("unseen", { buttons: [{ label: "Do", command: "/usage" }] });
+    await page.waitForSelector("#to-end", { state: "visible" });
+    await page.evaluate("import('/dom.js').then(({ toast }) => toast('Sent.'))");
+    await page.waitForSelector("#toast", { state: "visible" });
+    const box = async (id: string) => (await page.locator(id).boundingBox()) ?? { y: 0, height: 0 };
+    const [toast, button] = [await box("#toast"), await box("#to-end")];
+    expect(toast.y + toast.height).toBeLessThan(button.y);
+    await page.click("#to-end");
+    await page.waitForSelector("#to-end", { state: "hidden" });
   });
 
   it("[WB2] over a lost connection nothing is lost or doubled, in either direction", async () => {

@@ -148,6 +148,26 @@ describe("a person who blocked the bot", () => {
     expect(telegram.messages(PERSON).filter(isAnnouncement)).toHaveLength(1);
     expect((await ask("/subagents info last")).text).toContain("delivered");
   });
+
+  it("[DL3] [WB1] the page sends it again, too, though the chat is not one of its own", async () => {
+    const { telegram, herald } = scene;
+    await start("blocked again");
+    telegram.chats.block(PERSON);
+    door.open();
+    const row = () => herald.rows<{ id: string; delivery: string }>("SELECT id, delivery FROM runs WHERE label = 'blocked again'")[0];
+    await telegram.until(() => row()?.delivery === "blocked", "the run to be blocked");
+    telegram.chats.block(PERSON, null);
+    const retry = async () => {
+      const answer = await herald.request(`/api/runs/${row()?.id}/retry`, { method: "POST", body: "{}" });
+      return [answer.status, await answer.json()];
+    };
+    expect(await retry()).toEqual([200, { text: "Its announcement is on its way again." }]);
+    await telegram.until(() => row()?.delivery === "delivered", "the announcement");
+    expect(await retry()).toEqual([409, { error: "Its announcement is not blocked (delivered)." }]);
+    expect(telegram.messages(PERSON).filter(({ text }) => text.includes("Stats: runtime") && text.includes("blocked again"))).toHaveLength(
+      1,
+    );
+  });
 });
 
 describe("updates that come twice, and trouble with polling", () => {

@@ -3,6 +3,7 @@
 import { appendFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { splitMarkdown } from "../../src/channels/split.ts";
 import { createWebChannel, type WebChannel } from "../../src/channels/web/channel.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { type Bus, createBus } from "../../src/core/events.ts";
@@ -37,6 +38,8 @@ export interface WebFixture {
   runs: RunView[];
   /** What an open run shows besides; nothing but its task when it is not set. */
   details: Map<string, Partial<RunDetail>>;
+  /** Runs whose announcement was sent again, by id. */
+  redelivered: string[];
   pairing: Pairing;
   /** Appends entries to the run's transcript, as lines of its file. */
   log(runId: string, ...entries: (EntryBody & { id: string })[]): void;
@@ -48,9 +51,6 @@ export interface WebFixture {
   restart(): Promise<void>;
   close(): Promise<void>;
 }
-
-const SPLIT_BY_LENGTH = (markdown: string, { maxLength }: { maxLength: number }): string[] =>
-  markdown.match(new RegExp(`[^]{1,${maxLength}}`, "g")) ?? [];
 
 /** A run on the board, running in the main chat unless told otherwise. */
 export function aRun(values: Partial<RunView> = {}): RunView {
@@ -87,11 +87,12 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
     throw error;
   });
   const messages = createWebMessages({ db, clock: systemClock });
-  const channel = createWebChannel({ messages, transaction: db.transaction, bus, split: SPLIT_BY_LENGTH });
+  const channel = createWebChannel({ messages, transaction: db.transaction, bus, split: splitMarkdown });
   await channel.start(createTableSink(db, bus));
   const browsers = createBrowsers({ db, clock: options.clock ?? systemClock });
   let token = loadToken(stateDir);
   const runs: RunView[] = [];
+  const redelivered: string[] = [];
   const details = new Map<string, Partial<RunDetail>>();
   const pairing = createPairing({ db, clock: systemClock, bus });
   const transcriptOf = (id: string): string => join(stateDir, `${id}.jsonl`);
@@ -118,6 +119,14 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
           existsSync(transcriptOf(id)) ? readTranscriptPage(transcriptOf(id), { ...range, fits: () => true }) : null,
       },
       pairing,
+      redeliver: (id) => {
+        const run = runs.find((one) => one.id === id);
+        if (run === undefined) return null;
+        redelivered.push(id);
+        return run.delivery === "blocked"
+          ? { isOnItsWay: true, text: "Its announcement is on its way again." }
+          : { isOnItsWay: false, text: "Its announcement is not blocked." };
+      },
       redact: (text) => text,
       status: () => ({ version: "0.1.0", model: "offline model", problem: null }),
       ...options,
@@ -155,6 +164,7 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
     server,
     runs,
     details,
+    redelivered,
     pairing,
     log(id, ...entries) {
       const at = new Date().toISOString();

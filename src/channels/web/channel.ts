@@ -130,6 +130,8 @@ function renderParts(message: OutMessage, split: WebChannelOptions["split"]): Pa
     return {
       text,
       ...(isLast && message.buttons !== undefined && message.buttons.length > 0 ? { buttons: message.buttons } : {}),
+      // Beside the line in the text: what the page folds (AN9).
+      ...(isLast && message.stats !== undefined ? { stats: message.stats } : {}),
       ...(message.quiet === true ? { quiet: true } : {}),
       // The page shows an announcement as a card.
       ...(message.kind === undefined ? {} : { kind: message.kind }),

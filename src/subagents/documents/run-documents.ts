@@ -164,6 +164,21 @@ const requesterOf = ({ runs }: RunDocumentDeps, run: Run): Run | null =>
 const isDelegation = (entry: TraceEntry, run: Run): boolean =>
   entry.briefId === briefIdOf(run.id) && entry.agent === run.requesterKey && entry.action.startsWith("Delegated ");
 
-/** The child's newest entries, in time order. */
+/** The newest entries about the run and those below it, in time order. */
 export const listTrace = (deps: RunDocumentDeps, run: Run, limit: number): readonly TraceEntry[] =>
-  readTrace(folderOf(deps, run)).merge(Trace.create()).getEntries().slice(-limit);
+  ownEntries(run, readTrace(folderOf(deps, run)).merge(Trace.create()).getEntries()).slice(-limit);
+
+/**
+ * A child's trace begins with its requester's (BP1), so it also tells of its elder siblings. What is about the run itself
+ * carries its id; whoever it sent out, and whoever those sent out, is named in the entry that did so.
+ */
+export function ownEntries(run: Pick<Run, "id" | "childKey">, entries: readonly TraceEntry[]): TraceEntry[] {
+  const ids = new Set([briefIdOf(run.id)]);
+  const keys = new Set([run.childKey]);
+  return entries.filter((entry) => {
+    const child = keys.has(entry.agent) ? /^Delegated .* to (\S+)$/.exec(entry.action)?.[1] : undefined;
+    if (child !== undefined) keys.add(child);
+    if (child !== undefined && entry.briefId !== undefined) ids.add(entry.briefId);
+    return entry.briefId !== undefined && ids.has(entry.briefId);
+  });
+}

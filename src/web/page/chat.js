@@ -1,7 +1,16 @@
 // One open chat: its history, its live stream, what this tab is sending. Everything shown comes from the server;
 // what is typed here is shown at once and replaced by the server's message with the same id.
-import { byId, memory, newId, setServerHtml, setText, toast } from "./dom.js";
-import { appendMessage, clearMessages, keepingEnd, prependMessages, removePending, scrollToEnd, showPending } from "./message-list.js";
+import { byId, memory, newId, setText, toast } from "./dom.js";
+import {
+  appendMessage,
+  clearMessages,
+  keepingEnd,
+  prependMessages,
+  removePending,
+  scrollToEnd,
+  showDraft,
+  showPending,
+} from "./message-list.js";
 import { getJson, listen, postJson, SignedOut } from "./wire.js";
 import { duration } from "./words.js";
 
@@ -24,6 +33,9 @@ export function openChat(chat, hooks) {
     stop: () => {},
     isClosed: false,
     bannerTimer: null,
+    /** Whose words the draft shows, and whose answer is here already. */
+    draftTurn: null,
+    answeredTurn: null,
   };
   showWorking(null);
   showDraft(null);
@@ -66,10 +78,13 @@ async function load(state) {
 function handlersOf(state) {
   return {
     message(message) {
-      state.lastAgentAt = message.author === "agent" ? Date.now() : state.lastAgentAt;
       if (message.id.startsWith("in:")) settlePending(state, message.id.slice(3));
       byId("empty").hidden = true;
-      if (message.author === "agent" && !state.isWorking) showDraft(null);
+      // The answer itself takes the draft's place, also when the next one is being written already. A command's answer
+      // beside it does not.
+      const isAnswer = isAnswerOf(state.draftTurn, message);
+      if (isAnswer) state.answeredTurn = state.draftTurn;
+      if (isAnswer || (message.author === "agent" && !state.isWorking)) dropDraft(state);
       appendMessage(message, (command) => press(state, state.chat, command));
       if (state.firstSeq === null) state.firstSeq = message.seq;
       if (message.author === "agent") state.hooks.onAgentMessage(message);
@@ -78,17 +93,16 @@ function handlersOf(state) {
       if (!working.working || working.startedAt !== state.workingSince) byId("stop").disabled = false;
       state.workingSince = working.startedAt;
       state.isWorking = working.working;
-      clearTimeout(state.draftTimer);
       clearInterval(state.ticker);
       state.ticker = showWorking(working.working ? working : null);
-      if (working.working) return;
-      // The words stay until the message itself is here, so that nothing flickers.
-      const isHere = state.lastAgentAt !== undefined && state.lastAgentAt >= (state.draftAt ?? 0);
-      if (isHere) showDraft(null);
-      else state.draftTimer = setTimeout(() => showDraft(null), DRAFT_GRACE_MS);
+      // The words stay until the message itself is here, so that nothing flickers; of what was stopped none comes.
+      if (!working.working) state.draftTimer = setTimeout(dropDraft, DRAFT_GRACE_MS, state);
     },
     draft(draft) {
-      state.draftAt = Date.now();
+      // Thinned out on its way: it may come after the answer that was stopped.
+      if (draft.turnId === state.answeredTurn) return;
+      clearTimeout(state.draftTimer);
+      state.draftTurn = draft.turnId;
       showDraft(draft);
     },
     runs: state.hooks.onRuns,
@@ -204,13 +218,14 @@ async function pressIn(state, chat, command) {
   return isTaken;
 }
 
-function showDraft(draft) {
-  const node = byId("draft");
-  keepingEnd(() => {
-    node.hidden = draft === null;
-    setServerHtml(node.firstElementChild, draft === null ? "" : draft.html);
-  });
+function dropDraft(state) {
+  clearTimeout(state.draftTimer);
+  state.draftTurn = null;
+  showDraft(null);
 }
+
+/** `turn:7` is answered by `reply:7`, in one part or several. */
+const isAnswerOf = (turnId, { id }) => typeof turnId === "string" && id.startsWith(`${turnId.replace(/^turn:/, "reply:")}#`);
 
 /** Null hides the line. Returns the ticker to clear before the next call. */
 function showWorking(working) {

@@ -10,7 +10,7 @@ import { createRunList } from "./run-list.js";
 import { createRunPanel } from "./run-panel.js";
 import { createSidebar } from "./sidebar.js";
 import { showSignIn, signIn, takeTokenFromUrl } from "./sign-in.js";
-import { onSignedInElsewhere, SignedOut } from "./wire.js";
+import { onSignedInElsewhere, postJson, SignedOut } from "./wire.js";
 
 const UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}";
 const CHAT = new RegExp(`^(?:main|${UUID})$`);
@@ -28,10 +28,18 @@ const composer = createComposer((text) => now.chat?.send(text));
 const sidebar = createSidebar(() => go({ chat: newId(), run: null }));
 const onSignedOut = () => signOut("");
 const onCommand = (inChat, command) => now.chat?.pressIn(inChat, command);
+const onRetry = async (id) => {
+  try {
+    toast((await postJson(`/api/runs/${id}/retry`, {})).text);
+  } catch (error) {
+    if (error instanceof SignedOut) onSignedOut();
+    else toast(`That did not work: ${error.message}`);
+  }
+};
 const showPairing = createPairing(onSignedOut);
 createBrowsers(onSignedOut);
-const panel = createRunPanel({ onCommand, onSignedOut, onClose: () => go({ ...placeOf(), run: null }) });
-const runList = createRunList({ onCommand, nameOfChat: sidebar.nameOfChat, onOpen: (run) => go({ ...placeOf(), run }) });
+const panel = createRunPanel({ onCommand, onRetry, onSignedOut, onClose: () => go({ ...placeOf(), run: null }) });
+const runList = createRunList({ onCommand, onRetry, nameOfChat: sidebar.nameOfChat, onOpen: (run) => go({ ...placeOf(), run }) });
 
 /** What the URL names. Both parts are optional: `#chat=<id>&run=<id>`. */
 function placeOf() {

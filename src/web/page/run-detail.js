@@ -1,6 +1,7 @@
 // What is on record about the open run, under headings that fold: drawn anew when it changed, opened and closed by the
 // person alone.
 import { byId, el, setServerHtml, setText } from "./dom.js";
+import { isUnfinished } from "./run-words.js";
 import { clockTime, cost, duration, fullTime, tokens } from "./words.js";
 
 export function drawDetail(detail) {
@@ -9,7 +10,9 @@ export function drawDetail(detail) {
   const why = [incomplete ? "Stopped early." : "", reason ?? "", deliveryProblem(detail)].filter((part) => part !== "").join(" ");
   byId("panel-why").hidden = why === "";
   setText(byId("panel-why"), why);
-  fold("plan", plan, () => plan.map(({ title, status }) => el("li", { "data-status": status }, title)));
+  // Nobody is at a step of a run that has ended.
+  const steps = plan.map(({ title, status }) => ({ title, status: status === "doing" && !isUnfinished(detail.run) ? "left" : status }));
+  fold("plan", steps, () => steps.map(({ title, status }) => el("li", { "data-status": status }, title)));
   fold("sections", sections, () => sections.flatMap(({ name, html }) => [el("h4", {}, name), htmlNode(html)]));
   fold("brief", briefHtml === undefined ? [] : [briefHtml], () => [htmlNode(briefHtml)]);
   fold("trace", trace, () => trace.map(traceNode));

@@ -13,7 +13,7 @@ const UNKNOWN = { label: "Sub-agent", state: "unknown", delivery: "none", chat: 
 const log = createRunLog(byId("panel-log"));
 const scroll = byId("panel-scroll");
 
-/** `onCommand(chat, command)` resolves with whether it was taken; `onClose()`, `onSignedOut()`. */
+/** `onCommand(chat, command)` resolves with whether it was taken; `onRetry(runId)`, `onClose()`, `onSignedOut()`. */
 export function createRunPanel(hooks) {
   /** The run that is open; null when none is. */
   const panel = { now: null, runs: [], hooks };
@@ -109,10 +109,10 @@ function drawHead(run) {
   panel.dataset.delivery = run.delivery;
   setText(byId("panel-title"), run.label || run.shortId);
   setText(byId("panel-state"), run === UNKNOWN ? "" : stateText(run));
-  setText(byId("panel-numbers"), run === UNKNOWN ? "" : [ageText(run), numbersText(run)].filter(Boolean).join(" · "));
+  setText(byId("panel-numbers"), run === UNKNOWN ? "" : [run.shortId, ageText(run), numbersText(run)].filter(Boolean).join(" · "));
   const isOurs = run.chat !== null;
   byId("panel-stop").hidden = !isOurs || !isUnfinished(run);
-  byId("panel-retry").hidden = !isOurs || run.delivery !== "blocked";
+  byId("panel-retry").hidden = run.delivery !== "blocked";
   byId("panel-send").hidden = !isOurs;
   byId("panel-text").placeholder = isUnfinished(run) ? "Tell it something" : "Give it more to do";
   byId("panel-elsewhere").hidden = isOurs || run === UNKNOWN;
@@ -155,9 +155,9 @@ function keepWords(id) {
 
 function listenToControls(panel) {
   const { hooks } = panel;
-  const command = (action) => () => panel.now?.run && void hooks.onCommand(panel.now.run.chat, `/subagents ${action} ${panel.now.id}`);
-  byId("panel-stop").addEventListener("click", command("stop"));
-  byId("panel-retry").addEventListener("click", command("retry"));
+  const stop = ({ id, run }) => void hooks.onCommand(run.chat, `/subagents stop ${id}`);
+  byId("panel-stop").addEventListener("click", () => panel.now?.run && stop(panel.now));
+  byId("panel-retry").addEventListener("click", () => panel.now !== null && void hooks.onRetry(panel.now.id));
   byId("panel-earlier").addEventListener("click", () => void showEarlier(panel));
   byId("panel-close").addEventListener("click", hooks.onClose);
   byId("panel-send").addEventListener("submit", (event) => {

@@ -1,5 +1,6 @@
 // Chats on the left, a drawer on a phone. Marks chats that got words since they were last looked at.
 import { byId, el, memory, setText } from "./dom.js";
+import { createRoving } from "./roving.js";
 import { clockTime, dayKey, dayName } from "./words.js";
 
 const narrow = matchMedia("(max-width: 820px)");
@@ -7,7 +8,7 @@ const narrow = matchMedia("(max-width: 820px)");
 /** `onNewChat()`. Chats are plain links (`#chat=<id>`), so back, forward and bookmarks work. */
 export function createSidebar(onNewChat) {
   const drawer = createDrawer();
-  const view = { current: "main", chats: [] };
+  const view = { current: "main", chats: [], placeTab: createRoving(byId("chats"), ".chat-link") };
   byId("new-chat").addEventListener("click", () => {
     onNewChat();
     drawer.close();
@@ -44,6 +45,7 @@ function drawChats(view) {
   const links = shown.map((chat) => chatLink(chat, chat.id === view.current, chat.lastSeq > (seen[chat.id] ?? 0)));
   byId("chats").replaceChildren(...links);
   if (focused?.startsWith("#chat=")) byId("chats").querySelector(`[href="${focused}"]`)?.focus();
+  view.placeTab();
 }
 
 function chatLink(chat, isCurrent, isUnread) {

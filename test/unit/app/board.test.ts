@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createRunBoard } from "../../../src/app/board.ts";
 import { newId } from "../../../src/core/ids.ts";
 import type { Run } from "../../../src/core/run.ts";
+import { briefIdOf } from "../../../src/subagents/documents/run-documents.ts";
 import { sessionFolder } from "../../../src/subagents/documents/session-folder.ts";
 import { makeRun } from "../../support/runs.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
@@ -74,13 +75,17 @@ describe("the open run", () => {
       facts: { archiveDueAt: 123 },
     });
     expect(page.details.find(run.id)).not.toHaveProperty("brief");
-    const entry = (n: number) => `- **Agent**: \`main\` @ \`2026-01-01T00:00:00.000Z\`\n  - **Action**: step ${n}\n`;
+    // Every other entry is about a run beside it: not this one's to tell.
+    const entry = (n: number) =>
+      `- **Agent**: \`main\` @ \`2026-01-01T00:00:00.000Z\`\n  - **Action**: step ${n}\n  - **Brief**: \`${n % 2 === 1 ? briefIdOf(run.id) : "brief-abcdef"}\`\n`;
     writeFileSync(join(folderOf(run), "BRIEF.md"), "# Brief\n");
     writeFileSync(join(folderOf(run), "trace.md"), Array.from({ length: 500_000 }, (_, n) => entry(n)).join(""));
     const detail = page.details.find(run.id);
     expect(detail?.brief).toBe("# Brief\n");
     expect(detail?.trace?.at(-1)).toMatchObject({ agent: "main", action: "step 499999" });
     expect(detail?.trace?.length).toBeLessThan(1_000);
+    expect(detail?.trace?.length).toBeGreaterThan(10);
+    expect(detail?.trace?.filter(({ action }) => Number(action.split(" ")[1]) % 2 === 0)).toEqual([]);
   });
 
   it("[WB1] a document that is no regular file is left out and logged, the record is shown all the same", async () => {

@@ -98,6 +98,12 @@ describe("documents", () => {
     expect(entries).toHaveLength(12);
     expect(entries.map((entry) => entry.timestamp)).toEqual(entries.map((entry) => entry.timestamp).toSorted());
     expect(traceIn(scene.folderOf(children[0] as Run)).map((entry) => entry.agent)).toContain(parent.requesterKey);
+    // Told of one run: itself and those below it, not those beside it, though its file begins with them.
+    const [eldest, , youngest] = children as [Run, Run, Run];
+    expect(traceIn(scene.folderOf(youngest)).map((entry) => entry.briefId)).toContain(briefIdOf(eldest.id));
+    const told = (run: Run) => [...new Set(scene.documents.trace(scene.get(run), 50).map((entry) => entry.briefId))];
+    expect(told(youngest)).toEqual([briefIdOf(youngest.id)]);
+    expect(told(parent)).toEqual([parent, ...children].map((run) => briefIdOf(run.id)));
   });
 
   it("[BP1] a run that goes on again answers anew and leaves both generations in the trace", async () => {

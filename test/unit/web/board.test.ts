@@ -105,6 +105,16 @@ describe("one run", () => {
   });
 });
 
+describe("a blocked announcement", () => {
+  it("[DL3] is sent again on request; what can't be is said, and an unknown run is none", async () => {
+    const [stuck, fine] = [aRun({ state: "done", delivery: "blocked", chat: null }), aRun()];
+    web.runs.push(stuck, fine);
+    expect(await post(`/api/runs/${stuck.id}/retry`, {})).toEqual({ status: 200, body: { text: "Its announcement is on its way again." } });
+    expect(await post(`/api/runs/${fine.id}/retry`, {})).toEqual({ status: 409, body: { error: "Its announcement is not blocked." } });
+    for (const id of [newId(), "nope"]) expect((await post(`/api/runs/${id}/retry`, {})).status).toBe(404);
+  });
+});
+
 describe("its transcript", () => {
   const note = (n: number) => ({ id: `n${n}`, type: "note", text: `entry ${n}` }) as const;
   const textsOf = (body: Record<string, never>) => (body.entries as unknown as { text: string }[]).map((entry) => entry.text);

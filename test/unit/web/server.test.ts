@@ -136,7 +136,7 @@ describe("health", () => {
       early.server = createWebServer({
         ...{ host: "127.0.0.1", port: 0, publicUrl: () => null, token: () => token, browsers },
         ...{ log: silentLogger, clock: systemClock, bus, channel, messages, pairing },
-        ...{ board: { listRuns: () => [] }, details: { find: () => null, transcript: () => null } },
+        ...{ redeliver: () => null, board: { listRuns: () => [] }, details: { find: () => null, transcript: () => null } },
         ...{ redact: (text) => text, status: () => ({ version: "0", model: "m", problem: null }) },
       });
       const url = await early.server.listen();
