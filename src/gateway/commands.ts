@@ -37,9 +37,6 @@ export interface Commands {
 /** `1 sub-agent`, `2 sub-agents`. */
 export const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
-/** What a stop adds to its answer about messages that waited to be sent. */
-export const unsaidText = (count: number): string => (count === 0 ? "" : ` Left out: ${plural(count, "message")} that waited to be sent.`);
-
 export function createCommands(commands: readonly Command[]): Commands {
   const byName = new Map(commands.map((command) => [command.name, command]));
   const help: Command = {

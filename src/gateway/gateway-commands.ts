@@ -13,7 +13,7 @@ import type { Session, Sessions } from "../stores/sessions.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { cost, tokens } from "../subagents/report.ts";
 import type { Steering } from "../subagents/steering.ts";
-import { type Command, type CommandContext, plural, unsaidText } from "./commands.ts";
+import { type Command, type CommandContext, plural } from "./commands.ts";
 import type { CompactAnswer, Conversations } from "./conversation.ts";
 import { threadHint } from "./threads.ts";
 
@@ -87,15 +87,13 @@ const COMPACTED = {
 const compactText = (answer: CompactAnswer): string =>
   typeof answer === "string" ? COMPACTED[answer] : `⚠️ Summing up failed, and nothing was changed: ${answer.failed}`;
 
-const stopText = (stopped: number, unsaid: number): string =>
-  `⚙️ Agent was aborted. Stopped ${plural(stopped, "sub-agent")}.${unsaidText(unsaid)}`;
+const stopText = (stopped: number): string => `⚙️ Agent was aborted. Stopped ${plural(stopped, "sub-agent")}.`;
 
 /** Null: there was nothing to stop. */
 function stop(deps: CommandDeps, context: CommandContext): string | null {
   const halted = deps.conversations.halt(context.sessionKey);
   const stopped = deps.steering.stopBelow(context.sessionKey, "by /stop").length;
-  const unsaid = deps.steering.leaveUnsaid({ everythingAt: context.inbound.address });
-  return halted || stopped > 0 || unsaid > 0 ? stopText(stopped, unsaid) : null;
+  return halted || stopped > 0 ? stopText(stopped) : null;
 }
 
 /**
@@ -116,7 +114,7 @@ function stopAnswer(deps: CommandDeps, context: CommandContext): string | null {
 function nothingToStop(deps: CommandDeps, context: CommandContext): string | null {
   if (deps.outbox.isAnswerWaiting(context.inbound.address)) return null;
   const hint = threadHint(deps, context, "stop");
-  return hint === null ? stopText(0, 0) : `Nothing was stopped: nothing is at work in this chat itself. ${hint}`;
+  return hint === null ? stopText(0) : `Nothing was stopped: nothing is at work in this chat itself. ${hint}`;
 }
 
 const owner = (context: CommandContext) => ({
@@ -130,13 +128,11 @@ function reset(deps: CommandDeps, context: CommandContext): string {
   const old = deps.sessions.find(context.sessionKey);
   const fresh = prepareSession(deps, owner(context));
   deps.conversations.halt(context.sessionKey);
-  const keeps = deps.keepsSubagents();
-  const stopped = keeps ? [] : deps.steering.stopBelow(context.sessionKey, "by /new");
-  const unsaid = keeps ? 0 : deps.steering.leaveUnsaid({ everythingAt: context.inbound.address });
+  const stopped = deps.keepsSubagents() ? [] : deps.steering.stopBelow(context.sessionKey, "by /new");
   if (old !== null) deps.sessions.end(old.id);
   fresh.insert();
   const told = stopped.length === 0 ? "" : ` Stopped ${plural(stopped.length, "sub-agent")}.`;
-  return `✨ New conversation.${told}${unsaidText(unsaid)}${old === null ? "" : ` The old one is kept: ${deps.transcripts.path({ agentId: old.agentId, sessionId: old.id })}`}`;
+  return `✨ New conversation.${told}${old === null ? "" : ` The old one is kept: ${deps.transcripts.path({ agentId: old.agentId, sessionId: old.id })}`}`;
 }
 
 function model(deps: CommandDeps, context: CommandContext): string {

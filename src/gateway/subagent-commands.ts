@@ -12,7 +12,7 @@ import type { Requester, Spawn } from "../subagents/spawn.ts";
 import type { Steering } from "../subagents/steering.ts";
 import { currentRuns, findTarget, runsOf } from "../subagents/targets.ts";
 import { answeredBy, DEFAULT_LOG, logText } from "../subagents/transcript-view.ts";
-import { type Answer, type Command, type CommandContext, plural, unsaidText } from "./commands.ts";
+import { type Answer, type Command, type CommandContext, plural } from "./commands.ts";
 import { type ThreadDeps, threadHint } from "./threads.ts";
 
 export interface SubagentCommandDeps
@@ -104,17 +104,13 @@ function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string):
     return {
       text: () => {
         const stopped = deps.steering.stopBelow(context.sessionKey, "by /subagents stop");
-        const unsaid = deps.steering.leaveUnsaid({ announcementsAt: context.inbound.address });
-        return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}.${unsaidText(unsaid)}`;
+        return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}.`;
       },
     };
   }
   return withTarget(deps, context, rest, (run) => ({
     text: () => {
-      if (!isUnfinished(run.state)) {
-        const isUnsaid = deps.steering.leaveUnsaid({ runId: run.id }) > 0;
-        return `${name(run)} has already ended (${run.state})${isUnsaid ? "; its announcement had not been sent yet and is left out" : ""}.`;
-      }
+      if (!isUnfinished(run.state)) return `${name(run)} has already ended (${run.state}).`;
       const stopped = deps.steering.stop([run], "by /subagents stop");
       return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}: ${stopped.map(name).join(", ")}.`;
     },

@@ -1,7 +1,7 @@
 // Every text that must leave, one row per rendered part, the exact bytes to send. The delivery id is derived from
 // the fact it reports (`reply:<inbox id>`, `announce:v1:<child key>:<run id>`), so saying a thing twice is impossible
-// by the UNIQUE key. queued → sending → sent | blocked; `sending` found at boot, or a lost answer, is `unknown`; what a stop
-// came before is `withdrawn`.
+// by the UNIQUE key. queued → sending → sent | blocked; `sending` found at boot, or a lost answer, is `unknown`; what is no
+// longer true before it was said is `withdrawn`.
 // At each address two lines wait: those that never failed, in order, answers to commands first; and those that stepped aside
 // after a failed try (DL6), the one due first in front. Each line's head is one look into an index, however long it is.
 import { type Address, addressKey } from "../core/address.ts";
@@ -46,15 +46,6 @@ export interface NextTry {
   readonly stepsAside: boolean;
 }
 
-/** Everything at an address but answers to commands, only its announcements, or those of one run. */
-export type Withdrawable = { readonly everythingAt: Address } | { readonly announcementsAt: Address } | { readonly runId: string };
-
-export interface Withdrawn {
-  readonly messages: number;
-  /** Whose announcements were among them. */
-  readonly runIds: readonly string[];
-}
-
 export interface NewMessage {
   readonly delivery: string;
   readonly address: Address;
@@ -94,13 +85,8 @@ export interface Outbox {
   reserve(id: number, ref: string): void;
   /** The platform renamed the chat of this row: everything still open for it goes to the new address. Call inside a transaction. */
   retarget(id: number, from: Address, to: Address, as: Standing): void;
-  /**
-   * What waits there and has not begun to arrive is not said any more; an attempt under way is the last one. Call inside a
-   * transaction.
-   */
-  withdraw(what: Withdrawable): Withdrawn;
-  /** The first part of a message arrived after the rest of it was withdrawn: half a message helps nobody. */
-  reopen(delivery: string): void;
+  /** A line that still waits to be said is not true any more; an attempt under way is the last one. */
+  withdraw(delivery: string): void;
   /** Blocked parts of a run are to be sent again, as they stood; returns how many. */
   requeue(runId: string): number;
   /** At boot: what was being sent when the process died may have arrived. Returns the rows of which nobody knows yet. */
@@ -115,7 +101,6 @@ interface Stored extends Record<string, unknown> {
 
 const OPEN = "state IN ('queued', 'sending', 'unknown')";
 const SETTLED = "state IN ('sent', 'blocked', 'withdrawn')";
-const LEFT_OUT = "left out: it was stopped before it was sent";
 
 export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; bus: Bus }): Outbox {
   const wake = (key: string): void => db.afterCommit(() => bus.emit({ type: "outbox.added", addressKey: key }));
@@ -162,7 +147,7 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
 
 type Transitions = Pick<
   Outbox,
-  "markSending" | "markSent" | "markBlocked" | "retryAt" | "stepAside" | "setPart" | "reserve" | "retarget" | "withdraw" | "reopen"
+  "markSending" | "markSent" | "markBlocked" | "retryAt" | "stepAside" | "setPart" | "reserve" | "retarget" | "withdraw"
 >;
 
 /** An attempt that surely did not arrive is forgotten. */
@@ -201,29 +186,11 @@ function transitions(db: Database, clock: Clock): Transitions {
       const sql = `UPDATE outbox SET address = ?, address_key = ? WHERE address_key = ? AND ${OPEN}`;
       db.run(sql, JSON.stringify(to), addressKey(to), addressKey(from));
     },
-    withdraw(what) {
-      const [which, key] = selection(what);
-      const gone = db.all<{ delivery: string; run_id: string | null }>(
-        `UPDATE outbox SET state = 'withdrawn', reason = ?, settled_at = ? WHERE ${which} AND ${OPEN}
-           AND NOT EXISTS (SELECT 1 FROM outbox AS begun WHERE begun.delivery = outbox.delivery AND begun.state = 'sent')
-         RETURNING delivery, run_id`,
-        LEFT_OUT,
-        clock.now(),
-        key,
-      );
-      const runIds = new Set(gone.flatMap((row) => row.run_id ?? []));
-      return { messages: new Set(gone.map((row) => row.delivery)).size, runIds: [...runIds] };
-    },
-    reopen(delivery) {
-      db.run("UPDATE outbox SET state = 'queued', reason = NULL, settled_at = NULL WHERE delivery = ? AND state = 'withdrawn'", delivery);
+    withdraw(delivery) {
+      const sql = `UPDATE outbox SET state = 'withdrawn', settled_at = ? WHERE delivery = ? AND ${OPEN}`;
+      db.run(sql, clock.now(), delivery);
     },
   };
-}
-
-function selection(what: Withdrawable): [where: string, key: string] {
-  if ("runId" in what) return ["run_id = ?", what.runId];
-  if ("announcementsAt" in what) return ["address_key = ? AND rank = 1 AND run_id IS NOT NULL", addressKey(what.announcementsAt)];
-  return ["address_key = ? AND rank = 1", addressKey(what.everythingAt)];
 }
 
 function retryAt(db: Database, clock: Clock, id: number, { notBefore, firstAt, reason, as, stepsAside }: NextTry): void {

@@ -46,6 +46,9 @@ export interface SubagentDeps {
   settings(): { readonly archiveAfterMinutes: number; readonly purgeAfterDays: number | null; readonly onRestart: "resume" | "interrupt" };
 }
 
+/** The line in the chat that says it was sent out. */
+export const startedDelivery = ({ childKey, id }: Pick<Run, "childKey" | "id">): string => `started:v1:${childKey}:${id}`;
+
 export const transcriptOfRun = (run: Run): TranscriptRef => ({
   agentId: run.agentId,
   sessionId: run.sessionId,

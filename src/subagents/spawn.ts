@@ -11,7 +11,7 @@ import type { Thinking } from "../core/thinking.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
 import { firstMessage, taskEntries, toolsOutOfReach } from "./child.ts";
-import type { SubagentDeps } from "./deps.ts";
+import { type SubagentDeps, startedDelivery } from "./deps.ts";
 import { type BriefParams, parseBriefParams } from "./documents/brief-params.ts";
 import type { Briefing } from "./documents/briefing.ts";
 import { type Admission, admit } from "./limits.ts";
@@ -129,7 +129,7 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   deps.sessions.insert({ id: sessionId, key, agentId, address: requester.address, parentKey: requester.sessionKey });
   deps.runs.insert(run, kept);
   if (brief.params !== null) deps.briefing.apply(run, requester.sessionKey, brief.params);
-  if (started !== null) deps.outbox.add({ delivery: `started:v1:${run.childKey}:${run.id}`, address: run.address, parts: started });
+  if (started !== null) deps.outbox.add({ delivery: startedDelivery(run), address: run.address, parts: started });
   deps.db.afterCommit(() => {
     deps.failpoint("spawn.recorded");
     deps.lane.ring(run.id, run.requesterKey);

@@ -3,8 +3,7 @@
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
 import { visibleText } from "../core/visible-text.ts";
-import type { Withdrawable } from "../stores/outbox.ts";
-import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+import { type SubagentDeps, startedDelivery, transcriptOfRun } from "./deps.ts";
 import { breakOff, postLate } from "./ending.ts";
 
 export type SendAnswer = "queued" | "running" | "continued" | { readonly refused: string };
@@ -19,11 +18,6 @@ export interface Steering {
    * generation and announces again. Call inside a transaction.
    */
   send(run: Run, from: string, text: string): SendAnswer;
-  /**
-   * What waits to be said is not said any more: nothing of what a stop ended may follow its answer (ST2). Returns how many
-   * messages. Call inside a transaction.
-   */
-  leaveUnsaid(what: Withdrawable): number;
   /** Sends a blocked announcement again. False: its channel is still off. Call inside a transaction. */
   retry(run: Run): boolean;
 }
@@ -34,6 +28,9 @@ export function createSteering(deps: SubagentDeps): Steering {
     const stopped = [...runs]
       .sort((a, b) => b.depth - a.depth)
       .filter((run) => isUnfinished(run.state) && breakOff(deps, run, { as: "stopped", reason: by, incomplete: false }));
+    // The answer to a stop goes ahead of what waits (DL6): a line about their start would come after it. What had ended
+    // before the stop is not its concern, and is announced whenever it can be.
+    for (const run of stopped) deps.outbox.withdraw(startedDelivery(run));
     deps.db.afterCommit(() => deps.failpoint("stop.recorded"));
     return stopped;
   };
@@ -48,14 +45,6 @@ export function createSteering(deps: SubagentDeps): Steering {
     },
     stopBelow: (sessionKey, by) => stopAll(deps.runs.unfinishedBelow(sessionKey), by),
     send: (run, from, text) => send(deps, run, from, text),
-    leaveUnsaid(what) {
-      const { messages, runIds } = deps.outbox.withdraw(what);
-      for (const runId of runIds) {
-        deps.runs.setDelivery(runId, "skipped", "stopped before it was sent");
-        deps.runs.settle(runId);
-      }
-      return messages;
-    },
     retry(run) {
       const isOnItsWay = postLate(deps, run) || deps.outbox.requeue(run.id) > 0;
       if (isOnItsWay) deps.runs.setDelivery(run.id, "pending");

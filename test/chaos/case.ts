@@ -73,7 +73,10 @@ export const covers = (stop: Said, label: string, place: string): boolean =>
   stop.place === place &&
   (stop.kind === "stop" || stop.kind === "new" || stop.kind === "stop-all" || (stop.kind === "stop-one" && stop.target === label));
 
-/** It waited to be sent when a stop came, and no part of it was. */
+export const announceDelivery = ({ run, number }: Generation): string =>
+  `announce:v1:${run.childKey}:${run.id}${number === 1 ? "" : `:g${number}`}`;
+
+/** It waited to be sent when a stop made it untrue, and no part of it was. */
 export const isWithdrawn = ({ history }: Case, delivery: string): boolean => {
   const rows = history.outbox.filter((row) => row.delivery === delivery);
   return rows.length > 0 && rows.every((row) => row.state === "withdrawn");

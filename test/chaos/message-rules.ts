@@ -1,5 +1,5 @@
 // The rules about what people see: each message answered once, in its place, in order, and nothing after a stop. Pure.
-import { type Case, covers, isSessionStop, isStop, isWithdrawn, outOfOrder, repeatedly, type Violation } from "./case.ts";
+import { announceDelivery, type Case, covers, isSessionStop, isStop, outOfOrder, repeatedly, type Violation } from "./case.ts";
 import { isMessage, type Said } from "./history.ts";
 import { type Fact, type Sighting, UNKNOWN_GENERATION } from "./sightings.ts";
 
@@ -41,15 +41,14 @@ const twoAnswers = (said: Said, facts: readonly Fact[]): Violation[] =>
 
 /**
  * A stop of the whole session came after it. A session answers in order, so a later message that was answered before the stop
- * shows that this one did not wait any more: then it is no excuse, unless its reply had stepped aside and the stop withdrew it.
+ * shows that this one did not wait any more: then it is no excuse.
  */
-function wasDropped(given: Case, said: Said): boolean {
-  const { history, index, sightings } = given;
+function wasDropped({ history, index, sightings }: Case, said: Said): boolean {
   const arrival = (one: Said): number => index.arrival(one.id) ?? Number.POSITIVE_INFINITY;
   const later = history.said.filter((one) => one.place === said.place && arrival(one) > arrival(said));
   const stop = Math.min(...later.filter(isSessionStop).map(arrival));
   const overtook = later.some((one) => isMessage(one.kind) && arrival(one) < stop && sightings.find("reply", one.id).length > 0);
-  return stop < Number.POSITIVE_INFINITY && (!overtook || isWithdrawn(given, `reply:${index.arrival(said.id)}`));
+  return stop < Number.POSITIVE_INFINITY && !overtook;
 }
 
 /** AN3, SP7: everything stands where it was asked for. */
@@ -67,19 +66,20 @@ export function inPlace({ sightings }: Case): Violation[] {
   );
 }
 
-/** ST2: once a stop is answered, nothing of what it ended is seen in that place; but a message that has begun is finished. */
+/** ST2: once a stop is answered, nothing of what it ended is seen in that place; what was in the outbox before it had ended by itself (DL6). */
 export function nothingAfterStop(given: Case): Violation[] {
   const factsByPlace = Map.groupBy(given.sightings.facts, (fact) => fact.place);
-  const answers = new Map(given.history.outbox.map((row) => [row.delivery, row]));
+  const rows = new Map(given.history.outbox.map((row) => [row.delivery, row]));
   return given.history.said.filter(isStop).flatMap((stop): Violation[] => {
     const answered = given.sightings.answer(stop.id);
     const at = given.index.arrival(stop.id);
     if (answered === null || at === null) return [];
-    const effectAt = answers.get(`answer:${at}`)?.createdAt ?? 0;
-    const here = factsByPlace.get(stop.place) ?? [];
-    const isBefore = (fact: Fact): boolean => (fact.sightings[0]?.order ?? 0) <= answered.order;
-    const begun = new Set(here.filter((fact) => fact.kind === "reply" && isBefore(fact)).map((fact) => fact.about));
-    const later = here.filter((fact) => !isBefore(fact) && !(fact.kind === "reply" && begun.has(fact.about)));
+    const answer = rows.get(`answer:${at}`);
+    const effectAt = answer?.createdAt ?? 0;
+    const hadEnded = (fact: Fact): boolean => (rows.get(deliveryOf(given, fact))?.id ?? Number.POSITIVE_INFINITY) < (answer?.id ?? 0);
+    const later = (factsByPlace.get(stop.place) ?? []).filter(
+      (fact) => (fact.sightings[0]?.order ?? 0) > answered.order && !hadEnded(fact),
+    );
     return later
       .filter((fact) => wasEnded(given, fact, { stop, at, effectAt }))
       .map((fact) => ({
@@ -88,6 +88,12 @@ export function nothingAfterStop(given: Case): Violation[] {
         text: `its ${fact.kind} was seen after the answer to ${stop.id} (${stop.text})`,
       }));
   });
+}
+
+function deliveryOf({ index, generations }: Case, fact: Fact): string {
+  if (fact.kind === "reply") return `reply:${index.arrival(fact.about)}`;
+  const generation = generations.find((one) => one.run.label === fact.about && one.number === fact.generation);
+  return generation === undefined ? "" : announceDelivery(generation);
 }
 
 /**

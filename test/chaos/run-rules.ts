@@ -1,6 +1,6 @@
 // The rules about runs and what is kept of them: made once, announced once per generation, transcripts whole, archive
 // complete, slots free. Pure.
-import { type Case, covers, type Generation, isSessionStop, isWithdrawn, repeatedly, type Violation } from "./case.ts";
+import { type Case, covers, type Generation, isWithdrawn, repeatedly, type Violation } from "./case.ts";
 import { isMessage, type RunFact } from "./history.ts";
 import type { Fact } from "./sightings.ts";
 
@@ -45,7 +45,6 @@ export function announcedOnce(given: Case): Violation[] {
     if (fact === undefined) {
       if (status === "stopped") return stoppedByWhom(given, generation);
       if (isSkip) return [];
-      if (isWithdrawn(given, deliveryOf(generation))) return stoppedByWhom(given, generation);
       return [{ kind: "lost", about, text: `generation ${number} ended as ${status} and was not announced (delivery ${run.delivery})` }];
     }
     if (status === "stopped") return [{ kind: "after-stop", about, text: `generation ${number} was stopped and announced all the same` }];
@@ -67,9 +66,6 @@ export function announcedOnce(given: Case): Violation[] {
 const endOf = ({ generations }: Case, run: RunFact, status: string | undefined): boolean =>
   generations.some((one) => one.run.id === run.id && one.number === run.generation && one.status === status);
 
-const deliveryOf = ({ run, number }: Generation): string => `announce:v1:${run.childKey}:${run.id}${number === 1 ? "" : `:g${number}`}`;
-
-/** Ended by a stop, or done and still waiting to be announced when one came. */
 function stoppedByWhom({ history, index }: Case, { run, number, triggeredAt }: Generation): Violation[] {
   const by = history.said.some((one) => covers(one, run.label, run.place) && (index.arrival(one.id) ?? 0) > triggeredAt);
   return by ? [] : [{ kind: "lost", about: run.label, text: `generation ${number} is stopped, but nobody stopped it after it began` }];
@@ -77,10 +73,9 @@ function stoppedByWhom({ history, index }: Case, { run, number, triggeredAt }: G
 
 function startedOnce(given: Case, run: RunFact): Violation[] {
   const facts = given.sightings.find("started", run.label);
-  // The page has its own list of runs; a stop of the whole session leaves out what still waited to be said.
-  const isLeftOut =
-    isWithdrawn(given, `started:v1:${run.childKey}:${run.id}`) &&
-    given.history.said.some((one) => isSessionStop(one) && one.place === run.place);
+  // The page has its own list of runs; of one that was stopped before that was said nobody needs to hear that it started.
+  const isStopped = given.generations.some((one) => one.run.id === run.id && one.status === "stopped");
+  const isLeftOut = isStopped && isWithdrawn(given, `started:v1:${run.childKey}:${run.id}`);
   const wanted = !run.place.startsWith("web/") && !isLeftOut;
   if (wanted && facts.length === 0) return [{ kind: "lost", about: run.label, text: "nobody was told that it started" }];
   return facts.flatMap(repeatedly);

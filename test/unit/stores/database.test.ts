@@ -426,10 +426,7 @@ describe("plans", () => {
     outbox.requeue("r");
     outbox.markSent(id, "ref");
     outbox.countAllOpen();
-    outbox.withdraw({ everythingAt: ADDRESS });
-    outbox.withdraw({ announcementsAt: ADDRESS });
-    outbox.withdraw({ runId: "r" });
-    outbox.reopen("d");
+    outbox.withdraw("d");
     outbox.purge(0);
     const sessions = createSessions({ db, clock });
     sessions.insert({ id: "s", key: "k", agentId: "main", address: null, parentKey: null });
@@ -494,7 +491,6 @@ describe("plans", () => {
     ["inbox_waiting", /^SELECT \* FROM inbox WHERE state = 'waiting'/],
     ["outbox_open", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 0/],
     ["outbox_aside", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 1/],
-    ["outbox_open", /^UPDATE outbox SET state = 'withdrawn', reason = \?, settled_at = \? WHERE address_key/],
     ["outbox_open", /^UPDATE outbox SET state = 'unknown'/],
     ["sessions_open", /^SELECT \* FROM sessions WHERE key = \? AND ended_at/],
     ["runs_unfinished", /^SELECT \* FROM runs WHERE state IN \('queued', 'running'\) ORDER/],
