@@ -17,20 +17,20 @@ const readJson = (name: string) => JSON.parse(readFileSync(join(ROOT, name), "ut
 const locked = Object.entries<LockEntry>(readJson("package-lock.json").packages).filter(([path]) => path !== "");
 const { optionalDependencies, allowScripts } = readJson("package.json");
 
-it("[RN7] every entry of the lock file has its SHA-512, for every platform", () => {
+it("[RN1] every entry of the lock file has its hash (SHA 512), for every platform", () => {
   const bare = locked.filter(([, { integrity }]) => !/^sha512-[\w+/]{86}==$/.test(integrity ?? "")).map(([path]) => path);
   // npm leaves them out for packages the registry doesn't have: choose a version whose platforms are all there.
   expect(bare, "installed without a look at what they are").toEqual([]);
   expect(locked.length).toBeGreaterThan(300);
 });
 
-it("[RN7] no package runs a script when it is installed", () => {
+it("[RN1] no package runs a script when it is installed", () => {
   const scripted = locked.filter(([, entry]) => entry.hasInstallScript === true).map(([path]) => path.replace(/^.*node_modules\//, ""));
   expect(scripted.filter((name) => allowScripts[name] !== false)).toEqual([]);
   expect(Object.values(allowScripts)).not.toContain(true);
 });
 
-it("[RN7] the Node that runs everything is a locked package, the same that npm's scripts find", () => {
+it("[RN1] the Node that runs everything is a locked package, the same that npm's scripts find", () => {
   const nodes = Object.entries<string>(optionalDependencies);
   for (const [name, version] of nodes) {
     const entry = locked.find(([path]) => path === `node_modules/${name}`)?.[1];

@@ -240,6 +240,7 @@ function sent(state: State, row: OutboxRow, ref: string): void {
   record(state, row, () => {
     state.outbox.markSent(row.id, ref);
     if (isLast) state.recordDelivery(row, "delivered");
+    else state.outbox.reopen(row.delivery);
   });
   if (isLast) state.bus.emit({ type: "outbox.settled", delivery: row.delivery, channel: row.address.channel, outcome: "sent" });
 }

@@ -110,7 +110,10 @@ function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string):
   }
   return withTarget(deps, context, rest, (run) => ({
     text: () => {
-      if (!isUnfinished(run.state)) return `${name(run)} has already ended (${run.state}).`;
+      if (!isUnfinished(run.state)) {
+        const isUnsaid = deps.steering.leaveUnsaid(run);
+        return `${name(run)} has already ended (${run.state})${isUnsaid ? "; its announcement had not been sent yet and is left out" : ""}.`;
+      }
       const stopped = deps.steering.stop([run], "by /subagents stop");
       return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}: ${stopped.map(name).join(", ")}.`;
     },

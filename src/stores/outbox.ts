@@ -85,8 +85,10 @@ export interface Outbox {
   reserve(id: number, ref: string): void;
   /** The platform renamed the chat of this row: everything still open for it goes to the new address. Call inside a transaction. */
   retarget(id: number, from: Address, to: Address, as: Standing): void;
-  /** A line that still waits to be said is not true any more; an attempt under way is the last one. */
-  withdraw(delivery: string): void;
+  /** What has not begun to arrive is not said any more; an attempt under way is the last one. False: there was nothing to take back. */
+  withdraw(delivery: string): boolean;
+  /** The first part of a message arrived after it was withdrawn: half a message helps nobody. */
+  reopen(delivery: string): void;
   /** Blocked parts of a run are to be sent again, as they stood; returns how many. */
   requeue(runId: string): number;
   /** At boot: what was being sent when the process died may have arrived. Returns the rows of which nobody knows yet. */
@@ -147,7 +149,7 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
 
 type Transitions = Pick<
   Outbox,
-  "markSending" | "markSent" | "markBlocked" | "retryAt" | "stepAside" | "setPart" | "reserve" | "retarget" | "withdraw"
+  "markSending" | "markSent" | "markBlocked" | "retryAt" | "stepAside" | "setPart" | "reserve" | "retarget" | "withdraw" | "reopen"
 >;
 
 /** An attempt that surely did not arrive is forgotten. */
@@ -187,8 +189,12 @@ function transitions(db: Database, clock: Clock): Transitions {
       db.run(sql, JSON.stringify(to), addressKey(to), addressKey(from));
     },
     withdraw(delivery) {
-      const sql = `UPDATE outbox SET state = 'withdrawn', settled_at = ? WHERE delivery = ? AND ${OPEN}`;
-      db.run(sql, clock.now(), delivery);
+      const sql = `UPDATE outbox SET state = 'withdrawn', settled_at = ? WHERE delivery = ? AND ${OPEN}
+        AND NOT EXISTS (SELECT 1 FROM outbox AS begun WHERE begun.delivery = outbox.delivery AND begun.state = 'sent')`;
+      return db.run(sql, clock.now(), delivery) > 0;
+    },
+    reopen(delivery) {
+      db.run("UPDATE outbox SET state = 'queued', settled_at = NULL WHERE delivery = ? AND state = 'withdrawn'", delivery);
     },
   };
 }

@@ -4,7 +4,7 @@ import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { type SubagentDeps, startedDelivery, transcriptOfRun } from "./deps.ts";
-import { breakOff, postLate } from "./ending.ts";
+import { announceDelivery, breakOff, postLate } from "./ending.ts";
 
 export type SendAnswer = "queued" | "running" | "continued" | { readonly refused: string };
 
@@ -18,6 +18,11 @@ export interface Steering {
    * generation and announces again. Call inside a transaction.
    */
   send(run: Run, from: string, text: string): SendAnswer;
+  /**
+   * Somebody stops a run that has ended and whose announcement still waits to be sent: it is left out. False: it has been
+   * said, or has begun to be. Call inside a transaction.
+   */
+  leaveUnsaid(run: Run): boolean;
   /** Sends a blocked announcement again. False: its channel is still off. Call inside a transaction. */
   retry(run: Run): boolean;
 }
@@ -29,7 +34,7 @@ export function createSteering(deps: SubagentDeps): Steering {
       .sort((a, b) => b.depth - a.depth)
       .filter((run) => isUnfinished(run.state) && breakOff(deps, run, { as: "stopped", reason: by, incomplete: false }));
     // The answer to a stop goes ahead of what waits (DL6): a line about their start would come after it. What had ended
-    // before the stop is not its concern, and is announced whenever it can be.
+    // before a stop of the whole chat is not its concern, and is announced whenever it can be.
     for (const run of stopped) deps.outbox.withdraw(startedDelivery(run));
     deps.db.afterCommit(() => deps.failpoint("stop.recorded"));
     return stopped;
@@ -45,6 +50,14 @@ export function createSteering(deps: SubagentDeps): Steering {
     },
     stopBelow: (sessionKey, by) => stopAll(deps.runs.unfinishedBelow(sessionKey), by),
     send: (run, from, text) => send(deps, run, from, text),
+    leaveUnsaid(run) {
+      const isUnsaid = deps.outbox.withdraw(announceDelivery(run));
+      if (isUnsaid) {
+        deps.runs.setDelivery(run.id, "skipped", "stopped before it was sent");
+        deps.runs.settle(run.id);
+      }
+      return isUnsaid;
+    },
     retry(run) {
       const isOnItsWay = postLate(deps, run) || deps.outbox.requeue(run.id) > 0;
       if (isOnItsWay) deps.runs.setDelivery(run.id, "pending");

@@ -1,7 +1,7 @@
 // The rules about runs and what is kept of them: made once, announced once per generation, transcripts whole, archive
 // complete, slots free. Pure.
-import { type Case, covers, type Generation, isWithdrawn, repeatedly, type Violation } from "./case.ts";
-import { isMessage, type RunFact } from "./history.ts";
+import { announceDelivery, type Case, covers, type Generation, isWithdrawn, repeatedly, type Violation } from "./case.ts";
+import { isMessage, type RunFact, type Said } from "./history.ts";
 import type { Fact } from "./sightings.ts";
 
 /** SP2: an answered spawn made each of its runs, none was made twice, and each came to an end. */
@@ -45,6 +45,8 @@ export function announcedOnce(given: Case): Violation[] {
     if (fact === undefined) {
       if (status === "stopped") return stoppedByWhom(given, generation);
       if (isSkip) return [];
+      // Named by somebody while it waited to be sent; a stop of everything is no excuse.
+      if (isWithdrawn(given, announceDelivery(generation))) return stoppedByWhom(given, generation, "stop-one");
       return [{ kind: "lost", about, text: `generation ${number} ended as ${status} and was not announced (delivery ${run.delivery})` }];
     }
     if (status === "stopped") return [{ kind: "after-stop", about, text: `generation ${number} was stopped and announced all the same` }];
@@ -66,8 +68,9 @@ export function announcedOnce(given: Case): Violation[] {
 const endOf = ({ generations }: Case, run: RunFact, status: string | undefined): boolean =>
   generations.some((one) => one.run.id === run.id && one.number === run.generation && one.status === status);
 
-function stoppedByWhom({ history, index }: Case, { run, number, triggeredAt }: Generation): Violation[] {
-  const by = history.said.some((one) => covers(one, run.label, run.place) && (index.arrival(one.id) ?? 0) > triggeredAt);
+function stoppedByWhom({ history, index }: Case, { run, number, triggeredAt }: Generation, how?: Said["kind"]): Violation[] {
+  const stops = history.said.filter((one) => covers(one, run.label, run.place) && (how === undefined || one.kind === how));
+  const by = stops.some((one) => (index.arrival(one.id) ?? 0) > triggeredAt);
   return by ? [] : [{ kind: "lost", about: run.label, text: `generation ${number} is stopped, but nobody stopped it after it began` }];
 }
 

@@ -251,16 +251,26 @@ function outboxContract(rig: () => StoreRig): void {
     add("started:2", ["two"]);
     add("reply:3", ["three"]);
     const { outbox } = rig().stores;
-    outbox.withdraw("started:1");
-    outbox.withdraw("started:2");
-    outbox.withdraw("nobody");
+    expect(["started:1", "started:2", "nobody"].map(outbox.withdraw)).toEqual([true, true, false]);
     expect(outbox.head(key)).toMatchObject({ delivery: "reply:3" });
     expect(outbox.markBlocked("started:1", "kicked", "queued")).toBe(false);
     outbox.retryAt(1, { notBefore: 0, firstAt: 0, reason: "503", as: "queued", stepsAside: true });
     expect(outbox.get(1)).toMatchObject({ state: "withdrawn", attempts: 0 });
     outbox.markSent(2, "ref");
-    outbox.withdraw("started:2");
+    expect(outbox.withdraw("started:2")).toBe(false);
     expect(outbox.get(2)).toMatchObject({ state: "sent" });
+  });
+
+  it("[ST2] what has begun to arrive is not withdrawn; what was, and began all the same, is finished", () => {
+    add("announce:1", ["one", "two"], { runId: "begun" });
+    add("announce:2", ["three", "four"], { runId: "waits" });
+    const { outbox } = rig().stores;
+    outbox.markSent(1, "ref");
+    expect([outbox.withdraw("announce:1"), outbox.withdraw("announce:2")]).toEqual([false, true]);
+    expect(outbox.get(2)).toMatchObject({ state: "queued" });
+    outbox.markSent(3, "ref");
+    outbox.reopen("announce:2");
+    expect(outbox.get(4)).toMatchObject({ state: "queued", reason: null });
   });
 
   it("[DL4] when the last attempt began is kept as long as it may have arrived, also while it is blocked", () => {

@@ -58,6 +58,26 @@ it("[DL6] [ST2] /stop is answered at once; the announcement of a run that had en
   expect(app.rows("SELECT state, delivery FROM runs ORDER BY seq DESC LIMIT 1")).toEqual([{ state: "done", delivery: "delivered" }]);
 });
 
+it("[ST2] an ended run is stopped by name while its announcement waits to be sent: it is left out, and the answer says so", async () => {
+  const chat = PERSON;
+  app.telegram.faults.choose((method, payload) =>
+    method === "sendMessage" && isAnnouncement({ text: String(payload.text) }) ? "500" : null,
+  );
+  const before = app.telegram.messages(chat).filter(isAnnouncement).length;
+  await app.ask({ chat, text: "/subagents spawn look around once more" });
+  const waits = "SELECT 1 FROM outbox WHERE run_id IS NOT NULL AND state = 'unknown' AND address_key LIKE 'telegram/%'";
+  await app.telegram.until(() => app.rows(waits).length === 1, "the announcement to fail");
+  expect(await app.ask({ chat, text: "/subagents stop last" })).toMatch(
+    /has already ended \(done\); its announcement had not been sent yet and is left out\./,
+  );
+  app.telegram.faults.choose(null);
+  await app.settled();
+  expect(app.telegram.messages(chat).filter(isAnnouncement)).toHaveLength(before);
+  expect(app.rows("SELECT state, delivery, delivery_reason FROM runs ORDER BY seq DESC LIMIT 1")).toEqual([
+    { state: "done", delivery: "skipped", delivery_reason: "stopped before it was sent" },
+  ]);
+});
+
 it("[DL6] Slack answers an announcement with one 503 and is asked for seconds whether it arrived: commands don't wait for that", async () => {
   // The started line and the answer pass.
   app.slack.faults.add("chat.postMessage", "500", { skip: 2 });

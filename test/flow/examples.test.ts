@@ -82,7 +82,7 @@ describe("what people are told to type", () => {
   });
 
   it.for(Object.entries(SHOWN).flatMap(([where, examples]) => examples.map((example) => [example, where] as const)))(
-    "[MO6][RN8] %s (%s)",
+    "[MO6][RN2] %s (%s)",
     async ([example]) => tryOut(example),
   );
 

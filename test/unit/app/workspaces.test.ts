@@ -13,7 +13,7 @@ beforeEach(() => {
 afterEach(() => rmSync(stateDir, { recursive: true, force: true }));
 const make = (workspace: string): void => makeWorkspace(makeAgent("main", workspace), stateDir);
 
-it("[RN8] the workspace Herald makes itself has files to begin with, for nobody else to read", () => {
+it("[RN2] the workspace Herald makes itself has files to begin with, for nobody else to read", () => {
   const workspace = join(stateDir, "workspace");
   make(workspace);
   expect(readdirSync(workspace).sort()).toEqual(["AGENTS.md", "README.md", "TOOLS.md"]);
@@ -23,7 +23,7 @@ it("[RN8] the workspace Herald makes itself has files to begin with, for nobody 
   expect(readdirSync(stateDir)).toEqual(["workspace"]);
 });
 
-it("[RN8] nothing is put over what is there, nor back, nor into a folder somebody chose", () => {
+it("[RN2] nothing is put over what is there, nor back, nor into a folder somebody chose", () => {
   const workspace = join(stateDir, "workspace");
   make(workspace);
   writeFileSync(join(workspace, "AGENTS.md"), "mine");
@@ -40,7 +40,7 @@ it("[RN8] nothing is put over what is there, nor back, nor into a folder somebod
   expect([readdirSync(empty), readdirSync(chosen)]).toEqual([[], []]);
 });
 
-it("[RN8] a start that was cut off while it filled the folder is made good by the next", () => {
+it("[RN2] a start that was cut off while it filled the folder is made good by the next", () => {
   const workspace = join(stateDir, "workspace");
   mkdirSync(`${workspace}.new`);
   writeFileSync(join(`${workspace}.new`, "AGENTS.md"), "hal");

@@ -427,6 +427,7 @@ describe("plans", () => {
     outbox.markSent(id, "ref");
     outbox.countAllOpen();
     outbox.withdraw("d");
+    outbox.reopen("d");
     outbox.purge(0);
     const sessions = createSessions({ db, clock });
     sessions.insert({ id: "s", key: "k", agentId: "main", address: null, parentKey: null });
