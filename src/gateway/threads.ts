@@ -6,7 +6,7 @@ import { type CommandContext, plural } from "./commands.ts";
 
 export interface ThreadDeps {
   readonly inbox: Pick<Inbox, "waitingSessions">;
-  readonly runs: Pick<Runs, "listUnfinished">;
+  readonly runs: Pick<Runs, "rootsAtWork">;
 }
 
 /** Null when no thread of this chat is at work, or when the command can't have meant one. */
@@ -14,7 +14,7 @@ export function threadHint(deps: ThreadDeps, { sessionKey, inbound }: CommandCon
   const { thread, kind } = inbound.address;
   // A Telegram group's topics are named in every update.
   if (thread !== undefined || kind === "group") return null;
-  const busy = [...deps.inbox.waitingSessions(), ...deps.runs.listUnfinished().map((run) => run.requesterKey)];
-  const count = new Set(busy.filter((key) => key.startsWith(`${sessionKey}:`))).size;
+  const below = `${sessionKey}:`;
+  const count = new Set([...deps.inbox.waitingSessions(below), ...deps.runs.rootsAtWork(below)]).size;
   return count === 0 ? null : `At work in threads of this chat: ${plural(count, "conversation")}. Write \`!${command}\` there.`;
 }

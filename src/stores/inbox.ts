@@ -35,8 +35,8 @@ export interface Inbox {
   /** All waiting rows of a session → done; returns their ids. */
   drop(sessionKey: string): number[];
   countWaiting(sessionKey: string): number;
-  /** Sessions with waiting rows, for the restart. */
-  waitingSessions(): string[];
+  /** Sessions with waiting rows whose key begins so; all of them for the restart. */
+  waitingSessions(prefix?: string): string[];
   /** Of the newest row; 0 when there is none. */
   lastId(): number;
   /** Forgets settled rows older than `before`; their ids can't be replayed that late. */
@@ -95,8 +95,14 @@ export function createInbox(deps: Deps): Inbox {
         .sort((a, b) => a - b),
     countWaiting: (sessionKey) =>
       db.get<{ n: number }>("SELECT count(*) AS n FROM inbox WHERE state = 'waiting' AND session_key = ?", sessionKey)?.n ?? 0,
-    waitingSessions: () =>
-      db.all<{ session_key: string }>("SELECT DISTINCT session_key FROM inbox WHERE state = 'waiting'").map((row) => row.session_key),
+    waitingSessions: (prefix = "") =>
+      db
+        .all<{ key: string }>(
+          "SELECT DISTINCT session_key AS key FROM inbox WHERE state = 'waiting' AND session_key >= ? AND session_key < ?",
+          prefix,
+          `${prefix}\u{10ffff}`,
+        )
+        .map((row) => row.key),
     lastId: () => db.get<{ id: number | null }>("SELECT max(id) AS id FROM inbox")?.id ?? 0,
     purge: (before) => db.run("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", before),
   };

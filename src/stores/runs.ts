@@ -79,7 +79,9 @@ export interface Runs {
   listRecent(limit: number): Run[];
   /** Whose announcement could not be delivered, newest first. */
   listBlocked(limit: number): Run[];
-  /** All unfinished runs below a session, at any depth, in order of arrival. */
+  /** Main sessions whose key begins so and that have unfinished runs, at any depth. */
+  rootsAtWork(prefix: string): string[];
+  /** All unfinished runs below a session, at any depth, in order of arrival. Costs what its own tree costs, not what others run. */
   unfinishedBelow(requesterKey: string): Run[];
   /** Is this child session below that session, at any depth? */
   isBelow(childKey: string, ancestorKey: string): boolean;
@@ -112,7 +114,13 @@ export function createRuns(deps: RunDeps): Runs {
     insert(run, firstMessage = null) {
       const columns = { ...runColumns(run, clock.now()), first_message: firstMessage };
       const names = Object.keys(columns);
-      db.run(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, ...Object.values(columns));
+      const root = "coalesce((SELECT root_key FROM runs WHERE id = ?), ?)";
+      db.run(
+        `INSERT INTO runs (${names.join(", ")}, root_key) VALUES (${names.map(() => "?").join(", ")}, ${root})`,
+        ...Object.values(columns),
+        run.requesterRunId,
+        run.requesterKey,
+      );
       changed(run.id);
     },
     openingOf: (sessionId) =>
@@ -253,8 +261,10 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
 }
 
 const UNFINISHED = "state IN ('queued', 'running')";
-/** Each unfinished run with every session it is below. From the bottom up: the other way leads past all that ever ended. */
-const ABOVE_UNFINISHED = `WITH RECURSIVE above (seq, key) AS (SELECT seq, requester_key FROM runs WHERE ${UNFINISHED}
+/** Of a child session the main session at the top of its tree; a main session is that itself. Takes the key twice. */
+const ROOT_OF = "coalesce((SELECT root_key FROM runs WHERE child_key = ?), ?)";
+/** Each unfinished run of a tree with every session it is below. From the bottom up: the other way leads past all that ever ended. */
+const ABOVE_UNFINISHED = `WITH RECURSIVE above (seq, key) AS (SELECT seq, requester_key FROM runs WHERE root_key = ? AND ${UNFINISHED}
   UNION SELECT above.seq, runs.requester_key FROM above JOIN runs ON runs.child_key = above.key)`;
 
 type Listings = Omit<
@@ -281,13 +291,26 @@ function listings({ db, ...deps }: RunDeps): Listings {
     listUnfinished: (limit = -1) => many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, seq LIMIT ?`, limit),
     // Left to itself SQLite takes runs_requester and walks every run the requester ever had.
     countUnfinished: (key) =>
-      db.get<{ n: number }>(`SELECT count(*) AS n FROM runs INDEXED BY runs_unfinished_of WHERE requester_key = ? AND ${UNFINISHED}`, key)
-        ?.n ?? 0,
+      db.get<{ n: number }>(
+        `SELECT count(*) AS n FROM runs INDEXED BY runs_unfinished_tree WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}`,
+        ...[key, key, key],
+      )?.n ?? 0,
+    rootsAtWork: (prefix) =>
+      db
+        .all<{ key: string }>(
+          `SELECT DISTINCT root_key AS key FROM runs WHERE root_key >= ? AND root_key < ? AND ${UNFINISHED}`,
+          prefix,
+          `${prefix}\u{10ffff}`,
+        )
+        .map((row) => row.key),
     listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY seq DESC LIMIT ?", key, limit),
     listRecent: (limit) => many("SELECT * FROM runs ORDER BY seq DESC LIMIT ?", limit),
     listBlocked: (limit) => many("SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY seq DESC LIMIT ?", limit),
-    unfinishedBelow: (key) =>
-      many(`${ABOVE_UNFINISHED} SELECT * FROM runs WHERE seq IN (SELECT seq FROM above WHERE key = ?) ORDER BY seq`, key),
+    unfinishedBelow(key) {
+      const { root } = db.get<{ root: string }>(`SELECT ${ROOT_OF} AS root`, key, key) ?? { root: key };
+      if (root === key) return many(`SELECT * FROM runs WHERE root_key = ? AND ${UNFINISHED} ORDER BY seq`, key);
+      return many(`${ABOVE_UNFINISHED} SELECT * FROM runs WHERE seq IN (SELECT seq FROM above WHERE key = ?) ORDER BY seq`, root, key);
+    },
     isBelow: (childKey, ancestorKey) =>
       db.get(
         `WITH RECURSIVE above (key) AS (SELECT requester_key FROM runs WHERE child_key = ? UNION SELECT requester_key FROM runs JOIN above ON runs.child_key = above.key)

@@ -350,4 +350,14 @@ export const MIGRATIONS: readonly string[] = [
   DROP TABLE paired;
   CREATE INDEX people_untold ON people (at) WHERE told_at IS NULL;
   `,
+  `
+  -- The main session at the top of a run's tree: what is below a session is found without a look at everybody else's runs.
+  ALTER TABLE runs ADD COLUMN root_key TEXT NOT NULL DEFAULT '';
+  WITH RECURSIVE tree (seq, id, root_key) AS (
+    SELECT seq, id, requester_key FROM runs WHERE requester_run_id IS NULL
+    UNION ALL SELECT runs.seq, runs.id, tree.root_key FROM tree JOIN runs ON runs.requester_run_id = tree.id
+  ) UPDATE runs SET root_key = tree.root_key FROM tree WHERE tree.seq = runs.seq;
+  DROP INDEX runs_unfinished_of;
+  CREATE INDEX runs_unfinished_tree ON runs (root_key, requester_key) WHERE state IN ('queued', 'running');
+  `,
 ];

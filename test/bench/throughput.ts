@@ -12,6 +12,7 @@ const SLOTS = 8;
 const CHILDREN = 20;
 const QUEUED = 10_000;
 const BATCH = 500;
+const LOOKS = 20;
 const MAX_ROUND_MS = 15_000;
 const MAX_ROUNDS_MS = 30_000;
 const MAX_QUEUE_MS = 40_000;
@@ -65,14 +66,15 @@ async function runAll(folder: string): Promise<number> {
 async function measureQueue(folder: string): Promise<Row[]> {
   const rig = await createRig({ folder, models });
   try {
-    const batches: { ms: number; rss: number }[] = [];
+    const batches: Batch[] = [];
     const deadline = performance.now() + MAX_QUEUE_MS;
     while (batches.length * BATCH < QUEUED && (performance.now() < deadline || batches.length < 3)) {
       const ms = await timed(() => spawnMany(rig, BATCH));
       // What follows an accepted run a moment later (its documents) is not part of accepting it.
       for (let i = 0; i < BATCH * 2; i++) await new Promise((resolve) => setImmediate(resolve));
       globalThis.gc?.();
-      batches.push({ ms: ms / BATCH, rss: rssMb("self") });
+      const lookMs = await timed(() => lookBelow(rig));
+      batches.push({ ms: ms / BATCH, lookMs: lookMs / LOOKS, rss: rssMb("self") });
     }
     return queueRows(batches);
   } finally {
@@ -80,10 +82,29 @@ async function measureQueue(folder: string): Promise<Row[]> {
   }
 }
 
-function queueRows(batches: readonly { ms: number; rss: number }[]): Row[] {
+interface Batch {
+  readonly ms: number;
+  readonly lookMs: number;
+  readonly rss: number;
+}
+
+/** What a turn asks at each step, and a command in a chat with threads: what of its own is at work. Twenty of those wait here are its own. */
+function lookBelow({ stores: { runs, inbox } }: Rig): void {
+  const [own] = runs.listRecent(1);
+  const key = own?.requesterKey ?? "";
+  for (let n = 0; n < LOOKS; n++) {
+    if (runs.unfinishedBelow(key).length !== CHILDREN) throw new Error("not all of its own runs were found");
+    runs.rootsAtWork(`${key}:`);
+    inbox.waitingSessions(`${key}:`);
+  }
+}
+
+function queueRows(batches: readonly Batch[]): Row[] {
   // The first batch warms up.
-  const first = median(batches.slice(1, 6).map((batch) => batch.ms));
-  const last = median(batches.slice(-5).map((batch) => batch.ms));
+  const start = (of: (batch: Batch) => number): number => median(batches.slice(1, 6).map(of));
+  const end = (of: (batch: Batch) => number): number => median(batches.slice(-5).map(of));
+  const [first, last] = [start, end].map((at) => at((batch) => batch.ms)) as [number, number];
+  const [firstLook, lastLook] = [start, end].map((at) => at((batch) => batch.lookMs)) as [number, number];
   const [early, late] = [batches[1]?.rss ?? Number.NaN, batches.at(-1)?.rss ?? Number.NaN];
   const queued = batches.length * BATCH;
   const perRun = ((late - early) * 1024) / (queued - 2 * BATCH);
@@ -94,6 +115,13 @@ function queueRows(batches: readonly { ms: number; rss: number }[]): Row[] {
       goal: "flat (≤ 1.5×)",
       met: last / first <= 1.5,
       detail: `${us(last)} against ${us(first)} per run`,
+    },
+    {
+      measure: `a chat's own runs and threads at work, among ${queued} unfinished runs, against among the first`,
+      value: `${(lastLook / firstLook).toFixed(2)}×`,
+      goal: "flat (≤ 1.5×)",
+      met: lastLook / firstLook <= 1.5,
+      detail: `${us(lastLook)} against ${us(firstLook)}; ${CHILDREN} of them are its own`,
     },
     {
       measure: `RSS with ${queued} queued runs, against ${2 * BATCH}`,

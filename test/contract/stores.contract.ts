@@ -470,6 +470,13 @@ function runContract(rig: () => StoreRig): void {
     expect(runs.isBelow("child-stranger", CHAT_KEY)).toBe(false);
     expect(runs.isBelow("child-child", "child-grandchild")).toBe(false);
     expect(runs.unfinishedBelow(CHAT_KEY).map((run) => run.id)).toEqual(["child", "grandchild"]);
+    expect(runs.unfinishedBelow("child-child").map((run) => run.id)).toEqual(["grandchild"]);
+    expect(runs.unfinishedBelow("child-grandchild")).toEqual([]);
+    expect([CHAT_KEY, "child-child", "another"].map((key) => runs.countUnfinished(key))).toEqual([1, 1, 1]);
+    runs.insert(newRun("in a thread", { requesterKey: `${CHAT_KEY}:thread:1` }));
+    runs.insert(newRun("below it", { requesterKey: "child-in a thread", requesterRunId: "in a thread" }));
+    runs.insert(newRun("another chat", { requesterKey: `${CHAT_KEY}2` }));
+    expect(runs.rootsAtWork(`${CHAT_KEY}:`)).toEqual([`${CHAT_KEY}:thread:1`]);
     expect(runs.childrenOf("child").map((run) => run.id)).toEqual(["grandchild"]);
     runs.end("child", { ...END, as: "stopped" });
     expect(runs.unfinishedBelow(CHAT_KEY).map((run) => run.id)).toEqual(["grandchild"]);
