@@ -1,7 +1,7 @@
 // What an agent knows before the conversation starts, read from plain files: the workspace's bootstrap files (AG5) and
 // the memory tiers under `<workspace>/memory/` (ME1). agents/context.ts puts both into the prompt, memory as untrusted
 // hints; subagents/documents/briefing.ts reads single references for a brief (BF1).
-import { readdir } from "node:fs/promises";
+import { lstatSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { dayOf } from "../core/clock.ts";
 import { visibleText } from "../core/visible-text.ts";
@@ -54,7 +54,7 @@ export interface MemoryOptions {
 export async function readMemory(options: MemoryOptions): Promise<MemorySection[]> {
   const sections: MemorySection[] = [];
   let left = TOTAL_BYTES;
-  for (const { root, path, name, maxBytes } of await memoryFiles(options)) {
+  for (const { root, path, name, maxBytes } of memoryFiles(options)) {
     if (left < NOTE_BYTES) {
       sections.push({ name: "(more)", text: "[cut: this block is full; further memory files may not be shown]", cut: true });
       break;
@@ -78,14 +78,13 @@ interface MemoryFile {
   readonly maxBytes: number;
 }
 
-async function memoryFiles(options: MemoryOptions): Promise<MemoryFile[]> {
+function memoryFiles(options: MemoryOptions): MemoryFile[] {
   const file = (name: string, maxBytes = MEMORY_BYTES): MemoryFile => tierFile(options.workspace, name, maxBytes);
   if (options.forChild) return [file("AGENT.md")];
-  const notes = async (tier: "pins" | "lessons") =>
-    (await listNotes(options.workspace, tier)).map((name) => file(`${tier}/${name}`, NOTE_BYTES));
+  const notes = (tier: "pins" | "lessons") => listNotes(options.workspace, tier).map((name) => file(`${tier}/${name}`, NOTE_BYTES));
   const files = [file("PERSONA.md"), file("AGENT.md")];
   if (options.crewPath !== undefined) files.push(crewFile(options.crewPath));
-  files.push(...(await notes("pins")), ...(await notes("lessons")));
+  files.push(...notes("pins"), ...notes("lessons"));
   if (options.peer !== undefined && isKey(options.peer)) files.push(file(`peers/${options.peer}.md`, NOTE_BYTES));
   for (const at of [options.now - DAY_MS, options.now]) files.push(file(`daily/${dayOf(at)}.md`));
   return files;
@@ -101,9 +100,11 @@ const tierFile = (workspace: string, name: string, maxBytes: number): MemoryFile
 const crewFile = (path: string): MemoryFile => ({ root: dirname(path), path: basename(path), name: "CREW.md", maxBytes: MEMORY_BYTES });
 
 /** The last notes of a tier by name; a folder that isn't there has none. Reading them checks them again. */
-async function listNotes(workspace: string, tier: "pins" | "lessons"): Promise<string[]> {
+function listNotes(workspace: string, tier: "pins" | "lessons"): string[] {
   try {
-    const entries = await readdir(join(workspace, MEMORY_FOLDER, tier), { withFileTypes: true });
+    const folder = join(workspace, MEMORY_FOLDER, tier);
+    if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return [];
+    const entries = readdirSync(folder, { withFileTypes: true });
     const names = entries.filter((entry) => entry.isFile() && entry.name.endsWith(".md") && isKey(entry.name)).map((entry) => entry.name);
     return names.sort().slice(-MAX_NOTES);
   } catch {
@@ -147,14 +148,14 @@ export async function readMemoryReference(options: MemoryReference & { workspace
   const malformed = checkMemoryReference(options);
   if (malformed !== null) return { ok: false, error: malformed };
   if (tier === "CREW") return crewPath === undefined ? missing("CREW.md") : readReference([crewFile(crewPath)]);
-  const names = await referenceNames(tier, key, workspace);
+  const names = referenceNames(tier, key, workspace);
   return readReference(names.map((name) => tierFile(workspace, name, MEMORY_BYTES)));
 }
 
-async function referenceNames(tier: Exclude<MemoryTier, "CREW">, key: string | undefined, workspace: string): Promise<string[]> {
+function referenceNames(tier: Exclude<MemoryTier, "CREW">, key: string | undefined, workspace: string): string[] {
   if (tier === "AGENT") return ["AGENT.md"];
   if (key !== undefined) return [`${tier}/${key}.md`];
-  return tier === "pins" || tier === "lessons" ? (await listNotes(workspace, tier)).map((name) => `${tier}/${name}`) : [];
+  return tier === "pins" || tier === "lessons" ? listNotes(workspace, tier).map((name) => `${tier}/${name}`) : [];
 }
 
 async function readReference(files: readonly MemoryFile[]): Promise<ReferenceText> {

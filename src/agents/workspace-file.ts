@@ -1,7 +1,7 @@
 // Small text files below a folder that an agent can write to: read with a cap, append a line. Nothing is reached
 // through a link that leads out, also when the agent swaps a folder for a link meanwhile: each step is opened
 // relative to the handle of the step before. agents/memory.ts and tools/remember.ts → here.
-import { closeSync, constants, fdatasyncSync, fstatSync, mkdirSync, openSync, readSync, realpathSync, writeSync } from "node:fs";
+import { closeSync, constants, fdatasyncSync, fstatSync, lstatSync, mkdirSync, openSync, readSync, realpathSync, writeSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
@@ -28,13 +28,15 @@ export interface ReadOptions {
 export async function readInside(root: string, path: string, options: ReadOptions): Promise<FileText> {
   let file: number | null = null;
   try {
+    // Most of the dozen aren't there: to be told so without an error, made and caught, is much the cheapest.
+    if (lstatSync(join(root, path), { throwIfNoEntry: false }) === undefined) return MISSING;
     file = openToRead(root, path.split("/"));
     if (file === null) return refuse(`it is a link that leads out of the ${path.includes("/") ? "folder" : "workspace"}`);
     const stat = fstatSync(file);
     return stat.isFile() ? readEnd(file, stat.size, options) : refuse("it is not a regular file");
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "unknown error";
-    if (code === "ENOENT" || code === "ENOTDIR") return { ok: false, missing: true, reason: "there is no such file" };
+    if (code === "ENOENT" || code === "ENOTDIR") return MISSING;
     return refuse(code === "ELOOP" ? "it is a link" : code);
   } finally {
     if (file !== null) closeSync(file);
@@ -62,6 +64,7 @@ function openToRead(root: string, steps: readonly string[]): number | null {
 
 const isBelow = (folder: string, path: string): boolean => relative(folder, path).split(sep)[0] !== "..";
 
+const MISSING: FileText = { ok: false, missing: true, reason: "there is no such file" };
 const refuse = (reason: string): FileText => ({ ok: false, missing: false, reason });
 
 function readEnd(file: number, size: number, { maxBytes, keep }: ReadOptions): FileText {

@@ -66,7 +66,9 @@ export function createPromptFiles({ workspaces = () => [], crewPath }: PromptFil
   /** How many commands have a cover on a path. */
   const held = new Map<string, number>();
   const below = (root: string): PromptNames => {
-    const homes = [root, ...workspaces().map((path) => endOf(path))];
+    // Most gateways have many agents and no workspace inside another: only those that overlap are looked at.
+    const others = workspaces().map((path) => endOf(path));
+    const homes = [...new Set([root, ...others.filter((path) => isInside(root, path) || isInside(path, root))])];
     const files = homes.flatMap((home) => BOOTSTRAP_FILES.map((name) => join(home, name)));
     return {
       files: namesBelow(root, [...files, ...(crewPath === undefined ? [] : [crewPath])]),
@@ -111,11 +113,21 @@ export function createPromptFiles({ workspaces = () => [], crewPath }: PromptFil
 function namesBelow(root: string, paths: readonly string[]): Names[] {
   const all = paths.flatMap((path) => [path, endOf(path)]);
   const found = all.flatMap((path) => {
-    const names = relative(root, path).split(sep);
-    if (names[0] !== ".." && !isAbsolute(names[0] ?? "")) return [names.filter((name) => name !== "")];
-    return relative(path, root).split(sep)[0] === ".." ? [] : [[]];
+    if (isInside(root, path))
+      return [
+        relative(root, path)
+          .split(sep)
+          .filter((name) => name !== ""),
+      ];
+    return isInside(path, root) ? [[]] : [];
   });
   return [...new Map(found.map((names) => [names.join("/"), names])).values()];
+}
+
+/** Is `path` the folder, or below it? */
+function isInside(folder: string, path: string): boolean {
+  const way = relative(folder, path);
+  return way.split(sep)[0] !== ".." && !isAbsolute(way);
 }
 
 /** Where links lead, also one whose target isn't there yet: whoever makes the target makes the prompt. */
