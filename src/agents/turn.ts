@@ -174,7 +174,9 @@ function brokenOff(work: Work, reply: ModelReply): TurnEnd {
   const { model, usage } = reply;
   if (text !== "") work.append([{ type: "message", role: "assistant", text, model, usage, calls: 0, partial: true }]);
   if (reply.outcome === "aborted") return ended(work, "aborted");
-  const error = reply.error ?? { kind: "unknown", message: "The model failed without saying why." };
+  const error: ModelError = reply.error ?? { kind: "unknown", message: "The model failed without saying why." };
+  // What the chat can't do anything about stands here.
+  work.turn.log.warn({ kind: error.kind, remedy: error.remedy }, error.message);
   return { ...ended(work, "error", error.message), error };
 }
 

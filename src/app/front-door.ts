@@ -72,6 +72,7 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
       ...subagents,
       agents,
       models: deps.models,
+      channel: channels.find,
       clock,
       conversations,
       keepsSubagents: () => deps.config().session.reset.subagents === "keep",

@@ -3,7 +3,7 @@ import type { LoadedConfig } from "../config/config.ts";
 import type { Config } from "../config/schema.ts";
 import type { SdkModelsOptions } from "../models/ai-sdk.ts";
 import { createCredentials } from "../models/credentials.ts";
-import { missingKey } from "../models/model-error.ts";
+import { missingKey, unreadableKeys } from "../models/model-error.ts";
 import { createOfflineModel } from "../models/offline/offline.ts";
 import { createPrices } from "../models/prices.ts";
 import { builtInDefinition, type ProviderDefinition, parseModelName } from "../models/provider.ts";
@@ -54,8 +54,13 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
     provider(name, agentId) {
       const own = providers();
       const definition = Object.hasOwn(own, name) ? own[name] : builtInDefinition(name);
-      if (definition === undefined) return { problem: `There is no provider "${name}".`, kind: "bad-request" };
-      const key = credentials.find(name, agentId)?.apiKey;
+      if (definition === undefined) return { problem: { message: `There is no provider "${name}".` }, kind: "bad-request" };
+      let key: string | undefined;
+      try {
+        key = credentials.find(name, agentId)?.apiKey;
+      } catch (error) {
+        return { problem: unreadableKeys(agentId, error) };
+      }
       const { apiKey: shared, ...endpoint } = definition;
       if (key !== undefined) return { ...endpoint, apiKey: key };
       // The settings have one, and this agent may not use it: without any, a stranger's refusal would be all it gets to read.

@@ -117,6 +117,8 @@ export interface Channel {
   readonly formerly?: readonly string[];
   /** The channel has a list of runs of its own (the page), so a chat line for every start would only be noise. */
   readonly showsRuns?: boolean;
+  /** Whoever reads here runs the gateway (the page): advice about keys, settings and files is for them and nobody else. */
+  readonly isOperators?: boolean;
   /** Sending the same key again shows nothing twice, so that nobody has to be asked after a crash. */
   readonly isIdempotent?: boolean;
   /** Resolves once receiving is under way; connection trouble is retried inside and shown in `health()`. */

@@ -221,7 +221,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
   if (end.outcome === "aborted" && abort.signal.reason === "suspend") return deps.inbox.release(row.id);
   deps.transcripts.sync(transcriptOf(session));
   deps.failpoint("turn.before-commit");
-  commit(deps, job, replyText(end, abort.signal, agent));
+  commit(deps, job, replyText(end, job));
   deps.failpoint("turn.committed");
 }
 

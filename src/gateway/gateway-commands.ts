@@ -3,8 +3,10 @@
 import type { Agents } from "../agents/agent.ts";
 import { ensureSession, prepareSession } from "../agents/open-session.ts";
 import type { Clock } from "../core/clock.ts";
+import type { Channel } from "../core/message.ts";
 import type { Spend } from "../core/usage.ts";
 import type { Models } from "../models/model.ts";
+import { messageFor } from "../models/model-error.ts";
 import type { Database } from "../stores/database.ts";
 import type { Inbox } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
@@ -29,6 +31,7 @@ export interface CommandDeps {
   readonly clock: Clock;
   readonly conversations: Conversations;
   readonly steering: Steering;
+  channel(name: string, account: string): Channel | null;
   /** `session.reset.subagents`. */
   keepsSubagents(): boolean;
   statusText(): string;
@@ -132,8 +135,16 @@ function reset(deps: CommandDeps, context: CommandContext): string {
   if (old !== null) deps.sessions.end(old.id);
   fresh.insert();
   const told = stopped.length === 0 ? "" : ` Stopped ${plural(stopped.length, "sub-agent")}.`;
-  return `✨ New conversation.${told}${old === null ? "" : ` The old one is kept: ${deps.transcripts.path({ agentId: old.agentId, sessionId: old.id })}`}`;
+  return `✨ New conversation.${told}${old === null ? "" : keptText(deps, context, old)}`;
 }
+
+function keptText(deps: CommandDeps, context: CommandContext, { agentId, id }: Session): string {
+  // A path on this machine is of no use in a chat elsewhere.
+  return isOperator(deps, context) ? ` The old one is kept: ${deps.transcripts.path({ agentId, sessionId: id })}` : " The old one is kept.";
+}
+
+const isOperator = (deps: CommandDeps, { inbound: { address } }: CommandContext): boolean =>
+  deps.channel(address.channel, address.account)?.isOperators === true;
 
 function model(deps: CommandDeps, context: CommandContext): string {
   const agent = deps.agents.find(context.agentId);
@@ -144,7 +155,7 @@ function model(deps: CommandDeps, context: CommandContext): string {
     return `Model of this chat: \`${session?.model ?? agent.model}\`${session?.model == null ? " (the default)" : ` (default: \`${agent.model}\`)`}`;
   const back = wanted.toLowerCase() === "default";
   const problem = back ? null : deps.models.check(wanted, context.agentId);
-  if (problem !== null) return `⚠️ ${problem} Nothing was changed.`;
+  if (problem !== null) return `⚠️ ${messageFor(problem, isOperator(deps, context))} Nothing was changed.`;
   deps.sessions.setModel(ensureSession(deps, owner(context)).id, back ? null : wanted);
   return `Model of this chat: \`${back ? agent.model : wanted}\`, from the next message on.`;
 }

@@ -10,6 +10,7 @@ import type { Channel, Inbound } from "../core/message.ts";
 import type { Tool } from "../core/tool.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { Slot } from "../lanes/lanes.ts";
+import { messageFor } from "../models/model-error.ts";
 import type { Database } from "../stores/database.ts";
 import type { InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
@@ -124,22 +125,28 @@ export function stoppedText(written: string, note: string): string {
 }
 
 /** What the chat reads. Empty for a turn that was stopped: the stop has its own answer. */
-export function replyText(end: TurnEnd, signal: AbortSignal, agent: Agent): string {
-  const text = outcomeText(end, signal, agent);
+export function replyText(end: TurnEnd, { abort, agent, channel }: Pick<Job, "abort" | "agent" | "channel">): string {
+  const isOperator = channel.isOperators === true;
+  const text = end.outcome === "error" ? errorReply(end, isOperator) : outcomeText(end, abort.signal, agent, isOperator);
   return end.notice === null || text === "" ? text : `${text}\n\n_⚠️ ${end.notice}_`;
 }
 
-function outcomeText(end: TurnEnd, signal: AbortSignal, agent: Agent): string {
+function errorReply({ error, reason }: TurnEnd, isOperator: boolean): string {
+  const room = error?.kind === "context" ? " /compact makes room, /new starts afresh." : "";
+  return `⚠️ ${error === null ? reason : messageFor(error, isOperator)}${room}`;
+}
+
+function outcomeText(end: TurnEnd, signal: AbortSignal, agent: Agent, isOperator: boolean): string {
   switch (end.outcome) {
     case "done":
       return end.text.trim() === "" ? "(The agent ended its turn without saying anything.)" : end.text;
     case "capped":
       return `${end.text}\n\n_Stopped early: ${end.reason}. Say "go on" to let it continue._`.trim();
-    case "error":
-      return `⚠️ ${end.reason}`;
-    case "aborted":
+    default: {
+      const limit = isOperator ? " (agents.defaults.timeoutSeconds)" : "";
       return signal.reason === "timeout"
-        ? `⚠️ The turn was ended after ${agent.timeoutMs / 1000} s (agents.defaults.timeoutSeconds). What it did so far is kept; say "go on" to let it continue.`
+        ? `⚠️ The turn was ended after ${agent.timeoutMs / 1000} s${limit}. What it did so far is kept; say "go on" to let it continue.`
         : "";
+    }
   }
 }

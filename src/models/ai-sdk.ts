@@ -8,16 +8,16 @@ import type { Logger } from "../core/logger.ts";
 import { addSpend, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
 import { type AttemptEnd, attempt } from "./attempt.ts";
 import { type Endpoint, endpointOptions, type ModelTarget } from "./language-model.ts";
-import type { ModelErrorKind, ModelEvent, ModelReply, ModelRequest, Models } from "./model.ts";
-import { type Failure, missingKey, sentence } from "./model-error.ts";
+import type { ModelErrorKind, ModelEvent, ModelProblem, ModelReply, ModelRequest, Models } from "./model.ts";
+import { explain, type Failure, missingKey } from "./model-error.ts";
 import type { Prices } from "./prices.ts";
 import { malformedModel, needsKey, parseModelName } from "./provider.ts";
 import { createReplyDraft, type ReplyDraft } from "./reply-draft.ts";
 import { toPrompt, toReasoning, toTools } from "./wire.ts";
 
-/** Why an agent can't use a provider, as one sentence for the chat. */
+/** Why an agent can't use a provider. */
 interface EndpointProblem {
-  readonly problem: string;
+  readonly problem: ModelProblem;
   /** `auth` unless said otherwise. */
   readonly kind?: ModelErrorKind;
 }
@@ -68,7 +68,7 @@ interface Call {
 type ModelEnd =
   | { readonly outcome: "ok"; readonly draft: ReplyDraft; readonly target: ModelTarget }
   | { readonly outcome: "aborted" }
-  | { readonly outcome: "error"; readonly failure: Failure; readonly message: string };
+  | { readonly outcome: "error"; readonly failure: Failure; readonly problem: ModelProblem };
 
 /** Never throws; settles soon after an abort; keeps nothing between calls but which models can't think. */
 export function createSdkModels(options: SdkModelsOptions): Pick<Models, "call"> {
@@ -109,7 +109,7 @@ async function walkModels(call: Call): Promise<ModelReply> {
       call.options.log.warn({ model: next, problem: target.problem }, "fallback model skipped");
       continue;
     }
-    call.emit({ type: "fallback", from: last.model, to: next, reason: last.end.message });
+    call.emit({ type: "fallback", from: last.model, to: next, reason: last.end.problem.message });
     last = { model: next, end: await askModel(call, next) };
   }
   return toReply(call, last.model, last.end);
@@ -122,7 +122,7 @@ async function askModel(call: Call, model: string): Promise<ModelEnd> {
     const target = findTarget(call, model);
     if ("problem" in target) {
       const failure: Failure = { kind: target.kind ?? "auth", status: null, isPassing: false, afterMs: null, detail: "" };
-      return { outcome: "error", failure, message: target.problem };
+      return { outcome: "error", failure, problem: target.problem };
     }
     const draft = createReplyDraft(new Set(call.request.tools.map((tool) => tool.name)), (text) => call.emit({ type: "text", text }));
     const reasoning = call.plain.has(model) ? undefined : toReasoning(call.request, target);
@@ -136,12 +136,12 @@ async function askModel(call: Call, model: string): Promise<ModelEnd> {
       continue;
     }
     const waitMs = waitBefore(tries, failure, call.options.random?.() ?? Math.random());
-    const message = sentence(failure, target, call.request.agentId);
-    if (waitMs === null) return { outcome: "error", failure, message };
-    call.emit({ type: "retry", model, reason: message, afterMs: waitMs });
+    const problem = explain(failure, target, call.request.agentId);
+    if (waitMs === null) return { outcome: "error", failure, problem };
+    call.emit({ type: "retry", model, reason: problem.message, afterMs: waitMs });
     await call.options.clock.sleep(waitMs, call.signal);
     // The step's time ran out while waiting: what we waited for is the better explanation.
-    if (call.signal.aborted) return { outcome: "error", failure: { ...failure, isPassing: false }, message };
+    if (call.signal.aborted) return { outcome: "error", failure: { ...failure, isPassing: false }, problem };
   }
 }
 
@@ -184,7 +184,7 @@ async function meteredAttempt(
 
 function findTarget(call: Call, model: string): ModelTarget | EndpointProblem {
   const name = parseModelName(model);
-  if (name === null) return { problem: malformedModel(model), kind: "bad-request" };
+  if (name === null) return { problem: { message: malformedModel(model) }, kind: "bad-request" };
   const { agentId } = call.request;
   const endpoint = call.options.provider(name.provider, agentId);
   if ("problem" in endpoint) return endpoint;
@@ -201,7 +201,7 @@ function toReply(call: Call, model: string, end: ModelEnd): ModelReply {
   }
   const broken = brokenReply(call, model);
   if (call.request.signal.aborted) return { ...broken, outcome: "aborted" };
-  if (end.outcome === "error") return { ...broken, outcome: "error", error: { kind: end.failure.kind, message: end.message } };
+  if (end.outcome === "error") return { ...broken, outcome: "error", error: { kind: end.failure.kind, ...end.problem } };
   // Not the request's abort, so the step's own time is over.
   const seconds = Math.round(call.options.limits.stepMs / 1000);
   const message = `The model ${model} took longer than ${seconds} seconds. Try again, or choose a faster one.`;

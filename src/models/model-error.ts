@@ -1,7 +1,8 @@
-// What went wrong with one HTTP call: which kind of error, whether trying again can help and when, and the one
-// sentence the chat gets. attempt.ts → toFailure, silence; ai-sdk.ts → sentence. Reads every shape the library throws.
+// What went wrong with one HTTP call: which kind of error, whether trying again can help and when, and what the chat and
+// whoever runs the gateway are told. attempt.ts → toFailure, silence; ai-sdk.ts → explain. Reads every shape the library throws.
+import { errorText } from "../core/errors.ts";
 import type { ModelTarget } from "./language-model.ts";
-import type { ModelErrorKind } from "./model.ts";
+import type { ModelErrorKind, ModelProblem } from "./model.ts";
 import { BUILT_IN_PROVIDERS } from "./provider.ts";
 
 export interface Failure {
@@ -154,46 +155,83 @@ function bodyMessage(body: string): string {
   }
 }
 
-/** One sentence for the chat: what happened, what to do. */
-export function sentence(failure: Failure, target: ModelTarget, agentId: string): string {
+const NOT_YOURS = "Only whoever runs this gateway can change that.";
+
+/** What to tell the chat, and what whoever runs the gateway: a person on Telegram can neither set a key nor read a file here. */
+export function explain(failure: Failure, target: ModelTarget, agentId: string): ModelProblem {
   const { provider, id } = target;
   const code = failure.status === null ? "" : ` (${failure.status})`;
   const said = failure.detail === "" ? "" : `: ${redactKey(failure.detail, target)}`;
   switch (failure.kind) {
     case "auth":
-      return `The provider ${provider} refused the key of agent ${agentId}${code}. ${keyAdvice(provider, agentId)}`;
+      return {
+        message: `The provider ${provider} refused the key of agent ${agentId}${code}. ${NOT_YOURS}`,
+        remedy: keyRemedy(provider, agentId),
+      };
     case "rate":
-      return `The provider ${provider} allows no more calls to ${id} for now${code}${said}. ${rateAdvice(failure)}`;
+      return {
+        message: `The provider ${provider} allows no more calls to ${id} for now${code}${said}. ${rateAdvice(failure)}`,
+        remedy: `Look at the quota and the billing of the account behind ${provider}.`,
+      };
     case "overload":
-      return `The provider ${provider} failed to answer for ${id}${code}${said}. Try again in a few minutes, or add a model to model.fallbacks.`;
+      return {
+        message: `The provider ${provider} failed to answer for ${id}${code}${said}. Try again in a few minutes.`,
+        remedy: "Another model in model.fallbacks would step in.",
+      };
     case "network":
-      return `The connection to the provider ${provider} failed${said}. Check the network and models.providers.${provider}.baseUrl, then try again.`;
+      return {
+        message: `The connection to the provider ${provider} failed${said}. Try again in a few minutes.`,
+        remedy: `Check the network and models.providers.${provider}.baseUrl.`,
+      };
     case "redirect":
-      return `The provider ${provider} pointed the request to another address (${failure.detail}). It was not followed, because the key and the conversation would have gone along. If it has moved, set models.providers.${provider}.baseUrl.`;
+      return {
+        message: `The provider ${provider} pointed the request to another address (${failure.detail}). It was not followed, because the key and the conversation would have gone along. ${NOT_YOURS}`,
+        remedy: `If the provider has moved, set models.providers.${provider}.baseUrl.`,
+      };
     case "context":
-      return `The conversation no longer fits into the context window of ${id}. Use /compact to shorten it or /new to start afresh.`;
+      // What to do about it depends on whose conversation it is: a person's, or a sub-agent's.
+      return { message: `The conversation no longer fits into the context window of ${id}.` };
     case "timeout":
-      return `The model ${provider}/${id} ${failure.detail}. Try again, or raise models.idleTimeoutSeconds if it is just slow.`;
+      return {
+        message: `The model ${provider}/${id} ${failure.detail}. Try again in a few minutes.`,
+        remedy: "If it is just slow, raise models.idleTimeoutSeconds.",
+      };
     case "bad-request":
       return failure.status === 404
-        ? `The provider ${provider} knows no model ${id}${code}${said}. Choose another one with /model or in agents.defaults.model.`
-        : `The provider ${provider} refused the request to ${id}${code}${said}. Check the model's name and settings.`;
+        ? { message: `The provider ${provider} knows no model ${id}${code}${said}. /model chooses another one.` }
+        : {
+            message: `The provider ${provider} refused the request to ${id}${code}${said}. ${NOT_YOURS}`,
+            remedy: "Check the model's name and its settings.",
+          };
     default:
-      return `The model ${provider}/${id} failed${said}.`;
+      return { message: `The model ${provider}/${id} failed${said}.` };
   }
 }
 
-export const missingKey = (provider: string, agentId: string): string =>
-  `Agent ${agentId} has no key for the provider ${provider}. ${keyAdvice(provider, agentId)}`;
+export const missingKey = (provider: string, agentId: string): ModelProblem => ({
+  message: `Agent ${agentId} has no key for the provider ${provider}. ${NOT_YOURS}`,
+  remedy: keyRemedy(provider, agentId),
+});
 
-function keyAdvice(provider: string, agentId: string): string {
+/** The error names the file. */
+export const unreadableKeys = (agentId: string, error: unknown): ModelProblem => ({
+  message: `The keys of agent ${agentId} can't be read. ${NOT_YOURS}`,
+  remedy: errorText(error),
+});
+
+function keyRemedy(provider: string, agentId: string): string {
   const variable = Object.hasOwn(BUILT_IN_PROVIDERS, provider) ? BUILT_IN_PROVIDERS[provider]?.envKeys[0] : undefined;
-  return `Set ${variable ?? `models.providers.${provider}.apiKey`} or run: npm run auth -- set ${agentId} ${provider}`;
+  const shared = variable ?? `models.providers.${provider}.apiKey`;
+  return `Run \`npm run auth -- set ${agentId} ${provider}\`, or set ${shared} for all agents that share keys.`;
 }
+
+/** The whole of it for whoever runs the gateway, their part left out for everybody else. */
+export const messageFor = ({ message, remedy }: ModelProblem, isOperator: boolean): string =>
+  isOperator && remedy !== undefined ? `${message} ${remedy}` : message;
 
 function rateAdvice({ afterMs }: Failure): string {
   if (afterMs === null) return "Try again in a few minutes.";
-  if (afterMs === Number.POSITIVE_INFINITY) return "Check the account's quota and billing.";
+  if (afterMs === Number.POSITIVE_INFINITY) return NOT_YOURS;
   const minutes = Math.ceil(afterMs / 60_000);
   return afterMs <= 90_000 ? `Try again in ${Math.ceil(afterMs / 1000)} seconds.` : `Try again in ${minutes} minutes.`;
 }

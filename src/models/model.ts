@@ -48,9 +48,14 @@ export type ModelErrorKind = "auth" | "rate" | "overload" | "context" | "network
 
 export interface ModelError {
   readonly kind: ModelErrorKind;
-  /** One sentence for the chat: what went wrong and what to do. No secrets, no stack. */
+  /** For whoever reads the chat: what went wrong, and what they can do about it, if anything. No secrets, no stack. */
   readonly message: string;
+  /** For whoever runs the gateway: what to set or to look at. */
+  readonly remedy?: string;
 }
+
+/** What a model error says, and to whom. */
+export type ModelProblem = Pick<ModelError, "message" | "remedy">;
 
 export interface ModelReply {
   readonly outcome: "ok" | "aborted" | "error";
@@ -77,8 +82,8 @@ export type ModelEvent =
 export interface Models {
   /** Never throws, always settles soon after an abort. */
   call(request: ModelRequest, onEvent: (event: ModelEvent) => void): Promise<ModelReply>;
-  /** Null when the name can be used by this agent, else one sentence why not (unknown provider, no key, malformed). */
-  check(model: string, agentId: string): string | null;
+  /** Null when the name can be used by this agent, else why not (unknown provider, no key, malformed). */
+  check(model: string, agentId: string): ModelProblem | null;
   /** Tokens the model can read, for compaction; a cautious default when unknown. */
   contextWindow(model: string): number;
 }

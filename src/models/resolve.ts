@@ -81,7 +81,7 @@ export function checkModelName(model: string, configProviders: readonly string[]
   if (name.provider === "offline") return model === OFFLINE_MODEL ? null : `The offline model has one name: ${OFFLINE_MODEL}.`;
   const known = [...new Set([...Object.keys(BUILT_IN_PROVIDERS), ...KEYLESS_PROVIDERS, ...configProviders])];
   if (known.includes(name.provider)) return null;
-  return `Unknown provider ${name.provider}: known are ${known.join(", ")}; others are added under models.providers in the config.`;
+  return `Unknown provider ${name.provider}: known are ${known.join(", ")}.`;
 }
 
 export interface SubagentModelOptions {

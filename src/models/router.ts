@@ -2,8 +2,8 @@
 // which is loaded at its first call because it costs start-up time. agents/turn.ts → router → offline/offline.ts | ai-sdk.ts
 import { errorText } from "../core/errors.ts";
 import type { Credential } from "./credentials.ts";
-import type { ModelErrorKind, ModelEvent, ModelReply, ModelRequest, Models } from "./model.ts";
-import { missingKey } from "./model-error.ts";
+import type { ModelErrorKind, ModelEvent, ModelProblem, ModelReply, ModelRequest, Models } from "./model.ts";
+import { missingKey, unreadableKeys } from "./model-error.ts";
 import { needsKey, type ProviderDefinition, parseModelName } from "./provider.ts";
 import { checkModelName, OFFLINE_MODEL } from "./resolve.ts";
 
@@ -44,7 +44,11 @@ export function createRouter(options: RouterOptions): ModelRouter {
   const checkName = (model: string): string | null => checkModelName(model, Object.keys(options.providers()));
   return {
     checkName,
-    check: (model, agentId) => checkName(model) ?? checkKey(options, model, agentId),
+    check(model, agentId) {
+      const message = checkName(model);
+      if (message === null) return checkKey(options, model, agentId);
+      return parseModelName(model) === null ? { message } : { message, remedy: "Others are added under models.providers in the settings." };
+    },
     call: async (request, onEvent) => {
       if (isOffline(request.model)) return callOffline(options, request, onEvent);
       try {
@@ -78,13 +82,13 @@ async function callSdk(
   return { ...offline, usage: reply.usage, costUsd: reply.costUsd };
 }
 
-function checkKey(options: RouterOptions, model: string, agentId: string): string | null {
+function checkKey(options: RouterOptions, model: string, agentId: string): ModelProblem | null {
   const provider = parseModelName(model)?.provider;
   if (provider === undefined || !needsKey(provider, ownDefinition(options, provider))) return null;
   try {
     if (options.findKey(provider, agentId) !== null) return null;
   } catch (error) {
-    return errorText(error);
+    return unreadableKeys(agentId, error);
   }
   return missingKey(provider, agentId);
 }

@@ -5,6 +5,7 @@ import { errorText, isStorageError } from "../core/errors.ts";
 import { shortId } from "../core/ids.ts";
 import type { Channel, OutMessage, Part } from "../core/message.ts";
 import { type EndState, isUnfinished, type Run } from "../core/run.ts";
+import type { ModelError } from "../models/model.ts";
 import type { OutboxRow } from "../stores/outbox.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
@@ -25,6 +26,8 @@ export interface Ending {
   readonly words?: string;
   /** What the child could not read of its own history. */
   readonly notice?: string | null;
+  /** What its model failed with. */
+  readonly error?: ModelError | null;
   /** Its transcript was waited for long enough. */
   readonly isLost?: boolean;
   /** Messages to it that it did not come to read. */
@@ -68,8 +71,16 @@ export function endUnsaid(deps: Deps, run: Run, reason: string): void {
   });
 }
 
+/** What can be done about a model that failed: by anybody in the chat, and by whoever runs the gateway where they read it. */
+function adviceOn({ kind, remedy }: ModelError, run: Run, isOperator: boolean): string[] {
+  const own = isOperator && remedy !== undefined ? [`- ${remedy}`] : [];
+  if (kind === "context") return ["- What it read is more than its model can hold: ask for it in smaller parts."];
+  if (!["rate", "overload", "network", "timeout"].includes(kind)) return own;
+  return [`- \`/subagents send ${shortId(run.id)} go on\` lets it try again.`, ...own];
+}
+
 /** What the runtime adds to the notes: people must not take half a result for a whole one. */
-function remarksOf(run: Run, ending: Ending, models: readonly string[]): string[] {
+function remarksOf(run: Run, ending: Ending, models: readonly string[], isOperator: boolean): string[] {
   const remarks: string[] = [];
   const others = models.filter((model) => model !== run.model);
   if (others.length > 0) remarks.push(`- ${others.map(oneLine).join(", ")} answered instead of ${oneLine(run.model)}, which failed.`);
@@ -80,6 +91,7 @@ function remarksOf(run: Run, ending: Ending, models: readonly string[]): string[
   else if (ending.as === "done" && ending.reason !== null) remarks.push(`- ${ending.reason}`);
   if (ending.notice != null) remarks.push(`- ${ending.notice}`);
   if (ending.as === "error") remarks.push(`- It failed: ${ending.reason ?? "no reason is known"}`);
+  if (ending.error != null) remarks.push(...adviceOn(ending.error, run, isOperator));
   if (ending.as === "timeout")
     remarks.push(`- It was ended by its time limit (${ending.reason ?? "runTimeoutSeconds"}); this is what it had until then.`);
   if (ending.unread !== undefined && ending.unread > 0) remarks.push(`- ${unreadText(ending.unread)}`);
@@ -159,7 +171,7 @@ const messageOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult & { m
     run,
     as: ending.as,
     answer,
-    remarks: remarksOf(run, ending, answer.models),
+    remarks: remarksOf(run, ending, answer.models, deps.channel(run.address.channel, run.address.account)?.isOperators === true),
     now: deps.clock.now(),
     transcript: deps.transcripts.path(transcriptOfRun(run)),
   });

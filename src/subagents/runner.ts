@@ -118,7 +118,7 @@ async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "mail"> 
   const end = await childTurn(deps, run, job.slot, AbortSignal.any([job.signal, limit.signal])).finally(limit.clear);
   if (job.signal.aborted) return "over";
   deps.failpoint("run.worked");
-  const left = await finishRun(deps, run, { ...endingOf(run, end), words: end.text, notice: end.notice }, job.signal);
+  const left = await finishRun(deps, run, { ...endingOf(run, end), words: end.text, notice: end.notice, error: end.error }, job.signal);
   // Its steps may be used up, and its time: read without a further step it would never be answered.
   if (left === "mail") deps.runs.renewLimits(run.id);
   return left;

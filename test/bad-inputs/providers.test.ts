@@ -197,7 +197,7 @@ describe("text and ends", () => {
     ["length", "length", { outcome: "ok", finish: "length" }, "capped", /length limit/],
     ["content_filter", "content_filter", { outcome: "ok", finish: "filter" }, "capped", /content filter/],
     ["an unknown reason", "out_of_bananas", { outcome: "ok", finish: "other" }, "done", null],
-    ["no reason at all", null, { outcome: "error" }, "error", /without a finish reason\. Check the network/],
+    ["no reason at all", null, { outcome: "error" }, "error", /without a finish reason\. Try again in a few minutes\./],
   ];
   it.each(ENDS)(
     "[AG3] PROV-013 an answer that ends with %s has a known outcome, and what is cut is called cut",

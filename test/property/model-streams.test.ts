@@ -7,7 +7,7 @@ import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { ModelReply } from "../../src/models/model.ts";
-import { sentence, toFailure } from "../../src/models/model-error.ts";
+import { explain, toFailure } from "../../src/models/model-error.ts";
 import { filterNdjson } from "../../src/models/ndjson.ts";
 import { createReplyDraft, type ReplyDraft } from "../../src/models/reply-draft.ts";
 import { createFastClock } from "../support/fast-clock.ts";
@@ -41,8 +41,9 @@ it("[MO4] any error is classified, says when to come back and becomes one senten
       expect(failure.afterMs === null || failure.afterMs >= 0).toBe(true);
       expect(failure.status === null || (failure.status >= 400 && failure.status < 600)).toBe(true);
       if ([400, 401, 403].includes(failure.status ?? 0)) expect(failure.isPassing).toBe(false);
-      const words = sentence(failure, target, "main");
-      expect(words.length < 700 && words.isWellFormed() && !words.includes(SECRET) && !/[\n\0]/.test(words)).toBe(true);
+      const { message, remedy = "" } = explain(failure, target, "main");
+      for (const words of [message, remedy])
+        expect(words.length < 700 && words.isWellFormed() && !words.includes(SECRET) && !/[\n\0]/.test(words)).toBe(true);
     }),
     cases(),
   );

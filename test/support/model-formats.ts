@@ -64,7 +64,9 @@ export function createSubject({ endpoints, request: defaults, ...rest }: Subject
   const events: ModelEvent[] = [];
   const models = createSdkModels({
     provider: (name) =>
-      Object.hasOwn(endpoints, name) ? (endpoints[name] as Endpoint) : { problem: `No provider ${name}.`, kind: "bad-request" },
+      Object.hasOwn(endpoints, name)
+        ? (endpoints[name] as Endpoint)
+        : { problem: { message: `No provider ${name}.` }, kind: "bad-request" },
     prices: createPrices({ clock }),
     clock,
     log: silentLogger,

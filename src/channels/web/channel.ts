@@ -57,6 +57,7 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     name: "web",
     account: ACCOUNT,
     showsRuns: true,
+    isOperators: true,
     isIdempotent: true,
     async start(inbox) {
       sink = inbox;

@@ -12,7 +12,7 @@ import { type Evidence, toAnnouncement, toCompaction, toSections } from "./repor
 import { type Errand, lookAtMentioned, toErrands } from "./request.ts";
 
 const INTRODUCTION =
-  "I'm Herald's built-in offline model: a set of rules, not an LLM. For a real model set `ANTHROPIC_API_KEY` or `OPENAI_API_KEY`, run Ollama on this machine, or set `agents.defaults.model` in the config, then start Herald again.";
+  "I'm Herald's built-in offline model: a set of rules, not an LLM. Whoever runs Herald connects a real one with a key, a local model server or one setting; its first lines at start and its README say how.";
 const CHUNKS = 4;
 
 export interface OfflineOptions {

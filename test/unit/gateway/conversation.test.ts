@@ -23,11 +23,13 @@ let signs: string[];
 let timeoutMs: number;
 let isOn: boolean;
 let agentId: string;
+let isOperators: boolean;
 let lane: ReturnType<typeof createLane>;
 
 const channel = (): Channel => ({
   name: "test",
   account: "a",
+  isOperators,
   start: async () => {},
   stop: async () => {},
   health: () => ({ state: "on" }),
@@ -82,7 +84,7 @@ function create(): void {
 
 beforeEach(async () => {
   folder = await createStateFolder();
-  [asked, signs, timeoutMs, isOn, agentId] = [[], [], 0, true, "main"];
+  [asked, signs, timeoutMs, isOn, agentId, isOperators] = [[], [], 0, true, "main", false];
   answer = (request) => ({ text: `answer to ${request.messages.at(-1)?.text}` });
   create();
 });
@@ -373,7 +375,26 @@ it("[AG2] a turn past its time is ended and says so", async () => {
   await waitFor("the turn", () => asked.length === 1);
   await folder.clock.advance(60_000);
   await answered(1);
-  expect(replies()[0]).toMatch(/ended after 60 s \(agents\.defaults\.timeoutSeconds\)/);
+  expect(replies()[0]).toMatch(/^⚠️ The turn was ended after 60 s\. What it did so far is kept/);
+});
+
+it("[AG3] a model that fails: the chat reads what a person there can do, the settings are for whoever runs the gateway", async () => {
+  const error = { kind: "auth", message: "The key is refused.", remedy: "Set SOME_KEY." } as const;
+  answer = () => ({ outcome: "error", error });
+  arrive("one");
+  await answered(1);
+  expect(folder.lines).toContainEqual(expect.objectContaining({ level: "warn", msg: "The key is refused.", remedy: "Set SOME_KEY." }));
+  isOperators = true;
+  arrive("two");
+  await answered(2);
+  answer = () => ({ outcome: "error", error: { kind: "context", message: "It no longer fits." } });
+  arrive("three");
+  await answered(3);
+  expect(replies()).toEqual([
+    "⚠️ The key is refused.",
+    "⚠️ The key is refused. Set SOME_KEY.",
+    "⚠️ It no longer fits. /compact makes room, /new starts afresh.",
+  ]);
 });
 
 it("[AG2] a silent model, a broken renderer and a cap each give the chat words", async () => {

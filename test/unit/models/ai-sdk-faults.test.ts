@@ -90,7 +90,7 @@ describe.each(FORMATS)("$name", (format) => {
       expect(reply).toMatchObject({ outcome: "error", error: { kind: "redirect" } });
       expect(reply.error?.message).toContain(new URL(location).host);
       expect(reply.error?.message).not.toContain("steal");
-      expect(reply.error?.message).toContain(`models.providers.${providerOf(format)}.baseUrl`);
+      expect(reply.error?.remedy).toContain(`models.providers.${providerOf(format)}.baseUrl`);
       expect([server.calls.length, elsewhere.server.calls.length, other.server.calls.length]).toEqual([1, 0, 0]);
     },
   );
@@ -197,7 +197,7 @@ describe.each(FORMATS)("$name", (format) => {
       const { server, subject } = await start(format, inOrder({ status, message }));
       const reply = await subject.call({ fallbacks: [format.model] });
       expect(reply).toMatchObject({ outcome: "error", error: { kind } });
-      expect(reply.error?.message).toContain(words);
+      expect(`${reply.error?.message} ${reply.error?.remedy}`).toContain(words);
       expect(JSON.stringify([reply, subject.events])).not.toContain(SECRET);
       expect(server.calls).toHaveLength(1);
     }
@@ -214,7 +214,7 @@ describe.each(FORMATS)("$name", (format) => {
     const { server, subject } = await start(format, inOrder({ status: 400, message: words[format.api] }));
     const reply = await subject.call();
     expect(reply).toMatchObject({ outcome: "error", error: { kind: "context" } });
-    expect(reply.error?.message).toContain("/compact");
+    expect(reply.error?.message).toMatch(/^The conversation no longer fits into the context window of \S+\.$/);
     expect(server.calls).toHaveLength(1);
   });
 
@@ -396,9 +396,11 @@ describe("before any request", () => {
     const subject = createSubject({ endpoints: { openai: { api: "openai" } }, request: { model: "openai/gpt-5.6", agentId: "coder" } });
     const reply = await subject.call({ fallbacks: ["anthropic/claude-opus-5-5"] });
     expect(reply).toMatchObject({ outcome: "error", error: { kind: "auth" } });
-    expect(reply.error?.message).toBe(
-      "Agent coder has no key for the provider openai. Set OPENAI_API_KEY or run: npm run auth -- set coder openai",
-    );
+    expect(reply.error).toEqual({
+      kind: "auth",
+      message: "Agent coder has no key for the provider openai. Only whoever runs this gateway can change that.",
+      remedy: "Run `npm run auth -- set coder openai`, or set OPENAI_API_KEY for all agents that share keys.",
+    });
   });
 
   it("[MO1] an unknown provider and a malformed name are refused with a sentence", async () => {
@@ -416,6 +418,6 @@ describe("before any request", () => {
     const reply = await subject.call();
     expect(reply).toMatchObject({ outcome: "error", error: { kind: "network" } });
     expect(reply.error?.message).toContain("ECONNREFUSED");
-    expect(reply.error?.message).toContain("models.providers.proxy.baseUrl");
+    expect(reply.error?.remedy).toContain("models.providers.proxy.baseUrl");
   });
 });

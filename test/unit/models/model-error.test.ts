@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ModelTarget } from "../../../src/models/language-model.ts";
-import { sentence, toFailure } from "../../../src/models/model-error.ts";
+import { explain, messageFor, toFailure } from "../../../src/models/model-error.ts";
 
 const NOW = Date.parse("2026-10-21T07:28:00Z");
 const target: ModelTarget = { provider: "work", id: "m", endpoint: { api: "openai-compatible", apiKey: "sk-12345678" } };
@@ -47,12 +47,30 @@ describe("toFailure", () => {
   });
 });
 
-describe("sentence", () => {
+describe("explain", () => {
+  it("[AG3] tells the chat what a person there can do, and what is to be set only those who can", () => {
+    for (const status of [400, 401, 402, 404, 413, 429, 503, 408]) {
+      const { message, remedy } = explain(toFailure({ statusCode: status, message: "no", responseHeaders: {} }, NOW), target, "main");
+      expect(message, String(status)).not.toMatch(/npm run|models\.|agents\.|model\.fallbacks|API_KEY|billing|\/compact/);
+      expect([message.length > 20, remedy === undefined || /npm run|models\.|model\.fallbacks|quota|settings/.test(remedy)]).toEqual([
+        true,
+        true,
+      ]);
+    }
+    const refused = explain(toFailure({ statusCode: 401, message: "no" }, NOW), { ...target, provider: "openai" }, "coder");
+    expect(refused).toEqual({
+      message: "The provider openai refused the key of agent coder (401). Only whoever runs this gateway can change that.",
+      remedy: "Run `npm run auth -- set coder openai`, or set OPENAI_API_KEY for all agents that share keys.",
+    });
+    expect(messageFor(refused, false)).toBe(refused.message);
+    expect(messageFor(refused, true)).toBe(`${refused.message} ${refused.remedy}`);
+  });
+
   it("[SC4] is one short line without keys and addresses, whatever the provider wrote", () => {
     const responseBody = JSON.stringify({
       error: `bad key sk-12345678\n\u0007see https://x.example/?key=sk-12345678 ${"long ".repeat(500)}`,
     });
-    const text = sentence(toFailure({ statusCode: 400, message: "Bad Request", responseBody }, NOW), target, "main");
+    const { message: text } = explain(toFailure({ statusCode: 400, message: "Bad Request", responseBody }, NOW), target, "main");
     expect(text).toMatch(/^The provider work refused the request to m \(400\): bad key \(key\) see \(address\) long/);
     expect(text.length).toBeLessThan(400);
     expect(text).not.toMatch(/sk-1|https|\p{Cc}/u);

@@ -122,10 +122,11 @@ const CHILD = "End with these sections:\n\nSUMMARY:\n…\n\nCHANGES:\n…\n\nEVI
 const names = (calls: [string, unknown][]): string[] => calls.map(([name]) => name);
 
 describe("conversation", () => {
-  it("[MO6] says in its first reply, and only there, that it is no LLM and what to set", async () => {
+  it("[MO6] says in its first reply, and only there, that it is no LLM and who connects a real one", async () => {
     const first = await turn("hello");
     expect(first.reply.text).toMatch(/built-in offline model.*not an LLM/);
-    expect(first.reply.text).toContain("ANTHROPIC_API_KEY");
+    expect(first.reply.text).toContain("Whoever runs Herald connects a real one");
+    expect(first.reply.text).not.toMatch(/_KEY|agents\./);
     const second = await turn("thanks", { history: first.messages });
     expect(second.reply.text).toBe("You're welcome.");
   });

@@ -103,13 +103,14 @@ describe("call", () => {
 describe("check", () => {
   it("[MO7] a missing key is a sentence that names provider and agent; the name alone is fine", () => {
     const router = create();
-    expect(router.check("anthropic/claude", "coder")).toMatch(
-      /Agent coder has no key for the provider anthropic.*npm run auth -- set coder anthropic/,
-    );
+    expect(router.check("anthropic/claude", "coder")).toEqual({
+      message: expect.stringContaining("Agent coder has no key for the provider anthropic."),
+      remedy: expect.stringContaining("npm run auth -- set coder anthropic"),
+    });
     expect(router.checkName("anthropic/claude")).toBeNull();
     expect(router.check("offline/rules", "coder")).toBeNull();
     expect(router.check("ollama/qwen3:8b", "coder")).toBeNull();
-    expect(router.check("nobody/x", "coder")).toContain("Unknown provider nobody");
+    expect(router.check("nobody/x", "coder")?.message).toContain("Unknown provider nobody");
   });
 
   it("[MO7] asks for the key of the agent it is for", () => {
@@ -128,7 +129,10 @@ describe("check", () => {
       mine: { api: "openai-compatible" as const, baseUrl: "http://127.0.0.1:1/v1" },
       openai: { api: "openai" as const, baseUrl: "http://127.0.0.1:1/v1" },
     });
-    expect(create({ findKey }).check("openai/gpt", "main")).toBe("auth.json is not valid JSON");
+    expect(create({ findKey }).check("openai/gpt", "main")).toEqual({
+      message: "The keys of agent main can't be read. Only whoever runs this gateway can change that.",
+      remedy: "auth.json is not valid JSON",
+    });
     expect(create({ findKey, providers }).check("openai/gpt", "main")).toBeNull();
     expect(create({ findKey, providers }).check("mine/x", "main")).toBeNull();
   });

@@ -4,7 +4,7 @@ import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel, OutMessage } from "../../../src/core/message.ts";
 import { isUnfinished } from "../../../src/core/run.ts";
-import type { ModelReply, ModelRequest, Models } from "../../../src/models/model.ts";
+import type { ModelErrorKind, ModelReply, ModelRequest, Models } from "../../../src/models/model.ts";
 import { parseAnnounceReply, resultOf } from "../../../src/subagents/announce.ts";
 import { announceDelivery, breakOff } from "../../../src/subagents/ending.ts";
 import { noteEntries } from "../../../src/subagents/notes.ts";
@@ -140,6 +140,34 @@ describe("ending a run", () => {
     );
     expect(resultOf(stage.stores.transcripts, stage.get(id)).result).toBe("");
     expect(stage.get(id).sections).toBeNull();
+  });
+
+  it("[AN1] the notes of a failed run say what can be done about it there, and settings only to whoever runs the gateway", async () => {
+    const fails = (kind: ModelErrorKind) => (): ModelReply => ({
+      ...okReply(""),
+      outcome: "error",
+      error: { kind, message: "It is down.", remedy: "Set something." },
+    });
+    const notes = async (kind: ModelErrorKind): Promise<string | undefined> => {
+      reply = fails(kind);
+      const { id } = stage.spawn();
+      await ended(id);
+      return posted(id).split("Notes:\n")[1]?.split("\n\n")[0]?.replace(id.slice(0, 8), "ID");
+    };
+    // The stage's chat is on the page.
+    expect(await notes("overload")).toBe("- It failed: It is down.\n- `/subagents send ID go on` lets it try again.\n- Set something.");
+    expect(await notes("auth")).toBe("- It failed: It is down.\n- Set something.");
+    expect(await notes("context")).toBe(
+      "- It failed: It is down.\n- What it read is more than its model can hold: ask for it in smaller parts.",
+    );
+
+    const elsewhere = { render: ({ markdown }: OutMessage) => [{ text: markdown }] } as Partial<Channel> as Channel;
+    const deps = { ...stage.stores, models: {} as Models, agents: stage.agents, clock, log: silentLogger, failpoint: noFailpoints };
+    const { id } = stage.spawn();
+    const error = { kind: "auth", message: "It is down.", remedy: "Set something." } as const;
+    breakOff({ ...deps, channel: () => elsewhere }, stage.get(id), { as: "error", reason: error.message, incomplete: false, error });
+    expect(posted(id)).toMatch(/Notes:\n- It failed: It is down\.$/);
+    expect(posted(id)).not.toContain("Set something");
   });
 
   it("[CM7] a run below another goes on after that one has ended: it announces in the chat, and the chat's model hears of it", async () => {
