@@ -58,8 +58,12 @@ export function createOutgoing(redact: (text: string) => string): Outgoing {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
     return Object.fromEntries(Object.entries(value).map(([name, inner]) => [redact(name), inner]));
   };
-  // Each text before it is escaped: a secret inside JSON inside JSON would have a spelling nobody knows.
-  const json = (value: unknown): string => JSON.stringify(value, replacer);
+  // One look at the whole is ten times quicker than one at each text, and nearly always finds nothing. What it can't see is
+  // a secret inside JSON inside JSON, escaped twice; then, and when there is something, each text is looked at by itself.
+  const json = (value: unknown): string => {
+    const text = JSON.stringify(value);
+    return text.includes("\\\\") || redact(text) !== text ? JSON.stringify(value, replacer) : text;
+  };
 
   return {
     async reply(req, res, reply) {
