@@ -4,6 +4,7 @@
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmFromMarkdown } from "mdast-util-gfm";
 import { gfm } from "micromark-extension-gfm";
+import { isCostly } from "../core/markdown-cost.ts";
 import { type FormattedText, splitMarkdown, type TextRange } from "./split.ts";
 import { drawTable } from "./table.ts";
 
@@ -31,11 +32,11 @@ interface Writer {
   readonly source: string;
 }
 
-/** The parser's worst inputs cost the square of their length: longer texts are parsed piece by piece, … */
+/** Parsing costs more than the length in proportion: longer texts are parsed piece by piece, … */
 const PARSE_LENGTH = 8_000;
 /** … and beyond this not at all: nobody reads so much in a chat, and the event loop must go on. */
-const PARSE_TOTAL = 200_000;
-/** Quotes in quotes in lists, forty deep on one line: nothing to render, seconds to parse. */
+const PARSE_TOTAL = 48_000;
+/** Quotes in quotes in lists, forty deep on one line: nothing to render, and a tree too deep to walk. */
 const TOO_DEEP = /^(?:[ \t]{0,3}(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])){40}/m;
 
 /** Never throws and loses no words; text that has no visible form at all comes back as it is. */
@@ -70,9 +71,9 @@ function renderPiece(source: string): FormattedText<TelegramEntity> {
   return { text: writer.text, entities };
 }
 
-/** Null for what is too deeply nested: such text is shown as it was written. */
+/** Null for what is too deeply nested or too dear to parse: such text is shown as it was written. */
 function parse(source: string): Root | null {
-  if (TOO_DEEP.test(source)) return null;
+  if (TOO_DEEP.test(source) || isCostly(source)) return null;
   try {
     return fromMarkdown(source, { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] });
   } catch (error) {

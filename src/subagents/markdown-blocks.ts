@@ -1,6 +1,7 @@
 // What a Markdown reader makes of a model's text, at block level: which lines are code, and whether the text leaves
 // something open that would swallow what stands behind it. report.ts asks, so that no result can hide our own lines.
 import { createRequire } from "node:module";
+import { hasCostlyBlocks } from "../core/markdown-cost.ts";
 
 type Root = ReturnType<typeof import("mdast-util-from-markdown").fromMarkdown>;
 type Block = Root | Root["children"][number];
@@ -48,7 +49,7 @@ export function closed(text: string): string {
 const fencesOf = (text: string): string[] => [...text.matchAll(/^ {0,3}(`{3,}|~{3,})/gm)].map((match) => match[1] ?? "");
 
 /** Nobody writes this for a reader, and parsing it takes long: it is quoted as a whole, and no line of it counts as code. */
-const isHostile = (text: string): boolean => fencesOf(text).length > MAX_FENCES;
+const isHostile = (text: string): boolean => fencesOf(text).length > MAX_FENCES || hasCostlyBlocks(text);
 
 function endsClean(text: string): boolean {
   const last = parse(`${HEAD}\n${text}\n\n${AFTER}`).children.at(-1);

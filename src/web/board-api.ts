@@ -4,7 +4,7 @@
 import { isUuid } from "../core/ids.ts";
 import type { RunDetail, RunDetails } from "./board.ts";
 import { json, problem, type Route, type WebRequest, wholeNumber } from "./http.ts";
-import { renderMarkdown } from "./markdown.ts";
+import type { Renderer } from "./rendering.ts";
 import type { LogViews } from "./run-log.ts";
 
 /** Sends a blocked announcement again. Null: there is no such run. */
@@ -16,6 +16,7 @@ export interface BoardApiOptions {
   redeliver: Redeliver;
   /** For what is rendered; all else is redacted on its way out. */
   redact(text: string): string;
+  renderer: Pick<Renderer, "render">;
 }
 
 const PAGE_SIZE = 40;
@@ -30,17 +31,17 @@ export function createBoardRoutes(options: BoardApiOptions): Route[] {
   ];
 }
 
-function detail({ params }: WebRequest, { details, redact }: BoardApiOptions) {
+async function detail({ params }: WebRequest, { details, redact, renderer }: BoardApiOptions) {
   const { id = "" } = params;
   const found = isUuid(id) ? details.find(id) : null;
-  return found === null ? NO_RUN : json(200, toDetailView(found, redact));
+  return found === null ? NO_RUN : json(200, await toDetailView(found, (text) => renderer.render(redact(text))));
 }
 
 /** The brief and the sections are Markdown a model wrote. Redacted before: marks inside a secret would hide it afterwards. */
-function toDetailView({ brief, sections, ...rest }: RunDetail, redact: (text: string) => string) {
-  const toHtml = (text: string): string => renderMarkdown(redact(text));
-  const rendered = Object.entries(sections ?? {}).flatMap(([name, text]) => (text === null ? [] : [{ name, html: toHtml(text) }]));
-  return { ...rest, sections: rendered, ...(brief === undefined ? {} : { briefHtml: toHtml(brief) }) };
+async function toDetailView({ brief, sections, ...rest }: RunDetail, toHtml: (text: string) => Promise<string>) {
+  const written = Object.entries(sections ?? {}).flatMap(([name, text]) => (text === null ? [] : [{ name, text }]));
+  const rendered = await Promise.all(written.map(async ({ name, text }) => ({ name, html: await toHtml(text) })));
+  return { ...rest, sections: rendered, ...(brief === undefined ? {} : { briefHtml: await toHtml(brief) }) };
 }
 
 async function transcript({ params, query }: WebRequest, { details, logs }: BoardApiOptions) {

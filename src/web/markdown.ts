@@ -1,7 +1,8 @@
 // Markdown → HTML that is safe to put on the page: raw HTML is shown as text, javascript: links lose their target,
 // pictures become links that name their host (nothing is ever fetched from elsewhere), links open in a new tab.
-// draft text / agent message → renderMarkdown → SSE → page
+// draft text → here → SSE → page; whole messages → rendering.ts → here (a long one in a worker) → page
 import { createRequire } from "node:module";
+import { isCostly } from "../core/markdown-cost.ts";
 
 // Nobody may open the page, and the parser is a tenth of the program's start: loaded with the first text.
 const require = createRequire(import.meta.url);
@@ -10,17 +11,17 @@ function toHtml(markdown: string): string {
   return gfmToHtml(markdown);
 }
 
-/** Rendering costs milliseconds per kilobyte and stands in the gateway's own event loop. */
-const MAX_RENDERED_LENGTH = 24_000;
+/** Nobody reads more formatted text at a stretch, and rendering costs milliseconds per kilobyte. */
+export const MAX_RENDERED_LENGTH = 24_000;
 /** A table's rows are filled up to the width of its head: a wide one over thousands of short rows would be megabytes. */
 const MAX_CELLS = 30_000;
 /** A draft that is longer shows its end. */
 const MAX_DRAFT_LENGTH = 24_000;
 const DRAFT_STEP = 8_000;
 
-/** Never throws, whatever the text; beyond 24 000 characters, or with too large a table, it stays plain text. */
+/** Never throws, whatever the text; beyond 24 000 characters, with too large a table or too dear to parse, it stays plain text. */
 export function renderMarkdown(markdown: string): string {
-  if (markdown.length > MAX_RENDERED_LENGTH || mostCells(markdown) > MAX_CELLS) return `<pre class="plain">${escapeHtml(markdown)}</pre>`;
+  if (markdown.length > MAX_RENDERED_LENGTH || mostCells(markdown) > MAX_CELLS || isCostly(markdown)) return renderPlain(markdown);
   // micromark escapes every < and " of the text itself, so these patterns meet only tags it wrote.
   return toHtml(markdown)
     .replace(/<img src="([^"]*)" alt="([^"]*)"(?: title="[^"]*")? \/>/g, (_tag, url: string, alt: string) => pictureLink(url, alt))
@@ -28,6 +29,8 @@ export function renderMarkdown(markdown: string): string {
       url === "" ? "<a" : `<a href="${url}" target="_blank" rel="noopener noreferrer"`,
     );
 }
+
+export const renderPlain = (text: string): string => `<pre class="plain">${escapeHtml(text)}</pre>`;
 
 /** As if all lines were rows of the widest table. */
 function mostCells(markdown: string): number {

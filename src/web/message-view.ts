@@ -2,8 +2,7 @@
 // rendered once per message and kept for the next tab that asks.
 import { type Stats, statsLine } from "../core/message.ts";
 import type { WebMessage } from "../stores/web-messages.ts";
-import { renderMarkdown } from "./markdown.ts";
-import { createHtmlCache, mapInPieces } from "./rendering.ts";
+import { createHtmlCache, mapInPieces, type Renderer } from "./rendering.ts";
 
 interface MessageView {
   readonly seq: number;
@@ -27,10 +26,10 @@ export interface MessageViews {
 }
 
 /** `redact` replaces known secrets by their names (SC4). */
-export function createMessageViews(redact: (text: string) => string): MessageViews {
+export function createMessageViews(redact: (text: string) => string, { render }: Pick<Renderer, "render">): MessageViews {
   // Messages never change, so their number is the whole key.
   const rendered = createHtmlCache<number>();
-  const toView = (message: WebMessage): MessageView => {
+  const toView = async (message: WebMessage): Promise<MessageView> => {
     const { seq, key: id, author, at, extra } = message;
     const base = {
       seq,
@@ -42,7 +41,7 @@ export function createMessageViews(redact: (text: string) => string): MessageVie
     } as const;
     if (author === "user") return { ...base, text: redact(message.text) };
     const { words, stats } = splitStats(message);
-    return { ...base, html: rendered(seq, () => renderMarkdown(redact(words))), ...(stats === null ? {} : { stats }) };
+    return { ...base, html: await rendered(seq, () => render(redact(words))), ...(stats === null ? {} : { stats }) };
   };
   return { toViews: (messages) => mapInPieces(messages, toView) };
 }

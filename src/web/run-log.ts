@@ -4,8 +4,7 @@ import { withoutFences } from "../core/fence.ts";
 import { argsText } from "../core/tool.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { TranscriptPage } from "../stores/transcript-page.ts";
-import { renderMarkdown } from "./markdown.ts";
-import { createHtmlCache, mapInPieces } from "./rendering.ts";
+import { createHtmlCache, mapInPieces, type Renderer } from "./rendering.ts";
 
 export interface LogView {
   /** Tells entries apart and orders them. */
@@ -29,14 +28,14 @@ const MAX_WORDS = 12_000;
 const MAX_RESULT = 4_000;
 const MAX_CALL = 1_000;
 
-export function createLogViews(redact: (text: string) => string): LogViews {
+export function createLogViews(redact: (text: string) => string, { render }: Pick<Renderer, "render">): LogViews {
   // Appended lines never change.
   const rendered = createHtmlCache<string>();
   // Redacted before it is cut: half a secret would not be recognised.
   const short = (text: string, max: number): string => cap(redact(withoutFences(text)), max);
   return {
     toViews: (runId, entries) =>
-      mapInPieces(entries, ({ position, entry }) => {
+      mapInPieces(entries, async ({ position, entry }): Promise<LogView> => {
         const base = { position, at: entry.timestamp };
         if (entry.type !== "message" || entry.role !== "assistant") return { ...base, ...textOf(entry, short) };
         const text = entry.partial === true ? `${entry.text}\n\n*(cut off here)*` : entry.text;
@@ -44,7 +43,7 @@ export function createLogViews(redact: (text: string) => string): LogViews {
           ...base,
           kind: "said",
           who: "Sub-agent",
-          html: rendered(`${runId} ${position}`, () => renderMarkdown(short(text, MAX_WORDS))),
+          html: await rendered(`${runId} ${position}`, () => render(short(text, MAX_WORDS))),
         };
       }),
   };

@@ -23,6 +23,7 @@ import { createMessageViews } from "./message-view.ts";
 import { createOutgoing, type Outgoing, type Reply } from "./outgoing.ts";
 import { createPageRoutes } from "./page-files.ts";
 import { createPeopleRoutes, type PairingDesk } from "./people-api.ts";
+import { createRenderer } from "./rendering.ts";
 import { createLogViews } from "./run-log.ts";
 import { createSignIns } from "./sign-ins.ts";
 import type { StreamLimits } from "./sse.ts";
@@ -83,7 +84,8 @@ export function createWebServer(options: WebServerOptions): WebServer {
   const { clock, log, bus, messages, board, details, pairing, redact } = options;
   let stage: Stage = "starting";
   const outgoing = createOutgoing(redact);
-  const views = createMessageViews(redact);
+  const renderer = createRenderer();
+  const views = createMessageViews(redact, renderer);
   const { status, streams } = options;
   const { token, browsers, publicUrl, host } = options;
   const port = (): number => portOf(server);
@@ -103,7 +105,7 @@ export function createWebServer(options: WebServerOptions): WebServer {
   });
   const api = createApiRoutes({ channel: options.channel, messages, views, live, stage: () => stage, problem: () => status().problem });
   const browsersApi = createBrowsersRoutes({ gate, signIns, onEnded: live.recheck });
-  const boardApi = createBoardRoutes({ details, redeliver: options.redeliver, redact, logs: createLogViews(redact) });
+  const boardApi = createBoardRoutes({ details, redeliver: options.redeliver, redact, renderer, logs: createLogViews(redact, renderer) });
   const peopleApi = createPeopleRoutes(pairing);
   const routes = [...api, ...browsersApi, ...boardApi, ...peopleApi, ...createPageRoutes(), ...(options.routes ?? [])];
   const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log }));
@@ -129,6 +131,7 @@ export function createWebServer(options: WebServerOptions): WebServer {
     },
     async close() {
       live.close();
+      renderer.stop();
       if (!server.listening) return;
       const closed = new Promise((resolve) => server.close(resolve));
       // Answers under way get a moment; whoever holds on after that is cut off.

@@ -15,6 +15,7 @@ import { logText } from "../../src/subagents/transcript-view.ts";
 import { createExecTool } from "../../src/tools/exec.ts";
 import { createFileTools } from "../../src/tools/files.ts";
 import { detectSandbox, sandboxCommand } from "../../src/tools/sandbox.ts";
+import { createRenderer } from "../../src/web/rendering.ts";
 import { createLogViews } from "../../src/web/run-log.ts";
 import { createLocalApp } from "../support/local-app.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../support/stage.ts";
@@ -34,7 +35,7 @@ describe("commands", () => {
     const shown = String.raw`{"command":"echo safe\n\u{202e}#\u{200b}; rm -rf work\u{2028}"}`;
     expect(logText(stage.stores.transcripts, run, { limit: 5, tools: true })).toContain(`→ exec ${shown}`);
     const entries = stage.stores.transcripts.tail(ref, 5).map((entry, position) => ({ entry, position }));
-    const views = await createLogViews((text) => text).toViews(run.id, entries);
+    const views = await createLogViews((text) => text, createRenderer()).toViews(run.id, entries);
     expect(views.find(({ kind }) => kind === "call")?.text).toBe(shown);
     // What is stored is what was called, to the byte.
     expect(stage.stores.transcripts.tail(ref, 1)).toEqual([expect.objectContaining({ args: { command } })]);

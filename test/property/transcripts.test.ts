@@ -9,6 +9,7 @@ import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { type Entry, parseEntry } from "../../src/stores/transcript-entry.ts";
 import { createTranscripts, type NewEntry } from "../../src/stores/transcripts.ts";
+import { createRenderer } from "../../src/web/rendering.ts";
 import { createLogViews } from "../../src/web/run-log.ts";
 import { cases, checkPrototype, damagedBytes, damagedText, damagedTree } from "./cases.ts";
 
@@ -40,7 +41,7 @@ const HEADER = JSON.stringify({
 async function checkReaders(entries: readonly Entry[]): Promise<void> {
   for (const message of toMessages(entries)) expect(["user", "assistant", "tool"]).toContain(message.role);
   expect(["answered", "calls", "cut", "open"]).toContain(standingOf(entries).kind);
-  const views = await createLogViews((text) => text.replaceAll("\0", "")).toViews(
+  const views = await createLogViews((text) => text.replaceAll("\0", ""), createRenderer()).toViews(
     "run",
     entries.map((entry, position) => ({ position, entry })),
   );

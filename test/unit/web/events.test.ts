@@ -142,7 +142,7 @@ describe("messages by cursor", () => {
 
   it("[WB2] a page of messages that is more than a tab may be behind arrives on one connection", async () => {
     await start();
-    for (let n = 0; n < 20; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: TABLE });
+    for (let n = 0; n < 20; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: "x".repeat(60_000) });
     const tab = await openTab("&cursor=0");
     await waitFor("all messages, or the end of the stream", () => tab.messages().length === 20 || tab.isClosed);
     expect(tab.messages()).toHaveLength(20);

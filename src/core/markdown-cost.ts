@@ -1,0 +1,109 @@
+// Is this Markdown worth parsing? The parser's worst inputs cost the square of their length, and twelve kilobytes of them
+// would hold the whole gateway for seconds. This adds up what a text could cost before anybody parses it; what is too dear
+// is shown as it was written. It counts signs, not time: the same text is always shown the same way.
+// channels/markdown.ts, web/markdown.ts and subagents/markdown-blocks.ts ask first.
+import { createRequire } from "node:module";
+
+// Costs are in steps of some 50 ns, weighed by measuring (test/property/markdown.test.ts looks for what was overlooked).
+const PER_CHARACTER = 60;
+const PER_CELL = 400;
+const PER_BLOCK = 800;
+const ALLOWANCE = 1_000_000;
+
+/** Opens a block inside a block: a quote, a bullet, a number, a footnote. */
+const CONTAINER = /[ \t]{0,3}(?:>|[-*+](?=[ \t]|$)|\d{1,9}[.)](?=[ \t]|$)|\[\^[^\]\s]+\]:)/y;
+/** Ends the paragraph above it. */
+const APART = /^[ \t]*(?:$|#{1,6}(?:[ \t]|$)|[-=]+[ \t]*$|(?:[-*_][ \t]*){3,}$)/;
+const UNDERLINE = /^[ \t]*[-=]+[ \t]*$/;
+const BETWEEN_BLOCKS = /\n(?=[ \t]*(?:\n|$|>|#{1,6}[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t]))/;
+/** A word with an address in it is tried anew at each place where one could begin, up to its end. */
+const LONG_WORD = /\S{80,}/g;
+const ADDRESS = /www\.|:\/\/|@/gi;
+
+/** Rendering it takes a tenth of a second at the worst, or not much longer than ordinary text of that length. */
+export function isCostly(markdown: string): boolean {
+  const text = markdown.replaceAll("\r", "\n");
+  const limit = ALLOWANCE + PER_CHARACTER * text.length;
+  const blocks = blockCost(text);
+  if (blocks > limit) return true;
+  // As if paragraphs ended nowhere but at blocks: true of all but long code and tables, which then get a closer look.
+  if (blocks + inlineCost(text.split(BETWEEN_BLOCKS)) <= limit) return false;
+  return blocks + inlineCost(inlineTexts(text)) > limit;
+}
+
+/** The same for whoever looks at blocks only. */
+export const hasCostlyBlocks = (markdown: string): boolean =>
+  blockCost(markdown.replaceAll("\r", "\n")) > ALLOWANCE + PER_CHARACTER * markdown.length;
+
+function blockCost(text: string): number {
+  let cost = (text.match(/\|/g)?.length ?? 0) * PER_CELL;
+  let lines = 0;
+  let endings = 0;
+  let open = "";
+  for (const line of text.split("\n")) {
+    const { depth, kind } = containerOf(line);
+    // Each level is looked for again inside the one before.
+    cost += depth * depth * 8;
+    if (depth === 0 && !APART.test(line)) {
+      if (/^\S/.test(line)) open = "";
+      lines++;
+      continue;
+    }
+    // Each line of a paragraph asks whether it ends it.
+    cost += (lines > 0 ? PER_BLOCK : 0) + (line === "" ? 0 : PER_BLOCK) + lines * lines;
+    lines = 0;
+    // One more item of the same list is no container of its own.
+    endings += depth > 0 ? depth - (kind === open ? 1 : 0) : UNDERLINE.test(line) ? 1 : 0;
+    if (depth > 0) open = kind;
+    else if (open.endsWith(">")) open = "";
+  }
+  // Whatever ends moves all that follows in the parser's one long list.
+  return cost + lines * lines + endings * endings * 3;
+}
+
+/** How many containers begin on the line, and which is the first: its indent and sign. */
+function containerOf(line: string): { depth: number; kind: string } {
+  let depth = 0;
+  CONTAINER.lastIndex = 0;
+  while (CONTAINER.test(line)) depth++;
+  return { depth, kind: depth === 0 ? "" : (/^\s*(?:\d+(?=[.)]))?\D?/.exec(line)?.[0].replace(/\d+/, "") ?? "") };
+}
+
+function inlineCost(paragraphs: readonly string[]): number {
+  let cost = 0;
+  for (const text of paragraphs) {
+    const marks = text.match(/[*_~]/g)?.length ?? 0;
+    const signs = text.match(/[[\]<&`*_~!\\\n]/g)?.length ?? 0;
+    // Each mark and each bracket looks back through all that is still open before it.
+    cost += marks * marks * 8 + signs * signs * 2;
+    for (const [word] of text.matchAll(LONG_WORD)) cost += (word.match(ADDRESS)?.length ?? 0) * word.length * 4;
+  }
+  return cost;
+}
+
+type Root = ReturnType<typeof import("mdast-util-from-markdown").fromMarkdown>;
+type Node = Root | Root["children"][number];
+
+const INLINE = [
+  ...["attention", "autolink", "codeText", "htmlText", "labelEnd", "labelStartImage", "labelStartLink", "characterReference"],
+  ...["characterEscape", "hardBreakEscape", "strikethrough", "wwwAutolink", "protocolAutolink", "emailAutolink"],
+  ...["gfmFootnoteCall", "gfmPotentialFootnoteCall"],
+];
+const require = createRequire(import.meta.url);
+
+/** What would be parsed for signs: paragraphs, headings, cells of tables; not code. */
+function inlineTexts(text: string): string[] {
+  const { fromMarkdown }: typeof import("mdast-util-from-markdown") = require("mdast-util-from-markdown");
+  const { gfmFromMarkdown }: typeof import("mdast-util-gfm") = require("mdast-util-gfm");
+  const { gfm }: typeof import("micromark-extension-gfm") = require("micromark-extension-gfm");
+  const found: string[] = [];
+  const visit = (node: Node): void => {
+    if (node.type === "paragraph" || node.type === "heading" || node.type === "tableCell")
+      found.push(text.slice(node.position?.start.offset, node.position?.end.offset));
+    else if ("children" in node) for (const child of node.children) visit(child as Node);
+  };
+  // Without what it would do to the finished tree: it looks for addresses there once more.
+  const mdastExtensions = gfmFromMarkdown().map(({ transforms: _, ...extension }) => extension);
+  visit(fromMarkdown(text, { extensions: [gfm(), { disable: { null: INLINE } }], mdastExtensions }));
+  return found;
+}

@@ -1,0 +1,156 @@
+// Markdown that no person writes: whatever pieces it repeats, no renderer holds the gateway for long, and none loses words.
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { toSlackMarkdown, toTelegram } from "../../src/channels/markdown.ts";
+import { splitEntities, splitMarkdown } from "../../src/channels/split.ts";
+import { isCostly } from "../../src/core/markdown-cost.ts";
+import { parseAnnounceReply } from "../../src/subagents/announce.ts";
+import { closed } from "../../src/subagents/markdown-blocks.ts";
+import { quotable } from "../../src/subagents/report.ts";
+import { recordSections } from "../../src/subagents/sections.ts";
+import { renderMarkdown } from "../../src/web/markdown.ts";
+import { cases } from "./cases.ts";
+
+const PIECES = [
+  ...[
+    "- ",
+    "+ ",
+    "* ",
+    "1. ",
+    "1) ",
+    ">",
+    "> ",
+    "#",
+    "# ",
+    "=\n",
+    "---\n",
+    "-\n",
+    ">\n",
+    "- a\n",
+    "[ ] ",
+    "    ",
+    "\t",
+    "  ",
+    "\n",
+    "\n\n",
+  ],
+  ...[
+    "*",
+    "**",
+    "_",
+    "~",
+    "~~",
+    "`",
+    "```\n",
+    "~~~\n",
+    "[",
+    "]",
+    "![",
+    "](",
+    "[a](",
+    "[a]: b\n",
+    "[a][",
+    "[^a]",
+    "[^a]: ",
+    "(",
+    ")",
+    "<",
+    ">",
+  ],
+  ...[
+    "<a ",
+    "<!--",
+    "<?",
+    "</",
+    "<b>\n",
+    "<![CDATA[",
+    "<http:",
+    "<a@",
+    "&",
+    "&#",
+    "&amp;",
+    "\\",
+    "\\\n",
+    "  \n",
+    "www.",
+    "www.a_",
+    "http://a",
+  ],
+  ...["a@b.", "@", "://", "|", "|a", "a|b\n-|-\n", "|-", '"', "'", "a", "a ", "1", ".", ":", "é", "😀", "status: ", "Result:\n"],
+];
+
+const piece = fc.constantFrom(...PIECES);
+const unit = fc.array(piece, { minLength: 1, maxLength: 4 }).map((parts) => parts.join(""));
+const LENGTH = 12_000;
+const fill = (text: string): string => text.repeat(Math.ceil(LENGTH / text.length)).slice(0, LENGTH);
+const text = fc.oneof(
+  unit.map(fill),
+  fc.tuple(unit, fc.nat(80), piece).map(([part, times, end]) => fill(part.repeat(times + 1) + end)),
+  fc
+    .tuple(unit, fc.nat(100))
+    .map(([part, step]) => fill(Array.from({ length: 40 }, (_, n) => `${" ".repeat((n * step) % 97)}${part}\n`).join(""))),
+  fc.tuple(unit, unit).map(([one, other]) => fill(one).slice(0, LENGTH / 2) + fill(other).slice(0, LENGTH / 2)),
+);
+
+const RENDERERS: Readonly<Record<string, (markdown: string) => unknown>> = {
+  Telegram(markdown) {
+    const { text: shown, entities } = toTelegram(markdown);
+    return splitEntities(shown, entities, 4_000);
+  },
+  Slack: (markdown) => splitMarkdown(toSlackMarkdown(markdown), { maxLength: 10_000, maxBlocks: 40 }),
+  page: renderMarkdown,
+  announcement: (markdown) => [closed(quotable(markdown)), parseAnnounceReply(markdown), recordSections(markdown)],
+};
+
+/** Of this thread's own work: other tests run beside it. */
+function cpuMs(work: () => unknown): number {
+  const before = process.threadCpuUsage();
+  work();
+  const { user, system } = process.threadCpuUsage(before);
+  return (user + system) / 1000;
+}
+
+// Ten times what it takes on a quiet machine; the parser alone took up to a minute for some of these.
+const DEADLINE_MS = 1_500;
+
+it("[DL2][WB1] 12 000 characters of any repeated pieces hold nothing up", () => {
+  fc.assert(
+    fc.property(text, (markdown) => {
+      for (const [name, render] of Object.entries(RENDERERS)) {
+        const ms = cpuMs(() => render(markdown));
+        if (ms > DEADLINE_MS) throw new Error(`${name} took ${Math.round(ms)} ms for ${JSON.stringify(markdown.slice(0, 100))}`);
+      }
+    }),
+    cases(400),
+  );
+});
+
+it.each([
+  ...["- ", "> ", ">", "1. - ", "[^a]: ", "*a ", "*_", "_*a ", "**a", "~a~", "[", "]", "![", "[](", "&amp;]", "<", "<<?", "<a@]x "],
+  ...["www.a_", "www._", "a@b.", "http://_", "`", "a|b\n-|-\n", "|a", "- >\n", ">\n\n", "a\n=\n", "-\n", "a\\\n", "# a\n", "\t- "],
+])("[DL2][WB1] 24 000 characters of %j hold nothing up", (part) => {
+  const markdown = part.repeat(24_000 / part.length);
+  for (const render of Object.values(RENDERERS)) expect(cpuMs(() => render(markdown))).toBeLessThan(DEADLINE_MS);
+});
+
+it("[DL2][WB1] what people and models write is parsed, however long", () => {
+  const paragraph = "Some **bold** words, a [link](https://a.example/x_y), `code_with_marks` and _more_ of it & so on.\n\n";
+  const list = Array.from({ length: 150 }, (_, n) => `- item **${n}** with \`code\` and [link](https://a.example/${n})`).join("\n");
+  const table = `| a | b | c |\n|---|---|---|\n${"| 1 | *two* | `a_b_c` |\n".repeat(300)}`;
+  const code = `\`\`\`c\n${"  *(p++) = a[i] * b_[j] & MASK_OF_IT; /* <why> */\n".repeat(150)}\`\`\`\n`;
+  const steps = Array.from({ length: 40 }, (_, n) => `${n}. Do it:\n\n   \`\`\`sh\n   run --this *.ts | that_${n}\n   \`\`\``).join("\n");
+  const outline = "- point number one of many\n  - what belongs to it, in some words\n\n".repeat(200);
+  for (const normal of [paragraph.repeat(200), list, table, code, steps, outline, [paragraph, list, table, code, steps].join("\n\n")])
+    expect(isCostly(normal)).toBe(false);
+});
+
+it("[DL2] the same text is always shown the same way", () => {
+  fc.assert(
+    fc.property(text, (markdown) => {
+      const short = markdown.slice(0, 3_000);
+      expect(toTelegram(short)).toEqual(toTelegram(short));
+      expect(toSlackMarkdown(short)).toBe(toSlackMarkdown(short));
+    }),
+    cases(1_000),
+  );
+});
