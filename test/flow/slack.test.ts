@@ -109,12 +109,23 @@ describe("a turn at work", () => {
     expect(status()).toEqual(["is working…", ""]);
   });
 
-  it("[ST1] Slack's own Stop ends the turn and its sub-agents", async () => {
-    const { slack } = scene;
-    const { root } = await start("to be stopped");
-    const stop = { type: "agent_session_stopped", channel: ROOM, thread_ts: root, user: "U0PERSON" };
-    const { text } = await next(ROOM, root, () => slack.inject(stop));
+  it("[ST3] Slack's own Stop ends the answer being written and nothing else; the button under it, or !stop, ends the sub-agents", async () => {
+    const { slack, herald } = scene;
+    const { root } = await start("goes on");
+    const stateOf = (): string | undefined => herald.rows<{ state: string }>("SELECT state FROM runs WHERE label = 'goes on'")[0]?.state;
+    const pressStop = () => slack.inject({ type: "agent_session_stopped", channel: ROOM, thread_ts: root, user: "U0PERSON" });
+    // Too late for the answer before it: nothing is at work but the sub-agent.
+    await pressStop();
+    const before = slack.statuses.length;
+    slack.say({ channel: ROOM, thread: root, text: `<@${slack.botUser}> wait for it` });
+    await slack.until(() => slack.statuses.length > before, "the turn");
+    const stopped = await next(ROOM, root, pressStop);
+    expect(stopped.text).toMatch(/Stopped here\. 1 sub-agent goes on\./);
+    expect(stateOf()).toBe("running");
+    await slack.until(() => slack.statuses.at(-1)?.status === "", "the end of the status");
+    const { text } = await next(ROOM, root, () => slack.press({ channel: ROOM, message: stopped.ts, label: "Stop sub-agents too" }));
     expect(text).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
+    expect(stateOf()).toBe("stopped");
     door.open();
   });
 });

@@ -63,7 +63,8 @@ function decodeEvent(payload: unknown, source: Source): Inbound | null {
   const stop = safeParse(stopEvent, event);
   if (!stop.success) return null;
   const address = addressOf(source, { chat: stop.data.channel, thread: stop.data.thread_ts });
-  return { kind: "button", address, sender: { id: stop.data.user }, text: "/stop", mentioned: true };
+  // Slack shows it while an answer is written: it ends that answer, and nothing that goes on beside it (ST3).
+  return { kind: "button", address, sender: { id: stop.data.user }, text: "/stop answer", mentioned: true };
 }
 
 function decodeMessage(event: MessageEvent, source: Source): Inbound | null {

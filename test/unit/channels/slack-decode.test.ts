@@ -120,7 +120,7 @@ describe("decodePayload", () => {
     const stopped = event({ type: "agent_session_stopped", thread_ts: "100.000001", streaming_message_ts: [] });
     expect(decode(stopped)).toMatchObject({
       kind: "button",
-      text: "/stop",
+      text: "/stop answer",
       sender: { id: "U1" },
       address: { chat: "C1", thread: "100.000001" },
     });
