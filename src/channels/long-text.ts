@@ -1,6 +1,8 @@
 // A result is complete (AN10): what would take more than four messages is posted as its beginning, with the stats, and whole
 // as a Markdown file. The file's content is part of the outbox row: no path that somebody might move until it is sent.
+
 import { type OutMessage, statsLine } from "../core/message.ts";
+import { cutText } from "../core/visible-text.ts";
 import { splitMarkdown } from "./split.ts";
 
 export interface TextFile {
@@ -20,7 +22,7 @@ export function fileOf({ markdown, stats }: OutMessage, name: string): TextFile 
 
 /** What is posted of it beside its file; nothing is left open at the cut. A platform may have to cut it once more. */
 export const beginningOf = ({ markdown }: OutMessage): string =>
-  splitMarkdown(markdown.slice(0, 2 * BEGINNING).toWellFormed(), { maxLength: BEGINNING })[0]?.trimEnd() ?? "";
+  splitMarkdown(cutText(markdown, 2 * BEGINNING), { maxLength: BEGINNING })[0]?.trimEnd() ?? "";
 
 /** Stands below the beginning. */
 export const restNote = ({ markdown }: OutMessage): string =>

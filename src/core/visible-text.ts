@@ -65,6 +65,9 @@ export function visibleLine(text: string, max: number): string {
 export const cutText = (text: string, max: number): string =>
   text.length <= max ? text : text.slice(0, /[\ud800-\udbff]/.test(text.charAt(max - 1)) ? max - 1 : max);
 
+/** At most `max` characters, with a sign that something is missing. */
+export const shortText = (text: string, max: number): string => (text.length <= max ? text : `${cutText(text, max - 1)}…`);
+
 /** Cuts at `max` characters and says so; `rest` names the way to what is left out. */
 export function capText(text: string, max: number, rest: string): string {
   if (text.length <= max) return text;

@@ -1,6 +1,8 @@
 // Model servers on this machine: asks the usual loopback ports once, in parallel, and gives up quickly.
 // resolve.ts → findLocalServers → what answers, with the models that can be used. Never leaves 127.0.0.1.
+
 import { z } from "zod";
+import { readBytes } from "../core/read-bytes.ts";
 import { OLLAMA_WINDOW } from "./prices.ts";
 import type { ProviderDefinition } from "./provider.ts";
 
@@ -114,11 +116,7 @@ async function getJson(url: string, timeoutMs: number, body?: unknown): Promise<
 }
 
 async function readText(response: Response): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = "";
-  for await (const chunk of response.body ?? []) {
-    text += decoder.decode(chunk, { stream: true });
-    if (text.length > MAX_BYTES) throw new RangeError("answer too long");
-  }
-  return text + decoder.decode();
+  const bytes = response.body === null ? Buffer.of() : await readBytes(response.body, MAX_BYTES);
+  if (bytes === null) throw new RangeError("answer too long");
+  return bytes.toString("utf8");
 }

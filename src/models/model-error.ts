@@ -1,6 +1,7 @@
 // What went wrong with one HTTP call: which kind of error, whether trying again can help and when, and what the chat and
 // whoever runs the gateway are told. attempt.ts → toFailure, silence; ai-sdk.ts → explain. Reads every shape the library throws.
 import { errorText } from "../core/errors.ts";
+import { shortText } from "../core/visible-text.ts";
 import type { ModelTarget } from "./language-model.ts";
 import type { ModelErrorKind, ModelProblem } from "./model.ts";
 import { BUILT_IN_PROVIDERS } from "./provider.ts";
@@ -141,7 +142,7 @@ function shortDetail({ message, body, cause }: Facts): string {
     .trim()
     .replace(/\.$/, "");
   const withCause = cause === "" || line.includes(cause) ? line : `${line} (${cause})`;
-  return withCause.length > MAX_DETAIL ? `${withCause.slice(0, MAX_DETAIL).toWellFormed()}…` : withCause;
+  return shortText(withCause, MAX_DETAIL);
 }
 
 /** Providers wrap their sentence as {error: {message}}, {error: "…"} or {message}. */

@@ -1,7 +1,9 @@
 // One answer while it streams in: text, tool calls, usage and the provider's extras, cleaned and capped as they come.
 // attempt.ts feeds it the library's stream parts and reads it at any time, also when the stream was cut.
+
 import type { LanguageModelV4StreamPart, LanguageModelV4Usage, SharedV4ProviderMetadata } from "@ai-sdk/provider";
 import type { Usage } from "../core/usage.ts";
+import { cutText } from "../core/visible-text.ts";
 import type { ModelReply, ToolCall } from "./model.ts";
 import { toToolCall, unfinishedCall } from "./tool-call.ts";
 import { type ExtraPart, type Extras, wellFormed } from "./wire.ts";
@@ -128,7 +130,7 @@ function addText(state: State, delta: string): void {
   state.text += wellFormed(isSplit ? piece.slice(0, -1) : piece);
   if (state.text.length <= MAX_CHARS) return;
   state.cut = "text";
-  state.text = `${state.text.slice(0, MAX_CHARS).toWellFormed()}\n\n[Cut here: the answer went past 1 MB.]`;
+  state.text = `${cutText(state.text, MAX_CHARS)}\n\n[Cut here: the answer went past 1 MB.]`;
 }
 
 function addReasoning(state: State, part: Part<"reasoning-delta">): void {

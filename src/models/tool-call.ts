@@ -1,7 +1,9 @@
 // What a model wrote as a tool call → a ToolCall the loop can run or answer (AG3). Nothing throws: arguments that
 // don't parse and tools that don't exist come back as `invalid`, a sentence the model can act on.
 // reply-draft.ts → toToolCall → agents/turn.ts
+
 import { randomUUID } from "node:crypto";
+import { shortText } from "../core/visible-text.ts";
 import type { ToolCall } from "./model.ts";
 import { wellFormed } from "./wire.ts";
 
@@ -39,7 +41,7 @@ export const unfinishedCall = (id: string, name: string, earlier: readonly ToolC
 
 function parseArgs(input: string): { args: unknown; problem: string | null } {
   const text = wellFormed(input);
-  const excerpt = text.length > EXCERPT ? `${text.slice(0, EXCERPT).toWellFormed()}…` : text;
+  const excerpt = shortText(text, EXCERPT + 1);
   if (text.length > MAX_ARGS)
     return { args: excerpt, problem: `The arguments are longer than ${MAX_ARGS / 1024} KB. Use several smaller calls.` };
   // Models write nothing at all for a tool without parameters.

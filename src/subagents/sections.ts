@@ -1,6 +1,8 @@
 // The five sections a sub-agent ends with: what it is told to write, and how its answer is read back (RO3).
 // OUTPUT_CONTRACT → child's system prompt … child's last text → recordSections → run record
+
 import { type RunSections, SECTION_NAMES, type SectionName } from "../core/run.ts";
+import { cutText } from "../core/visible-text.ts";
 
 export const OUTPUT_CONTRACT = `End your last message with these five sections, in this order, each heading on a line of its own:
 
@@ -47,7 +49,7 @@ export function recordSections(text: string): RunSections | null {
   const sections = parseSections(text);
   return eachSection((name) => {
     const value = sections[name];
-    return value === null || value.length <= MAX_RECORDED ? value : `${value.slice(0, MAX_RECORDED).toWellFormed()}… (cut)`;
+    return value === null || value.length <= MAX_RECORDED ? value : `${cutText(value, MAX_RECORDED)}… (cut)`;
   });
 }
 

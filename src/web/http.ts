@@ -1,13 +1,13 @@
 // The small HTTP vocabulary of the web folder: what a route is, what it answers, how a body is read.
 // server.ts dispatches, gate.ts decides who may pass, api.ts and page-files.ts hold the routes, outgoing.ts writes.
+
 import type { IncomingMessage } from "node:http";
+import { readBytes } from "../core/read-bytes.ts";
 import type { Browser } from "../stores/browsers.ts";
 import type { Outlet, Reply } from "./outgoing.ts";
 import { parseStrictJson } from "./strict-json.ts";
 
 export const MAX_BODY_BYTES = 256 * 1024;
-/** A body cut into single bytes costs a hundred times its size; no client of ours cuts like that. */
-const MAX_PIECES = 2_000;
 
 export interface WebRequest {
   readonly params: Readonly<Record<string, string>>;
@@ -43,14 +43,9 @@ export const problem = (status: number, error: string, headers?: Reply["headers"
 
 /** Reads at most MAX_BODY_BYTES, also when no length was announced. */
 export async function readJson(req: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of req.iterator({ destroyOnReturn: false })) {
-    size += (chunk as Buffer).length;
-    chunks.push(chunk as Buffer);
-    if (size > MAX_BODY_BYTES || chunks.length > MAX_PIECES) throw new BodyTooLarge();
-  }
-  return parseStrictJson(Buffer.concat(chunks));
+  const bytes = await readBytes(req.iterator({ destroyOnReturn: false }), MAX_BODY_BYTES);
+  if (bytes === null) throw new BodyTooLarge();
+  return parseStrictJson(bytes);
 }
 
 /** The values of a path that fits the pattern, or null. Segments are compared as sent: nothing is decoded. */

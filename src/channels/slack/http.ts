@@ -1,12 +1,11 @@
-// HTTP mode: a small listener behind the operator's TLS proxy, for events, slash commands and presses alike. Signature and
-// timestamp are checked before the body is parsed, 200 is answered only when the payload is durable; anything else makes
-// Slack send an event again. The signature check is Bolt's. Its HTTPReceiver is not used: it parses before it verifies, takes
-// timestamps from the future, and an unexpected body ends in an unhandled rejection.
+// HTTP mode: Slack calls our listener, with events, slash commands and presses alike. Signature and timestamp are checked
+// before the body is parsed, 200 is answered only when the payload is durable; anything else makes Slack send an event again.
+// The signature check is Bolt's. Its HTTPReceiver is not used: it parses before it verifies, takes timestamps from the
+// future, and an unexpected body ends in an unhandled rejection.
 import { createHash } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { isValidSlackRequest } from "@slack/bolt";
-import { AppError, errorText } from "../../core/errors.ts";
-import { readBody } from "../read-body.ts";
+import { type Answer, openListener, readBody } from "../listener.ts";
 import type { Me, PayloadKind } from "./payload.ts";
 import { learnMe, type Receiver, takePayload } from "./receive.ts";
 
@@ -23,13 +22,7 @@ interface Listener {
   me: Me | null;
 }
 
-interface Answer {
-  readonly status: number;
-  readonly body?: string;
-}
-
 const PATH = "/slack/events";
-const MAX_BODY_BYTES = 1024 * 1024;
 const MAX_AGE_MS = 5 * 60_000;
 
 /** Resolves once the port is open; `done` settles when the listener is closed. Throws AppError("port") when the port is taken. */
@@ -37,22 +30,12 @@ export async function listen(receiver: Receiver, options: HttpOptions): Promise<
   // Loaded here only: Bolt costs a third of a second at start, and socket mode doesn't need it.
   const { isValidSlackRequest: isValid } = await import("@slack/bolt");
   const listener: Listener = { receiver, options, isValid, me: null };
-  const server = createServer({ headersTimeout: 10_000, requestTimeout: 15_000 }, (request, response) => {
-    answer(listener, request)
-      .catch((error: unknown): Answer => {
-        receiver.log.error({ err: error }, "a call from Slack failed; it is not acknowledged");
-        return { status: 500 };
-      })
-      .then((outcome) => end(request, response, outcome))
-      .catch((error: unknown) => receiver.log.error({ err: error }, "a call from Slack could not be answered"));
+  const { log, signal } = receiver;
+  const { closed } = await openListener({
+    ...{ log, signal, host: options.host, port: options.port },
+    setting: "channels.slack.port",
+    answer: (request) => answer(listener, request),
   });
-  server.maxConnections = 200;
-  await open(server, options);
-  server.on("error", (error) => receiver.log.error({ err: error }, "the Slack listener failed"));
-  const closed = new Promise<void>((resolve) => server.once("close", () => resolve()));
-  const shut = (): void => shutDown(server);
-  if (receiver.signal.aborted) shut();
-  else receiver.signal.addEventListener("abort", shut, { once: true });
   const learnt = learnMe(receiver).then((me) => {
     listener.me = me;
     if (me !== null) receiver.show("on");
@@ -60,27 +43,11 @@ export async function listen(receiver: Receiver, options: HttpOptions): Promise<
   return { done: Promise.all([closed, learnt]).then(() => undefined) };
 }
 
-function open(server: Server, { port, host }: HttpOptions): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (error) =>
-      reject(new AppError("port", `channels.slack.port: can't listen on ${host}:${port}: ${errorText(error)}`, { cause: error })),
-    );
-    server.listen(port, host, () => resolve());
-  });
-}
-
-/** What is being answered gets its chance; nothing is waited for longer than stop() may take. */
-function shutDown(server: Server): void {
-  server.close();
-  server.closeIdleConnections();
-  setTimeout(() => server.closeAllConnections(), 1_000).unref();
-}
-
 async function answer(listener: Listener, request: IncomingMessage): Promise<Answer> {
   const { receiver, me } = listener;
   if (request.method !== "POST" || request.url?.split("?")[0] !== PATH) return { status: 404 };
   if (!isFresh(request, receiver.clock.now())) return { status: 401 };
-  const body = await readBody(request, MAX_BODY_BYTES);
+  const body = await readBody(request);
   if (body === null) return { status: 413 };
   if (!isSigned(listener, request, body)) return { status: 401 };
   const read = parsePayload(body);
@@ -142,14 +109,4 @@ function asObject(kind: PayloadKind, json: string): Read | null {
     if (error instanceof SyntaxError) return null;
     throw error;
   }
-}
-
-function end(request: IncomingMessage, response: ServerResponse, { status, body = "" }: Answer): void {
-  const type = body === "" ? {} : { "content-type": "application/json" };
-  // A refused sender's body is not read to its end: the connection goes with the answer.
-  const last = status === 200 ? {} : { connection: "close" };
-  response.writeHead(status, { ...type, ...last, "content-length": Buffer.byteLength(body) });
-  response.end(body, () => {
-    if (status !== 200) request.destroy();
-  });
 }

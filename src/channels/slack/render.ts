@@ -3,6 +3,7 @@
 import type { KnownBlock } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
 import { type Aside, type Button, type OutMessage, type Part, type Stats, statsLine } from "../../core/message.ts";
+import { shortText } from "../../core/visible-text.ts";
 import { beginningOf, FILE_CAPTION, fileOf, MAX_MESSAGES, restNote, type TextFile } from "../long-text.ts";
 import { disarmMentions, escapeSlackText, toSlackMarkdown } from "../markdown.ts";
 import { splitMarkdown } from "../split.ts";
@@ -76,7 +77,7 @@ const everywhere = (message: OutMessage, address: Address): Pick<SlackPart, "thr
 /** Small and grey below the words, which is as far as Slack folds: what names the run, not what it took (AN9). */
 function toContext(stats: Stats | undefined): KnownBlock[] {
   if (stats === undefined) return [];
-  const text = cutText(stats.names.join(" • "), MAX_SECTION);
+  const text = shortText(stats.names.join(" • "), MAX_SECTION);
   return [{ type: "context", elements: [{ type: "plain_text", text, emoji: false }] }];
 }
 
@@ -87,7 +88,7 @@ function toActions(buttons: readonly Button[]): KnownBlock[] {
   const elements = fitting.map(({ label, command, danger }, n) => ({
     type: "button" as const,
     action_id: `herald_${n}`,
-    text: { type: "plain_text" as const, text: cutText(label, MAX_LABEL) || "…" },
+    text: { type: "plain_text" as const, text: shortText(label, MAX_LABEL) || "…" },
     value: command,
     ...(danger === true ? { style: "danger" as const } : {}),
   }));
@@ -101,11 +102,9 @@ function toActions(buttons: readonly Button[]): KnownBlock[] {
 function toFallback(markdown: string): string {
   const text = unescapeSlackText(markdown);
   let escaped = escapeSlackText(text);
-  for (let room = MAX_TEXT; escaped.length > MAX_TEXT; room = Math.floor(room * 0.8)) escaped = escapeSlackText(cutText(text, room));
+  for (let room = MAX_TEXT; escaped.length > MAX_TEXT; room = Math.floor(room * 0.8)) escaped = escapeSlackText(shortText(text, room));
   return escaped;
 }
-
-const cutText = (text: string, max: number): string => (text.length <= max ? text : `${text.slice(0, max - 1).toWellFormed()}…`);
 
 /** The same words without any formatting, or null when that was refused already. */
 export function plainer(part: SlackPart): SlackPart | null {

@@ -1,10 +1,12 @@
 // Raw update → Inbound, pure. The receive side stores each update together with who the bot is, so that a mention is
 // understood after a restart without the network. Whatever is nobody's message becomes null: edits (they never run
 // anything), bots, anonymous admins and channels (no person to authorise), service messages, other bots' commands.
+
 import { z } from "zod";
 import type { Address } from "../../core/address.ts";
 import type { Inbound } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
+import { shortText } from "../../core/visible-text.ts";
 import { mediaNote, mediaSchema } from "./media.ts";
 import { quotedFrom } from "./quoted.ts";
 
@@ -143,8 +145,9 @@ function quoteOf(source: Message, me: Me, words: string): string {
   const target = source.reply_to_message;
   const quoted = target?.text ?? target?.caption ?? "";
   if (quoted === "" || target?.from === undefined || target.from.id === me.id || !/\s/.test(words)) return "";
-  const cut = quoted.length > MAX_QUOTE ? `${quoted.slice(0, MAX_QUOTE).toWellFormed()}…` : quoted;
-  const lines = cut.split("\n").map((line) => `> ${line}`);
+  const lines = shortText(quoted, MAX_QUOTE)
+    .split("\n")
+    .map((line) => `> ${line}`);
   return `[in reply to ${senderOf(target.from).name ?? "somebody"}:]\n${lines.join("\n")}\n\n`;
 }
 

@@ -1,7 +1,9 @@
 // OutMessage → parts, and part → the exact call. A part holds Telegram's own field names, beside two for the sending, and
 // is stored as it is; only where it goes (chat, topic) and what must be said about the sending itself are added at the call.
+
 import type { Address } from "../../core/address.ts";
 import type { Button, OutMessage, Part, Stats } from "../../core/message.ts";
+import { cutText } from "../../core/visible-text.ts";
 import { beginningOf, FILE_CAPTION, fileOf, MAX_MESSAGES, restNote, type TextFile } from "../long-text.ts";
 import { type TelegramEntity, toTelegram } from "../markdown.ts";
 import { type FormattedText, splitEntities, type TextRange } from "../split.ts";
@@ -105,7 +107,7 @@ const everywhere = (message: OutMessage, address: Address): Pick<TelegramPart, "
 
 /** Under the last words where there is room, else as a message of its own: a quote is never cut in two. */
 function withStats(pieces: readonly Piece[], stats: Stats): Piece[] {
-  const text = statsQuote(stats).slice(0, MAX_LENGTH).toWellFormed();
+  const text = cutText(statsQuote(stats), MAX_LENGTH);
   const last = pieces.at(-1) ?? { text: "", entities: [] };
   const fits = last.text.length + 2 + text.length <= MAX_LENGTH;
   const head = fits ? apart(last.text) : "";

@@ -1,10 +1,10 @@
-// Webhook mode: a small listener behind the operator's TLS proxy. The secret is checked before a byte of the body is
-// read, an update is confirmed with 200 only when it is durable; anything else makes Telegram send it again.
+// Webhook mode: Telegram calls our listener. The secret is checked before a byte of the body is read, an update is confirmed
+// with 200 only when it is durable; anything else makes Telegram send it again.
 import { createHash, timingSafeEqual } from "node:crypto";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { Update } from "grammy/types";
-import { AppError, errorText } from "../../core/errors.ts";
-import { readBody } from "../read-body.ts";
+import { errorText } from "../../core/errors.ts";
+import { openListener, readBody } from "../listener.ts";
 import { createAlbums } from "./albums.ts";
 import { asGrammySignal, explainFailure } from "./api.ts";
 import { ALLOWED_UPDATES, createBackoff, isUpdate, learnMe, type Receiver } from "./receive.ts";
@@ -28,44 +28,19 @@ interface Intake {
   take: ((update: Update) => void) | null;
 }
 
-const MAX_BODY_BYTES = 1024 * 1024;
-
 /** Resolves once the port is open; registering with Telegram goes on by itself. Throws AppError("port") when it can't be opened. */
 export async function listen(receiver: Receiver, options: WebhookOptions): Promise<Webhook> {
   const intake: Intake = { take: null };
-  const server = createServer({ headersTimeout: 10_000, requestTimeout: 15_000 }, (request, response) => {
-    answer(receiver, options, intake, request)
-      .catch((error: unknown) => {
-        receiver.log.error({ err: error }, "a webhook call failed");
-        return 500;
-      })
-      .then((status) => end(request, response, status))
-      .catch((error: unknown) => receiver.log.error({ err: error }, "a webhook call could not be answered"));
-  });
-  server.maxConnections = 200;
-  await open(server, options).catch((error: unknown) => {
+  const { host = "127.0.0.1", port } = options;
+  const { log, signal } = receiver;
+  const answer = async (request: IncomingMessage) => ({ status: await take(receiver, options, intake, request) });
+  const setting = "channels.telegram.webhook.port";
+  const { closed } = await openListener({ log, signal, host, port, setting, answer }).catch((error: unknown) => {
     receiver.show("failed", errorText(error));
     throw error;
   });
-  server.on("error", (error) => receiver.log.error({ err: error }, "the webhook listener failed"));
-  const closed = new Promise<void>((resolve) => server.once("close", () => resolve()));
-  receiver.signal.addEventListener("abort", () => {
-    server.close();
-    server.closeAllConnections();
-  });
   const registered = register(receiver, options, intake);
   return { done: Promise.all([closed, registered]).then(() => undefined) };
-}
-
-function open(server: Server, { port, host = "127.0.0.1" }: WebhookOptions): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", (error) =>
-      reject(
-        new AppError("port", `channels.telegram.webhook.port: can't listen on ${host}:${port}: ${errorText(error)}`, { cause: error }),
-      ),
-    );
-    server.listen(port, host, () => resolve());
-  });
 }
 
 async function register(receiver: Receiver, options: WebhookOptions, intake: Intake): Promise<void> {
@@ -84,27 +59,19 @@ async function register(receiver: Receiver, options: WebhookOptions, intake: Int
   }
 }
 
-async function answer(receiver: Receiver, options: WebhookOptions, intake: Intake, request: IncomingMessage): Promise<number> {
+/** The status of the answer. */
+async function take(receiver: Receiver, options: WebhookOptions, intake: Intake, request: IncomingMessage): Promise<number> {
   if (!sameSecret(request.headers["x-telegram-bot-api-secret-token"], options.secret)) return 401;
   const { pathname, search } = new URL(options.url);
   if (request.method !== "POST" || request.url !== pathname + search) return 404;
   // Telegram will call again.
   if (intake.take === null || receiver.signal.aborted) return 503;
-  const body = await readBody(request, MAX_BODY_BYTES);
+  const body = await readBody(request);
   if (body === null) return 413;
   const update = parseUpdate(body);
   if (update === null) return 400;
   intake.take(update);
   return 200;
-}
-
-function end(request: IncomingMessage, response: ServerResponse, status: number): void {
-  // A refused sender's body is never read: the connection goes with the answer.
-  if (status === 200) response.writeHead(200, { "content-length": 0 });
-  else response.writeHead(status, { "content-length": 0, connection: "close" });
-  response.end(() => {
-    if (status !== 200) request.destroy();
-  });
 }
 
 /** Digests have one length, so the comparison tells nothing about the secret's. */

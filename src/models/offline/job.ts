@@ -1,6 +1,7 @@
 // How the offline model works: a job is a generator that asks for tool calls, gets their results and returns what to say.
 // Nothing is kept between steps: the next step runs the job again and feeds it the results that stand in the transcript,
 // so a restart in the middle goes on where it was. intents.ts makes jobs, offline.ts replays them.
+import { shortText } from "../../core/visible-text.ts";
 import type { ToolSpec } from "../model.ts";
 
 export interface Call {
@@ -93,7 +94,7 @@ export function failed(tool: string, result: Result | undefined): Outcome {
 /** At most `max` characters, whole code points, with a sign that something is missing. */
 export function cut(text: string, max: number): string {
   const clean = text.toWellFormed().replaceAll("\u0000", "");
-  return clean.length <= max ? clean : `${clean.slice(0, max).replace(/[\ud800-\udbff]$/, "")}…`;
+  return shortText(clean, max);
 }
 
 /** Text as it is, in a code block that it can't break out of. */

@@ -98,7 +98,7 @@ describe("socket mode", () => {
     expect(all.map((one) => [one?.kind, one?.text, one?.address.thread])).toEqual([
       ["command", "/subagents list", undefined],
       ["button", "/subagents stop 1", root],
-      ["button", "/stop", root],
+      ["button", "/stop answer", root],
     ]);
   });
 
