@@ -31,7 +31,10 @@ export const tools = block({
     .prefault({})
     .describe("Tools of sub-agents."),
   exec: block({
-    unsandboxed: z.boolean().default(false).describe("Run commands without a sandbox when the host has none. Only on a host you can lose."),
+    unsandboxed: z
+      .boolean()
+      .default(false)
+      .describe("Run commands without a sandbox when the host has none. Only on a host you can lose: nothing holds them back then."),
     timeoutSeconds: whole(1, 86_400).default(120).describe("Kill a command after this time."),
     maxConcurrent: whole(1, 64).default(4).describe("Commands at the same time; the rest wait. One place is kept for main sessions."),
     memoryMegabytes: whole(64, 16_777_216)

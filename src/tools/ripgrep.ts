@@ -3,8 +3,9 @@
 import { lstat } from "node:fs/promises";
 import { join } from "node:path";
 import { findOnPath } from "./find-on-path.ts";
+import type { Names } from "./mount-points.ts";
 import { type ProcessRequest, runProcess } from "./process.ts";
-import type { Names, PromptFiles } from "./prompt-files.ts";
+import type { PromptFiles } from "./prompt-files.ts";
 import { SANDBOX_PATH, SANDBOX_PROGRAM, type Sandbox, sandboxCommand } from "./sandbox.ts";
 import { isBelow } from "./workspace-path.ts";
 

@@ -9,8 +9,8 @@ import { join } from "node:path";
 import { errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { findOnPath } from "./find-on-path.ts";
+import type { Names } from "./mount-points.ts";
 import { runProcess } from "./process.ts";
-import type { Names } from "./prompt-files.ts";
 import { seccompFilter } from "./seccomp.ts";
 import { SANDBOX_WORKSPACE } from "./workspace-path.ts";
 

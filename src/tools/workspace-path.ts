@@ -5,8 +5,9 @@ import { lstat, realpath } from "node:fs/promises";
 import { isAbsolute, join, relative, sep } from "node:path";
 import { AppError } from "../core/errors.ts";
 import type { ToolContext } from "../core/tool.ts";
+import type { Names } from "./mount-points.ts";
 import { escapeName } from "./output.ts";
-import type { Names, PromptFiles } from "./prompt-files.ts";
+import type { PromptFiles } from "./prompt-files.ts";
 
 /** Where the workspace stands inside the sandbox; file tools accept it too, because a model reads it in a command's output. */
 export const SANDBOX_WORKSPACE = "/workspace";

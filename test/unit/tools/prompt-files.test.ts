@@ -171,6 +171,21 @@ describe.skipIf(!sandbox.available)("a command of a sub-agent", () => {
     expect(await bench.call(tools.exec, { command: "touch ran" })).toMatchObject({ text: expect.stringContaining("exit code 0") });
   });
 
+  it("[TL9] is not run where a link leads to another agent's workspace inside: it could be turned elsewhere", async () => {
+    mkdirSync(at("real/b"), { recursive: true });
+    symlinkSync("real", at("way"));
+    const promptFiles = createPromptFiles({ workspaces: () => [bench.workspace, at("way/b")] });
+    const exec = createExecTool({ sandbox, promptFiles, ...EXEC_DEFAULTS });
+    const command = "rm way; mkdir -p way/b; echo obey > way/b/AGENTS.md";
+    expect(await bench.call(exec, { command }, CHILD)).toMatchObject({ isError: true, text: expect.stringContaining("way is a link") });
+    expect(existsSync(at("way/b/AGENTS.md"))).toBe(false);
+  });
+
+  it("[TL9] what can't be covered is said without a path of the machine", () => {
+    // Nothing can be made in such a folder.
+    expect(createPromptFiles().hold("/proc/self/task")).toMatchObject({ problem: expect.not.stringContaining("/proc") });
+  });
+
   it("[TL9] ends when somebody outside replaces a file and with it its cover", async () => {
     const running = asChild("exec", { command: "echo begun > begun; while :; do sleep 0.1; done", timeoutSeconds: 20 });
     await waitFor("it to run", () => existsSync(at("begun")));
