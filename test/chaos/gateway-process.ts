@@ -74,7 +74,7 @@ export function createGatewayProcess(dir: string, config: Record<string, unknown
 
 /** The program as it is now: somebody may edit it during a long run, and all lives must be lives of the same one. */
 function copyProgram(dir: string): void {
-  for (const name of ["src", "package.json"]) cpSync(join(ROOT, name), join(dir, name), { recursive: true });
+  for (const name of ["src", "config/workspace", "package.json"]) cpSync(join(ROOT, name), join(dir, name), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(dir, "node_modules"));
 }
 
