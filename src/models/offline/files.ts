@@ -114,20 +114,25 @@ function spread(files: readonly FolderEntry[]): FolderEntry[] {
 /** Lines of all files below the target, counted by the shell. */
 export function* countLines(desk: Desk, target: string): Job {
   if (!desk.has("exec")) return missing("exec");
-  const find = `find ${shellWord(target)} -type f -not -path '*/node_modules/*' -not -path '*/.git/*'`;
+  // Empty ones have no lines, and the sandbox itself puts some there, in front of what is closed to it.
+  const find = `find ${shellWord(target)} -type f -size +0 -not -path '*/node_modules/*' -not -path '*/.git/*'`;
   const count = `echo "files: $(${find} | wc -l)"; echo "lines: $(${find} -exec cat {} + | wc -l)"`;
   // Nothing is not the same as no lines.
   const command = `if [ -e ${shellWord(target)} ]; then ${count}; else echo "nothing there"; fi`;
   const [result] = yield { calls: [desk.call("exec", { command })] };
   if (result?.text.startsWith("nothing there\n") === true) {
-    const text = `There is no \`${target}\` in my workspace.`;
+    const text = `There is no ${named(target)} in my workspace.`;
     return { text, blockers: [text] };
   }
   const files = /files:\s*(\d+)/.exec(result?.text ?? "")?.[1];
   const lines = /lines:\s*(\d+)/.exec(result?.text ?? "")?.[1];
   if (result === undefined || result.isError || files === undefined || lines === undefined) return failed("exec", result);
-  return { text: `Counted with \`wc\`: ${lines} lines in ${files} files below \`${target}\`.`, blockers: [] };
+  return { text: `Counted with \`wc\`: ${lines} lines in ${files} files below ${named(target)}.`, blockers: [] };
 }
+
+/** A place as people say it. */
+export const named = (target: string): string => (target === "." ? "the workspace" : `\`${target}\``);
+export const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** One word for the shell, whatever it holds; a leading dash can't become an option. */
 const shellWord = (text: string): string => `'${(text.startsWith("-") ? `./${text}` : text).replaceAll("'", "'\\''")}'`;
@@ -139,7 +144,7 @@ function describeFolder(target: string, entries: readonly FolderEntry[]): string
   const names = top.slice(0, MAX_NAMES).map((entry) => `\`${entry.path}${entry.isFolder ? "/" : ""}\``);
   const rest = top.length > names.length ? ` and ${top.length - names.length} more` : "";
   const figures = `${plural(folders, "folder")} and ${plural(entries.length - folders, "file")}`;
-  return `\`${target}\`: the listing (${LEVELS} levels at most) shows ${figures}. At the top: ${names.join(", ") || "nothing"}${rest}.`;
+  return `${capital(named(target))}: the listing (${LEVELS} levels at most) shows ${figures}. At the top: ${names.join(", ") || "nothing"}${rest}.`;
 }
 
 function describeReads(read: readonly ReadFile[], total: number): string[] {
@@ -162,7 +167,7 @@ function countedByReading(target: string, read: readonly ReadFile[], total: numb
   const sum = read.reduce((lines, file) => lines + file.lines.length, 0);
   const rest =
     total > read.length ? ` The other ${plural(total - read.length, "file")} were not counted; \`exec\` could count them all.` : "";
-  return `The ${plural(read.length, "file")} I read below \`${target}\` have ${plural(sum, "line")}${read.some((file) => file.goesOn) ? " at least" : ""}.${rest}`;
+  return `The ${plural(read.length, "file")} I read below ${named(target)} have ${plural(sum, "line")}${read.some((file) => file.goesOn) ? " at least" : ""}.${rest}`;
 }
 
 /** What a shell command printed. `target`: run it on each file below. */

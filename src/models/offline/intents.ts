@@ -1,6 +1,6 @@
 // What the offline model understands: a table of {name, match, act}, tried in order, first fit wins.
 // request.ts → findJob → a job (files.ts, or a small one here).
-import { countLines, readFile, runCommand, summarise } from "./files.ts";
+import { capital, countLines, named, readFile, runCommand, summarise } from "./files.ts";
 import { callTool, cut, type Desk, type Job, plural, quote, say } from "./job.ts";
 import { calculate } from "./sums.ts";
 
@@ -173,7 +173,7 @@ const INTENTS: readonly Intent[] = [
     ),
     act: (desk, groups) => {
       const path = placeOf(groups);
-      return callTool(desk, "list", { path }, (text) => `\`${path}\` holds:\n\n${quote(text.trim() || "(nothing)")}`);
+      return callTool(desk, "list", { path }, (text) => `${capital(named(path))} holds:\n\n${quote(text.trim() || "(nothing)")}`);
     },
   },
   {
