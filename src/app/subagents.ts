@@ -11,7 +11,6 @@ import type { Lane } from "../lanes/lanes.ts";
 import type { ModelRouter } from "../models/router.ts";
 import { type Archiver, createArchiver } from "../subagents/archive.ts";
 import { childTools } from "../subagents/child.ts";
-import { createControlTools } from "../subagents/control-tools.ts";
 import type { SubagentDeps } from "../subagents/deps.ts";
 import { renderMemoryBlock } from "../subagents/documents/brief-params.ts";
 import { type Briefing, createBriefing } from "../subagents/documents/briefing.ts";
@@ -19,9 +18,11 @@ import { createDocuments, type Documents } from "../subagents/documents/document
 import { createPlanTool, PLAN_TOOL } from "../subagents/plan-tool.ts";
 import { recoverRuns } from "../subagents/recover.ts";
 import { createRunner, type Runner } from "../subagents/runner.ts";
+import { createSessionTools } from "../subagents/session-tools.ts";
 import { createSpawn, type Spawn } from "../subagents/spawn.ts";
 import { createSpawnTool } from "../subagents/spawn-tool.ts";
 import { createSteering, type Steering } from "../subagents/steering.ts";
+import { createSubagentsTool } from "../subagents/subagents-tool.ts";
 import type { Base } from "./base.ts";
 import type { Channels } from "./channels.ts";
 import type { Stores } from "./stores.ts";
@@ -85,7 +86,8 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
     if (agent === null) return [];
     return (run === null ? mainTools(agent) : childTools(allTools(), agent, run)).map((tool) => tool.name);
   };
-  own.push(createSpawnTool({ spawn, toolNames }), ...createControlTools({ ...deps, steering, briefing }), createPlanTool(stores));
+  const control = { ...deps, steering, briefing };
+  own.push(createSpawnTool({ spawn, toolNames }), createSubagentsTool(control), ...createSessionTools(control), createPlanTool(stores));
   const recover = (): ReturnType<typeof recoverRuns> => {
     documents.start();
     return recoverRuns(deps);

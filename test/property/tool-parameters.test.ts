@@ -10,10 +10,11 @@ import type { Tool, ToolResult } from "../../src/core/tool.ts";
 import type { ToolCall } from "../../src/models/model.ts";
 import { toToolCall } from "../../src/models/tool-call.ts";
 import type { NewEntry } from "../../src/stores/transcripts.ts";
-import { type ControlDeps, createControlTools } from "../../src/subagents/control-tools.ts";
 import { parseBriefParams } from "../../src/subagents/documents/brief-params.ts";
 import { createPlanTool } from "../../src/subagents/plan-tool.ts";
+import { createSessionTools } from "../../src/subagents/session-tools.ts";
 import { createSpawnTool } from "../../src/subagents/spawn-tool.ts";
+import { type ControlDeps, createSubagentsTool } from "../../src/subagents/subagents-tool.ts";
 import { createExecTool } from "../../src/tools/exec.ts";
 import { createFileTools } from "../../src/tools/files.ts";
 import { createRemember } from "../../src/tools/remember.ts";
@@ -34,7 +35,8 @@ const REAL: Tool[] = [
   createRemember({ clock: systemClock }),
   createScratchpadTool(nothing),
   createSpawnTool({ spawn: nothing, toolNames: () => [] }),
-  ...createControlTools(nothing as ControlDeps),
+  createSubagentsTool(nothing as ControlDeps),
+  ...createSessionTools(nothing as ControlDeps),
   createPlanTool(nothing),
 ];
 

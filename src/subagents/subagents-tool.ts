@@ -1,5 +1,6 @@
-// The model's own control of its children: subagents, sessions_list, sessions_history, sessions_send, agents_list.
-// All of them see the caller's own tree only; "not allowed" and "not there" get the same answer (TL4, TL8).
+// The tool `subagents`: a model's own control of the runs below it (TL8). It sees the caller's tree only; "not allowed" and
+// "not there" get the same answer (TL4). What the tool changes is in the stores when it answers, so that a crash right
+// after it can't take back what the model was told.
 import { z } from "zod";
 import { abortAfter } from "../core/clock.ts";
 import { isUnfinished, type Run, stepOf } from "../core/run.ts";
@@ -8,7 +9,6 @@ import { resultOf } from "./announce.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { briefParamsSchema } from "./documents/brief-params.ts";
 import type { Briefing } from "./documents/briefing.ts";
-import { allowedAgents } from "./limits.ts";
 import { outcomeSentence } from "./report.ts";
 import { until } from "./runner.ts";
 import type { Steering } from "./steering.ts";
@@ -21,7 +21,10 @@ const MAX_WAIT_SECONDS = 600;
 const EARLIER = "from before the gateway's last start: includeEarlier shows them.";
 const ACTIONS = ["list", "wait", "result", "stop", "send", "resume", "assign", "log", "brief", "revoke"] as const;
 
-const includeEarlier = z.boolean().optional().describe("list: also those that ended before the gateway's last start, marked earlierStart.");
+export const includeEarlier = z
+  .boolean()
+  .optional()
+  .describe("list: also those that ended before the gateway's last start, marked earlierStart.");
 
 const subagentsSchema = z.strictObject({
   action: z.enum(ACTIONS),
@@ -49,11 +52,7 @@ const subagentsSchema = z.strictObject({
 
 type Args = z.output<typeof subagentsSchema>;
 
-export function createControlTools(deps: ControlDeps): Tool[] {
-  return [subagentsTool(deps), ...sessionTools(deps)];
-}
-
-function subagentsTool(deps: ControlDeps): Tool {
+export function createSubagentsTool(deps: ControlDeps): Tool {
   return defineTool({
     name: "subagents",
     description:
@@ -64,7 +63,7 @@ function subagentsTool(deps: ControlDeps): Tool {
     capability: "session",
     async run(args, context) {
       const { action } = args;
-      if (action === "list") return toolJson(listed(deps, context, args));
+      if (action === "list") return toolJson(listOf(deps, context, args));
       const found = targets(deps, context, args.ids ?? []);
       if ("problem" in found) return toolError(found.problem);
       return act(deps, { ...args, action }, context, found.runs);
@@ -72,16 +71,16 @@ function subagentsTool(deps: ControlDeps): Tool {
   });
 }
 
-/** RU3: what ended before the last start is old news, unless it is asked for. */
-function seen(deps: ControlDeps, context: ToolContext, args: Pick<Args, "includeEarlier">) {
+/** The caller's runs. What ended before the last start is old news, unless it is asked for; then it is marked (RU3). */
+export function ownRuns(deps: Pick<ControlDeps, "runs" | "bootId">, context: ToolContext, args: Pick<Args, "includeEarlier">) {
   const every = runsOf(deps.runs, context.sessionKey);
   const current = currentRuns(every, deps.bootId);
   const mark = (run: Run) => (current.includes(run) ? {} : { earlierStart: true });
   return { runs: args.includeEarlier === true ? every : current, earlier: every.length - current.length, mark };
 }
 
-function listed(deps: ControlDeps, context: ToolContext, args: Args) {
-  const { runs, earlier, mark } = seen(deps, context, args);
+function listOf(deps: ControlDeps, context: ToolContext, args: Args) {
+  const { runs, earlier, mark } = ownRuns(deps, context, args);
   const leftOut = args.includeEarlier === true || earlier === 0 ? undefined : `${earlier} ${EARLIER}`;
   return { runs: runs.map((run) => ({ ...view(deps, run), ...mark(run) })), leftOut };
 }
@@ -135,7 +134,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
   }
 }
 
-function send(deps: ControlDeps, run: Run, context: ToolContext, text: string | undefined): ToolResult {
+export function send(deps: Pick<ControlDeps, "db" | "steering">, run: Run, context: ToolContext, text: string | undefined): ToolResult {
   if (text === undefined || text.trim() === "") return toolError("text is required for this action.");
   const answer = deps.db.transaction(() => deps.steering.send(run, context.sessionKey, text));
   if (typeof answer === "object") return toolError(answer.refused);
@@ -172,6 +171,12 @@ async function wait(deps: ControlDeps, args: Args, context: ToolContext, runs: r
   return toolJson({ complete: isOver(), runs: now().map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run))) });
 }
 
+export const quoteLog = (deps: ControlDeps, run: Run, options: { limit: number | undefined; tools: boolean }): ToolResult =>
+  toolQuote(
+    `log of the sub-agent ${run.label}`,
+    logText(deps.transcripts, run, { limit: options.limit ?? DEFAULT_LOG, tools: options.tools }),
+  );
+
 const view = (deps: ControlDeps, run: Run) => ({
   runId: run.id,
   label: run.label,
@@ -189,86 +194,3 @@ const withResult = (deps: ControlDeps, run: Run) => ({
   untrustedResult: resultOf(deps.transcripts, run),
   untrustedSections: run.sections,
 });
-
-function sessionTools(deps: ControlDeps): Tool[] {
-  const list = defineTool({
-    name: "sessions_list",
-    description: "Lists this session and the sessions of the sub-agents below it.",
-    schema: z.strictObject({ includeEarlier }),
-    capability: "session",
-    async run(args, context) {
-      const { runs, mark } = seen(deps, context, args);
-      const children = runs.map((run) => ({
-        key: run.childKey,
-        label: run.label,
-        state: run.state,
-        createdAt: new Date(run.createdAt).toISOString(),
-        ...mark(run),
-      }));
-      return toolJson([{ key: context.sessionKey, own: true }, ...children]);
-    },
-  });
-  const history = defineTool({
-    name: "sessions_history",
-    description: "Reads the last messages of a session of your own tree (a sub-agent you sent out, or one further down).",
-    schema: z.strictObject({
-      sessionKey: z.string().max(600),
-      limit: z.number().int().min(1).max(MAX_LOG).optional(),
-      tools: z.boolean().optional(),
-    }),
-    capability: "session",
-    async run(args, context) {
-      const run = inTree(deps, context, args.sessionKey);
-      if (run === null) return notVisible(args.sessionKey);
-      return quoteLog(deps, run, { limit: args.limit, tools: args.tools ?? false });
-    },
-  });
-  const sendTo = defineTool({
-    name: "sessions_send",
-    description: "Sends a message to the session of a sub-agent of yours: read at its next step when it works, else it goes on with it.",
-    schema: z.strictObject({
-      sessionKey: z.string().max(600),
-      message: z
-        .string()
-        .min(1)
-        .max(64 * 1024),
-    }),
-    capability: "session",
-    async run(args, context) {
-      if (args.sessionKey.toLowerCase() === context.sessionKey) return toolError("A session cannot send to itself.");
-      const run = inTree(deps, context, args.sessionKey);
-      return run === null ? notVisible(args.sessionKey) : send(deps, run, context, args.message);
-    },
-  });
-  const agents = defineTool({
-    name: "agents_list",
-    description: "Lists the agent ids that sessions_spawn accepts as agentId here.",
-    schema: z.strictObject({}),
-    capability: "session",
-    async run(_args, context) {
-      const agent = deps.agents.find(context.agentId);
-      return toolJson(
-        agent === null
-          ? []
-          : allowedAgents(
-              agent,
-              deps.agents.list().map((one) => one.id),
-            ),
-      );
-    },
-  });
-  return [list, history, sendTo, agents];
-}
-
-const quoteLog = (deps: ControlDeps, run: Run, options: { limit: number | undefined; tools: boolean }): ToolResult =>
-  toolQuote(
-    `log of the sub-agent ${run.label}`,
-    logText(deps.transcripts, run, { limit: options.limit ?? DEFAULT_LOG, tools: options.tools }),
-  );
-
-function inTree(deps: ControlDeps, context: ToolContext, key: string): Run | null {
-  const run = deps.runs.findByChildKey(key.toLowerCase());
-  return run !== null && deps.runs.isBelow(run.childKey, context.sessionKey) ? run : null;
-}
-
-const notVisible = (key: string): ToolResult => toolError(`There is no session "${key.slice(0, 120)}" that you can see.`);
