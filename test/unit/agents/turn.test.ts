@@ -194,7 +194,8 @@ describe("a turn", () => {
 
   it("[AG3] sixty results of a megabyte are let go one by one, not held until the turn ends", async () => {
     let steps = 0;
-    let heldBytes = 0;
+    // Below no limit until it is measured; other tests' rubbish may well go meanwhile and leave less than there was.
+    let heldBytes = Number.NaN;
     const answer: Answer = () => {
       if (++steps <= 6)
         return { toolCalls: Array.from({ length: 10 }, (_, n) => ({ id: `${steps}-${n}`, name: "look", args: { n: steps * 10 + n } })) };
@@ -207,7 +208,6 @@ describe("a turn", () => {
     rig.put(user("look sixty times"));
     const before = heapAfterGc();
     expect(await rig.run({ maxIterations: 30 })).toMatchObject({ outcome: "done" });
-    expect(heldBytes).toBeGreaterThan(0);
     expect(heldBytes).toBeLessThan(15_000_000);
   });
 
