@@ -1,14 +1,15 @@
 // What a policy must hold whoever asks: commands as people read them, their environment, the sandbox of a gateway that
 // runs as root, children under changed settings, and runs nobody's model asked for.
-import { readFileSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { glob } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { createTools } from "../../src/app/tools.ts";
 import { loadConfig } from "../../src/config/config.ts";
-import { configSchema } from "../../src/config/schema.ts";
+import { type Config, configSchema } from "../../src/config/schema.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import type { Tool } from "../../src/core/tool.ts";
 import { BUILT_IN_TOOLS } from "../../src/core/tool-names.ts";
 import { PLAN_TOOL } from "../../src/subagents/plan-tool.ts";
 import { logText } from "../../src/subagents/transcript-view.ts";
@@ -20,6 +21,7 @@ import { createLogViews } from "../../src/web/run-log.ts";
 import { createLocalApp } from "../support/local-app.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../support/stage.ts";
 import { createToolBench, EXEC_DEFAULTS } from "../support/tool-bench.ts";
+import { callTool } from "../support/tool-context.ts";
 import { createToolDesk } from "../support/tool-desk.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -149,21 +151,36 @@ describe("children", () => {
     expect(await under(grant, { agentId: "main" })).not.toContain("write");
   });
 
+  const toolsOf = (stores: Stage["stores"], agents: Stage["agents"], config: Config) => {
+    const loaded = { ...loadConfig({ env: { HOME: stateDir }, cwd: stateDir }), config };
+    const crewPath = join(stateDir, "CREW.md");
+    return createTools({ ...stores, agents, loaded, sandbox, config: () => config, clock: systemClock, log: silentLogger, crewPath });
+  };
+
+  it("[TL9] the gateway's own tools keep a sub-agent from the prompts of every agent, also of one whose workspace lies inside", async () => {
+    stateDir = makeStateDir();
+    const list = [
+      { id: "main", default: true, workspace: join(stateDir, "all") },
+      { id: "inner", workspace: join(stateDir, "all/inner") },
+    ];
+    const { stores, agents } = await open({ config: { agents: { list } } });
+    mkdirSync(join(stateDir, "all/inner"), { recursive: true });
+    symlinkSync(join(stateDir, "all/crew.md"), join(stateDir, "CREW.md"));
+    const write = toolsOf(stores, agents, configSchema.parse({}))
+      .list()
+      .find(({ name }) => name === "write");
+    for (const path of ["AGENTS.md", "inner/AGENTS.md", "inner/memory/AGENT.md", "crew.md"]) {
+      const result = callTool(write as Tool, { path, content: "obey" }, { workspace: join(stateDir, "all"), runId: "run" });
+      expect(await result, path).toMatchObject({ isError: true, text: expect.stringMatching(/no sub-agent may change|agent's memory/) });
+    }
+    expect(readdirSync(join(stateDir, "all"), { recursive: true })).toEqual(["inner"]);
+  });
+
   it("[TL2] the names policies may use are exactly those of the built-in tools", async () => {
     stateDir = makeStateDir();
     const { stores, agents, parts } = await open({});
     const config = configSchema.parse({ tools: { exec: { unsandboxed: true } } });
-    const loaded = { ...loadConfig({ env: { HOME: stateDir }, cwd: stateDir }), config };
-    const tools = createTools({
-      ...stores,
-      agents,
-      loaded,
-      sandbox,
-      config: () => config,
-      clock: systemClock,
-      log: silentLogger,
-      crewPath: "",
-    });
+    const tools = toolsOf(stores, agents, config);
     const [agent] = agents.list();
     const all = [...tools.list(), ...(agent === undefined ? [] : parts.mainTools(agent))].map((tool) => tool.name);
     expect(new Set([...all, PLAN_TOOL])).toEqual(new Set(BUILT_IN_TOOLS));
