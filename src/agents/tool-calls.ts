@@ -3,7 +3,7 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { Address } from "../core/address.ts";
-import { errorText } from "../core/errors.ts";
+import { publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { fence, newFenceToken } from "../core/fence.ts";
 import type { Logger } from "../core/logger.ts";
@@ -128,7 +128,7 @@ async function carryOut(turn: CallingTurn, call: RecordedCall): Promise<ToolResu
     return await unlessAborted(turn, tool.run(args.data, contextOf(turn, call)));
   } catch (error) {
     turn.log.warn({ err: error, tool: tool.name }, "a tool threw");
-    return toolError(`${tool.name} failed: ${errorText(error)}`);
+    return toolError(`${tool.name} failed: ${publicErrorText(error)}`);
   }
 }
 

@@ -1,8 +1,10 @@
 // Settings → the models: credentials, which default and why, and the router over the offline model and the AI SDK.
 import type { LoadedConfig } from "../config/config.ts";
 import type { Config } from "../config/schema.ts";
+import type { Secrets } from "../core/secrets.ts";
 import type { SdkModelsOptions } from "../models/ai-sdk.ts";
 import { createCredentials } from "../models/credentials.ts";
+import type { ModelRequest, ToolSpec } from "../models/model.ts";
 import { missingKey, unreadableKeys } from "../models/model-error.ts";
 import { createOfflineModel } from "../models/offline/offline.ts";
 import { createPrices } from "../models/prices.ts";
@@ -84,7 +86,17 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
       return name === null ? null : prices.windowOf({ ...name, definition: providers()[name.provider] });
     },
   });
-  return { models, resolved };
+  return { models: { ...models, call: (request, onEvent) => models.call(redactRequest(request, deps.secrets), onEvent) }, resolved };
+}
+
+/**
+ * Messages come from transcripts, which hold no secret. Prompts and tools are put together from elsewhere: files of the
+ * workspace, memory, what MCP servers say of themselves. No provider gets a secret of another through them (SC4).
+ */
+function redactRequest(request: ModelRequest, secrets: Pick<Secrets, "redact">): ModelRequest {
+  const tools = JSON.stringify(request.tools);
+  const shown = secrets.redact(tools);
+  return { ...request, system: secrets.redact(request.system), ...(shown === tools ? {} : { tools: JSON.parse(shown) as ToolSpec[] }) };
 }
 
 /** The default agent's model under these settings, and why it is that one, for the operator (RN2). */

@@ -25,7 +25,7 @@ export interface ToolParts {
   readonly mcp: McpTools;
 }
 
-export interface ToolDeps extends Pick<Base, "config" | "clock" | "log" | "crewPath"> {
+export interface ToolDeps extends Pick<Base, "config" | "clock" | "log" | "secrets" | "crewPath"> {
   /** As at start: the tools themselves keep these settings. */
   readonly loaded: LoadedConfig;
   readonly sandbox: Sandbox;
@@ -44,7 +44,7 @@ export const privateFolders = ({ path, stateDir }: LoadedConfig): string[] => [
 
 export function createTools(deps: ToolDeps): ToolParts {
   const { config, stateDir, env } = deps.loaded;
-  const { sandbox, clock, log } = deps;
+  const { sandbox, clock, log, secrets } = deps;
   const promptFiles = createPromptFiles({ workspaces: () => deps.agents.list().map((agent) => agent.workspace), crewPath: deps.crewPath });
   promptFiles.tidy();
   const exec = createExecTool({
@@ -56,11 +56,11 @@ export function createTools(deps: ToolDeps): ToolParts {
     env,
   });
   const webFetch = createWebFetch({ maxBytes: config.tools.webFetch.maxBytes, timeoutMs: config.tools.webFetch.timeoutSeconds * 1000 });
-  const remember = createRemember({ clock, workspaceOf: (context) => memoryWorkspace(deps, context) });
+  const remember = createRemember({ clock, redact: secrets.redact, workspaceOf: (context) => memoryWorkspace(deps, context) });
   const servers = Object.entries(config.mcp.servers).flatMap(([name, server]) => (server.enabled ? [[name, server] as const] : []));
   const mcp = createMcpTools({ servers: Object.fromEntries(servers), log, clock });
   const fixed: Tool[] = [
-    ...createFileTools(promptFiles),
+    ...createFileTools(promptFiles, secrets),
     createSearchTool({ sandbox, promptFiles }),
     ...(exec === null ? [] : [exec]),
     webFetch,

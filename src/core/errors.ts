@@ -31,5 +31,11 @@ export function isStorageError(error: unknown): boolean {
   return code !== undefined && STORAGE_CODES.has(code);
 }
 
+/** From the root, with at least one folder: not "/new", not the path of an address. */
+const HOST_PATH = /(?:file:\/\/|(?<![\w.:/]))\/(?:[^\s/'"`:;,()]+\/)+([^\s/'"`:;,()]*)/g;
+
+/** The same for a chat or a model: where things lie on this machine is the operator's business and stands in the log. */
+export const publicErrorText = (error: unknown): string => errorText(error).replace(HOST_PATH, "…/$1");
+
 /** One line for a person: the message without stack, never empty. */
 export const errorText = (error: unknown): string => (error instanceof Error ? error.message : String(error)) || "unknown error";

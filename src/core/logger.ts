@@ -2,6 +2,7 @@
 // out. A part gets a child logger with its ids; nobody logs through a global.
 import { pino } from "pino";
 import type { Secrets } from "./secrets.ts";
+import { replaceUnseen } from "./visible-text.ts";
 
 export interface Logger {
   debug(fields: object, message: string): void;
@@ -31,7 +32,7 @@ export async function createLogger(options: LoggerOptions): Promise<Logger> {
     write(line: string) {
       const clean = options.secrets.redact(line);
       const short = clean.length > MAX_LINE ? cutLine(clean) : clean;
-      options.write(prettify === null ? short : prettify(short));
+      options.write(prettify === null ? short : prettify(printable(JSON.parse(short))));
     },
   };
   const logger: Logger = pino(
@@ -44,6 +45,20 @@ export async function createLogger(options: LoggerOptions): Promise<Logger> {
     stream,
   );
   return logger;
+}
+
+/**
+ * JSON spells out what a terminal would obey (colours, titles, a cleared screen) and what would forge a line; made readable
+ * again it must not be that once more. Only a stack keeps its lines.
+ */
+function printable(value: unknown, key = ""): unknown {
+  if (typeof value === "string") {
+    const text = key === "stack" ? value : value.replace(/[\n\r]/g, (sign) => (sign === "\n" ? "\\n" : "\\r"));
+    return replaceUnseen(text, (char) => `\\u{${char.codePointAt(0)?.toString(16)}}`);
+  }
+  if (Array.isArray(value)) return value.map((item) => printable(item));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [printable(name), printable(item, name)]));
 }
 
 /** A too long line stays one valid JSON object. */

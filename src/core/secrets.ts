@@ -5,6 +5,12 @@ export interface Secrets {
   /** Registers a value; short ones and plain numbers are ignored, they would shred ordinary text and ids. */
   add(name: string, value: string | undefined): void;
   redact(text: string): string;
+  /**
+   * The way back, for a text that is written where `original` stood and was made from what redact showed of it: each name is
+   * its value again, as `original` spells it. A name whose value doesn't stand there is never filled in, or a model could
+   * have any secret written wherever it likes; it comes back in `unknown`, because the text would be broken with it.
+   */
+  restore(text: string, original: string): { readonly text: string; readonly unknown: readonly string[] };
 }
 
 const MIN_LENGTH = 8;
@@ -22,8 +28,41 @@ export function createSecrets(): Secrets {
         if (!names.has(spelling)) names.set(spelling, shown);
       }
       const longestFirst = [...names.keys()].sort((a, b) => b.length - a.length);
-      pattern = new RegExp(longestFirst.map((v) => v.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|"), "g");
+      pattern = new RegExp(longestFirst.map(escapePattern).join("|"), "g");
     },
     redact: (text) => (pattern === null ? text : text.replace(pattern, (value) => `[${names.get(value)}]`)),
+    restore(text, original) {
+      const shown = new Set([...names.values()].map((name) => `[${name}]`).filter((mark) => text.includes(mark)));
+      if (shown.size === 0 || pattern === null) return { text, unknown: [] };
+      const unknown = new Set<string>();
+      const marks = new RegExp([...shown].map(escapePattern).join("|"), "g");
+      const stood = spellingsIn(original, new RegExp(`${pattern.source}|${marks.source}`, "g"), names);
+      const count = new Map<string, number>();
+      for (const [mark] of text.matchAll(marks)) count.set(mark, (count.get(mark) ?? 0) + 1);
+      const next = new Map<string, number>();
+      const restored = text.replace(marks, (mark) => {
+        const spellings = stood.get(mark) ?? [];
+        const n = next.get(mark) ?? 0;
+        next.set(mark, n + 1);
+        // Spelled in several ways, which is meant is only certain while none was added or taken away.
+        const isCertain = new Set(spellings).size === 1 || spellings.length === count.get(mark);
+        const spelling = isCertain ? (spellings[n] ?? spellings[0]) : undefined;
+        if (spelling === undefined) unknown.add(mark);
+        return spelling ?? mark;
+      });
+      return { text: restored, unknown: [...unknown] };
+    },
   };
+}
+
+const escapePattern = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** What redact shows as a name, name by name in order: values in any spelling, and the name itself where the text has it so. */
+function spellingsIn(text: string, pattern: RegExp, names: ReadonlyMap<string, string>): Map<string, string[]> {
+  const stood = new Map<string, string[]>();
+  for (const [found] of text.matchAll(pattern)) {
+    const mark = names.has(found) ? `[${names.get(found)}]` : found;
+    stood.set(mark, [...(stood.get(mark) ?? []), found]);
+  }
+  return stood;
 }

@@ -3,7 +3,7 @@
 // simply claimed again and its turn takes up where the transcript ends.
 import type { Compacted } from "../agents/compact.ts";
 import { ensureSession, transcriptOf } from "../agents/open-session.ts";
-import { errorText, isStorageError } from "../core/errors.ts";
+import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { agentIdOf } from "../core/ids.ts";
 import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
@@ -167,7 +167,7 @@ async function waitForDisk(deps: ConversationDeps, row: InboxRow | null, signal:
  * False: not even that could be recorded.
  */
 function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): boolean {
-  const text = `⚠️ This message could not be answered: ${errorText(error)}. The log says more; /new starts a new conversation.`;
+  const text = `⚠️ This message could not be answered: ${publicErrorText(error)}. The log says more; /new starts a new conversation.`;
   try {
     const channel = deps.channel(row.channel, row.account);
     const inbound = channel?.decode(row.raw) ?? null;
@@ -245,6 +245,6 @@ function render(deps: ConversationDeps, { row, inbound, channel }: Answered, mes
     return channel.render({ ...message, ...(inbound.ref === undefined ? {} : { replyTo: inbound.ref }) }, inbound.address);
   } catch (error) {
     deps.log.error({ err: error, inboxId: row.id }, "a reply could not be rendered");
-    return channel.render({ markdown: `⚠️ The answer could not be shown: ${errorText(error)}` }, inbound.address);
+    return channel.render({ markdown: `⚠️ The answer could not be shown: ${publicErrorText(error)}` }, inbound.address);
   }
 }

@@ -2,7 +2,7 @@
 // arrival and only ever move forward: a command is done together with its answer, a message waits for its turn.
 import type { Agents } from "../agents/agent.ts";
 import type { Clock } from "../core/clock.ts";
-import { errorText, isStorageError } from "../core/errors.ts";
+import { isStorageError, publicErrorText } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
@@ -284,7 +284,7 @@ function record(state: State, { row, channel, inbound }: Item, { text }: Answer)
 
 function failed(state: State, item: Item, error: unknown): Answer {
   state.log.error({ err: error, inboxId: item.row.id }, "a command failed");
-  return { text: `⚠️ That did not work: ${errorText(error)}` };
+  return { text: `⚠️ That did not work: ${publicErrorText(error)}` };
 }
 
 function track(state: State, rowId: number, work: Promise<void>): void {

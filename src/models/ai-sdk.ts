@@ -3,7 +3,7 @@
 // router.ts → createSdkModels → attempt.ts per HTTP call → provider. Loaded on first use.
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../core/clock.ts";
-import { errorText } from "../core/errors.ts";
+import { publicErrorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { addSpend, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
 import { type AttemptEnd, attempt } from "./attempt.ts";
@@ -88,7 +88,7 @@ export function createSdkModels(options: SdkModelsOptions): Pick<Models, "call">
       } catch (error) {
         // Unreadable credentials, a package that can't be loaded: the turn ends with a sentence like any other failure.
         options.log.error({ err: error, model: request.model }, "model call failed");
-        return { ...brokenReply(call, request.model), outcome: "error", error: { kind: "unknown", message: errorText(error) } };
+        return { ...brokenReply(call, request.model), outcome: "error", error: { kind: "unknown", message: publicErrorText(error) } };
       } finally {
         request.signal.removeEventListener("abort", abort);
         done.abort();

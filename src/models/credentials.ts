@@ -1,6 +1,6 @@
 // Provider keys by agent id (MO7): the agent's own auth.json, the main agent's, the environment, the config.
 // ai-sdk.ts / router.ts → find(provider, agentId) → key or null. Read per call, so that a rotated key is used at once.
-import { chmodSync, readFileSync, type Stats, statSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { AppError, errorText } from "../core/errors.ts";
@@ -33,7 +33,7 @@ export interface CredentialsOptions {
     /** Uses nothing but its own file: neither the main agent's keys nor those all agents share. */
     isIsolated(agentId: string): boolean;
   };
-  /** Hears of every key as it is first read, so that it is redacted before anybody can print it. */
+  /** Hears of every key in every auth.json, used or not, before anybody can print it. */
   onSecret?(name: string, value: string): void;
   /** An auth.json others could read was found and tightened, or could not be. */
   onWarning?(text: string): void;
@@ -79,17 +79,36 @@ export function createCredentials(options: CredentialsOptions): Credentials {
   const cache = new Map<string, Cached>();
   const seen = new Set<string>();
 
+  const learn = (provider: string, apiKey: string): void => {
+    if (seen.has(apiKey)) return;
+    seen.add(apiKey);
+    options.onSecret?.(`${provider} key`, apiKey);
+  };
   const keep = (provider: string, apiKey: string, source: KeySource): Credential => {
-    if (!seen.has(apiKey)) {
-      seen.add(apiKey);
-      options.onSecret?.(`${provider} key`, apiKey);
-    }
+    learn(provider, apiKey);
     return { apiKey, source };
   };
 
+  const keysOf = (agentId: string): AuthKeys => {
+    const keys = readAuth(authPath(options.stateDir, agentId), cache, options.onWarning);
+    for (const [provider, apiKey] of keys) learn(provider, apiKey);
+    return keys;
+  };
+
+  // A key nobody has used yet can be read by a tool or pasted into a chat all the same.
+  const learnAll = (): void => {
+    for (const agentId of agentFolders(options.stateDir)) {
+      try {
+        keysOf(agentId);
+      } catch {
+        // Its own agent hears of a damaged file, when it needs a key.
+      }
+    }
+  };
+  learnAll();
+
   const fromFile = (provider: string, agentId: string): Credential | null => {
-    const path = authPath(options.stateDir, agentId);
-    const apiKey = readAuth(path, cache, options.onWarning).get(provider);
+    const apiKey = keysOf(agentId).get(provider);
     return apiKey === undefined ? null : keep(provider, apiKey, { kind: "file", name: `agents/${agentId}/auth.json` });
   };
 
@@ -111,11 +130,21 @@ export function createCredentials(options: CredentialsOptions): Credentials {
     find(provider, agentId) {
       if (!isProviderName(provider)) throw new AppError("invalid", `${JSON.stringify(provider.slice(0, 80))} is no provider name.`);
       const { mainAgentId, isIsolated } = options.settings();
+      learnAll();
       const own = fromFile(provider, agentId);
       if (own !== null || isIsolated(agentId)) return own;
       return fromFile(provider, mainAgentId) ?? fromEnv(provider) ?? fromConfig(provider);
     },
   };
+}
+
+function agentFolders(stateDir: string): string[] {
+  try {
+    return readdirSync(join(stateDir, "agents")).filter(isAgentId);
+  } catch {
+    // No agent has left anything there yet.
+    return [];
+  }
 }
 
 /** The file's keys; an absent file has none. Parsed again only when the file changed. */

@@ -1,6 +1,6 @@
 // The one Models object everybody uses: `offline/…` goes to the built-in model, everything else to the AI SDK adapter,
 // which is loaded at its first call because it costs start-up time. agents/turn.ts → router → offline/offline.ts | ai-sdk.ts
-import { errorText } from "../core/errors.ts";
+import { publicErrorText } from "../core/errors.ts";
 import type { Credential } from "./credentials.ts";
 import type { ModelErrorKind, ModelEvent, ModelProblem, ModelReply, ModelRequest, Models } from "./model.ts";
 import { missingKey, unreadableKeys } from "./model-error.ts";
@@ -54,7 +54,7 @@ export function createRouter(options: RouterOptions): ModelRouter {
       try {
         return await callSdk(options, await sdk(), request, onEvent);
       } catch (error) {
-        return failed(request.model, `The model layer failed: ${errorText(error)}`);
+        return failed(request.model, `The model layer failed: ${publicErrorText(error)}`);
       }
     },
     contextWindow: (model) => contextWindow(options, model),

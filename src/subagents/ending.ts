@@ -1,7 +1,7 @@
 // The end of a run: the announce step (announce.ts) when it earned one, then ONE transaction {run ended, outbox parts, note
 // to the requester}. After it no model is needed any more: delivery retries rows, and a crash before it repeats the step
 // from the transcript. Only the first caller that ends a run gets through; everybody else changes nothing.
-import { errorText, isStorageError } from "../core/errors.ts";
+import { isStorageError, publicErrorText } from "../core/errors.ts";
 import { shortId } from "../core/ids.ts";
 import type { Channel, OutMessage, Part } from "../core/message.ts";
 import { type EndState, isUnfinished, type Run } from "../core/run.ts";
@@ -229,7 +229,7 @@ function render({ log }: Deps, channel: Channel, run: Run, message: OutMessage):
   } catch (error) {
     log.error({ err: error, runId: run.id }, "an announcement could not be rendered");
     const where = `\`/subagents log ${shortId(run.id)}\` shows what it wrote`;
-    const instead = `⚠️ The announcement of "${oneLine(run.label)}" could not be shown: ${errorText(error)}. ${where}.`;
+    const instead = `⚠️ The announcement of "${oneLine(run.label)}" could not be shown: ${publicErrorText(error)}. ${where}.`;
     return channel.render({ markdown: instead, kind: "announcement" }, run.address);
   }
 }

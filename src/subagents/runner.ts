@@ -3,7 +3,7 @@
 import { transcriptOf } from "../agents/open-session.ts";
 import type { TurnEnd } from "../agents/turn.ts";
 import { abortAfter } from "../core/clock.ts";
-import { errorText, isStorageError } from "../core/errors.ts";
+import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
@@ -259,7 +259,7 @@ export function until(bus: Bus, isTrue: () => boolean, signal: AbortSignal): Pro
 async function giveUp(deps: SubagentDeps, { runId, signal }: Job, error: unknown, isLost = false): Promise<boolean> {
   try {
     const run = deps.runs.get(runId);
-    if (run !== null) await finishRun(deps, run, { as: "error", reason: errorText(error), incomplete: false, isLost }, signal);
+    if (run !== null) await finishRun(deps, run, { as: "error", reason: publicErrorText(error), incomplete: false, isLost }, signal);
     return true;
   } catch (again) {
     deps.log.error({ err: again, runId }, "the end of a run could not be recorded");

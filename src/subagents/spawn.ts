@@ -3,7 +3,7 @@
 // resumed turn find the same run instead of a second one (SP2).
 import type { Agent } from "../agents/agent.ts";
 import type { Address } from "../core/address.ts";
-import { errorText } from "../core/errors.ts";
+import { publicErrorText } from "../core/errors.ts";
 import { newId, shortId, subagentKey } from "../core/ids.ts";
 import type { Part } from "../core/message.ts";
 import type { Run } from "../core/run.ts";
@@ -86,7 +86,7 @@ export function createSpawn(deps: SpawnDeps): Spawn {
       return deps.db.part(() => spawn(deps, requester, visibleRequest(request)));
     } catch (error) {
       deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
-      return { status: "error", error: `The run could not be recorded, so it was not started: ${errorText(error)}` };
+      return { status: "error", error: `The run could not be recorded, so it was not started: ${publicErrorText(error)}` };
     }
   };
 }

@@ -2,13 +2,23 @@
 // model's arguments → workspace-path (may it?) → workspace-files (open it safely) → text, or one sentence why not.
 import { join } from "node:path";
 import { z } from "zod";
+import { createSecrets, type Secrets } from "../core/secrets.ts";
 import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
 import { readSpelled, spellUnseen } from "../core/visible-text.ts";
 import { createListTool } from "./list.ts";
 import { capLines, escapeName, formatBytes } from "./output.ts";
 import { createPromptFiles, type PromptFiles } from "./prompt-files.ts";
 import { readPage } from "./read-page.ts";
-import { answerFileErrors, findRegular, openFolder, openRegular, overwriteFile, replaceFile, splitPlace } from "./workspace-files.ts";
+import {
+  answerFileErrors,
+  type Folder,
+  findRegular,
+  openFolder,
+  openRegular,
+  overwriteFile,
+  replaceFile,
+  splitPlace,
+} from "./workspace-files.ts";
 import { type Place, resolveFor, resolveToChange } from "./workspace-path.ts";
 
 const MAX_FILE_BYTES = 5 * 1024 * 1024;
@@ -18,13 +28,17 @@ const READ_ONLY = "The workspace is read-only for this role, so nothing was writ
 const PATH = z.string().min(1).describe('Path of the file inside the workspace, for example "src/app.ts"');
 
 /** read, write, edit and list. Make them once: parallel edits of one file wait for each other only within one set. */
-export function createFileTools(promptFiles: PromptFiles = createPromptFiles()): Tool[] {
-  const desk: Desk = { promptFiles, queue: createFileQueue() };
+export function createFileTools(promptFiles: PromptFiles = createPromptFiles(), secrets: FileSecrets = createSecrets()): Tool[] {
+  const desk: Desk = { promptFiles, secrets, queue: createFileQueue() };
   return [createReadTool(promptFiles), createWriteTool(desk), createEditTool(desk), createListTool(promptFiles)];
 }
 
+/** A model reads a secret's name instead of its value; what it writes back must not put the name in its place. */
+export type FileSecrets = Pick<Secrets, "redact" | "restore">;
+
 interface Desk {
   readonly promptFiles: PromptFiles;
+  readonly secrets: FileSecrets;
   readonly queue: FileQueue;
 }
 
@@ -97,14 +111,16 @@ function createWriteTool(desk: Desk): Tool {
     repeatable: true,
     run: (args, context) =>
       changeFile(desk, args.path, context, async (place, replace) => {
-        const content = readSpelled(args.content);
-        const bytes = Buffer.byteLength(content);
+        const bytes = Buffer.byteLength(args.content);
         if (bytes > MAX_FILE_BYTES)
           return toolError(`The content is ${formatBytes(bytes)}; at most ${formatBytes(MAX_FILE_BYTES)} can be written.`);
         const { parents, name } = splitPlace(place);
         await using folder = await openFolder(place.root, parents, true);
         const old = await findRegular(folder, name, place.shown);
-        await replace(folder, name, content, old?.mode ?? null);
+        const before = old === null ? "" : await readText(folder, name, place.shown);
+        const { text, unknown } = desk.secrets.restore(readSpelled(args.content), before ?? "");
+        if (unknown.length > 0) return toolError(placeholders(place.shown, unknown));
+        await replace(folder, name, text, old?.mode ?? null);
         return { text: `${old === null ? "Created" : "Replaced"} "${place.shown}" (${formatBytes(bytes)}).` };
       }),
   });
@@ -136,9 +152,13 @@ function createEditTool(desk: Desk): Tool {
         const { oldText, newText, replaceAll = false } = args;
         // Loaded at the first edit: the diff comes from a package.
         const { editText } = await import("./edit.ts");
-        const edited = editText(text, { oldText: readSpelled(oldText), newText: readSpelled(newText), replaceAll });
+        // In the text as the model knows it: where a value stands it copied a name.
+        const shown = desk.secrets.redact(text);
+        const edited = editText(shown, { oldText: readSpelled(oldText), newText: readSpelled(newText), replaceAll });
         if ("error" in edited) return toolError(`"${place.shown}": ${edited.error}`);
-        await replace(folder, name, edited.text, stats.mode);
+        const restored = desk.secrets.restore(edited.text, text);
+        if (restored.unknown.length > 0) return toolError(placeholders(place.shown, restored.unknown));
+        await replace(folder, name, restored.text, stats.mode);
         const places = edited.count === 1 ? "" : ` in ${edited.count} places`;
         const diff = capLines(spellUnseen(edited.diff).split("\n"), "read the file");
         return toolQuote(`file ${place.shown}`, diff.text, [diff.note, `Edited "${place.shown}"${places}.`].filter(Boolean).join("\n"));
@@ -162,6 +182,17 @@ function changeFile(
       return await work(place, promptFiles.isHeld(join(place.root, ...place.parts)) ? overwriteFile : replaceFile);
     });
   });
+}
+
+const placeholders = (shown: string, marks: readonly string[]): string =>
+  `"${shown}" was not changed: ${marks.join(", ")} stands for a secret that is not shown to you, and which value is meant here can't be told. ` +
+  "Leave such places as they are, copy a whole file with a command, or write the name without its brackets.";
+
+/** Null when it is too long or no text: then no value can have been read from it. */
+async function readText(folder: Folder, name: string, shown: string): Promise<string | null> {
+  const { file, stats } = await openRegular(folder, name, shown);
+  await using _ = file;
+  return stats.size > MAX_FILE_BYTES ? null : decodeText(await file.readFile());
 }
 
 function decodeText(bytes: Buffer): string | null {

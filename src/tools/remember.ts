@@ -9,6 +9,8 @@ import { visibleLine } from "../core/visible-text.ts";
 
 export interface RememberOptions {
   readonly clock: Clock;
+  /** Memory lies in a file and is read into prompts: a secret stands there by its name only. */
+  redact?(text: string): string;
   /** Whose memory a session adds to. A child adds to its requester's; by default the session's own workspace. */
   readonly workspaceOf?: (context: ToolContext) => string | Promise<string>;
 }
@@ -39,7 +41,7 @@ export function createRemember(options: RememberOptions): Tool {
     capability: "memory",
     async run({ text, tier }, context) {
       // One line, whatever was passed: a newline could forge an entry or a heading.
-      const line = visibleLine(text, MAX_CHARS);
+      const line = (options.redact ?? String)(visibleLine(text, MAX_CHARS));
       if (line === "") return toolError("There is nothing to remember in that text.");
       const day = dayOf(options.clock.now());
       const workspace = (await options.workspaceOf?.(context)) ?? context.workspace;

@@ -9,6 +9,7 @@ import { loadConfig } from "../../src/config/config.ts";
 import { type Config, configSchema } from "../../src/config/schema.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import { BUILT_IN_TOOLS } from "../../src/core/tool-names.ts";
 import { PLAN_TOOL } from "../../src/subagents/plan-tool.ts";
@@ -154,7 +155,17 @@ describe("children", () => {
   const toolsOf = (stores: Stage["stores"], agents: Stage["agents"], config: Config) => {
     const loaded = { ...loadConfig({ env: { HOME: stateDir }, cwd: stateDir }), config };
     const crewPath = join(stateDir, "CREW.md");
-    return createTools({ ...stores, agents, loaded, sandbox, config: () => config, clock: systemClock, log: silentLogger, crewPath });
+    return createTools({
+      ...stores,
+      agents,
+      loaded,
+      sandbox,
+      config: () => config,
+      clock: systemClock,
+      log: silentLogger,
+      crewPath,
+      secrets: createSecrets(),
+    });
   };
 
   it("[TL9] the gateway's own tools keep a sub-agent from the prompts of every agent, also of one whose workspace lies inside", async () => {

@@ -1,6 +1,7 @@
 // Secrets and logs: what a token in a URL, a printed environment, user text and a signal must not give away.
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { z } from "zod";
 import { defineTool } from "../../src/core/tool.ts";
@@ -19,9 +20,15 @@ const contents = (folder: string): string =>
     .map((path) => readFileSync(path, "latin1"))
     .join("\n");
 
+const FAKE_MCP = fileURLToPath(new URL("../support/fake-mcp.mjs", import.meta.url));
+
 let app: LocalApp;
 beforeAll(async () => {
-  app = await createLocalApp({ telegram: { allowFrom: [42] } });
+  const env = { LEAKY_API_KEY: "mcp-very-secret-0003" };
+  app = await createLocalApp({
+    telegram: { allowFrom: [42] },
+    config: { mcp: { servers: { leaky: { command: process.execPath, args: [FAKE_MCP, "leaky"], env } } } },
+  });
 });
 afterAll(async () => app[Symbol.asyncDispose]());
 
@@ -40,6 +47,25 @@ it("[SC4] SEC-001 a bot token in an error's URL shows as its name in logs, on th
     (await fetch(`${app.origin}${path}`, { headers: { authorization: `Bearer ${token}` } })).text();
   const pages = await Promise.all(["/api/status", "/api/chats", "/api/runs", "/metrics"].map(get));
   for (const text of [app.logged.join(""), ...pages, contents(join(app.stateDir, "agents"))]) expect(text).not.toContain(secret);
+});
+
+it("[SC4] SEC-001 no secret reaches a provider by a file of the prompt, the memory or a server's own description", async () => {
+  const { telegram, model } = app;
+  await waitFor("the server's tool", async () => {
+    await app.ask({ chat: 42, text: "hello" });
+    return model.calls.at(-1)?.tools.includes("leaky__tell");
+  });
+  const workspace = join(app.stateDir, "workspace");
+  mkdirSync(join(workspace, "memory"), { recursive: true });
+  writeFileSync(join(workspace, "AGENTS.md"), `The bot's token is ${telegram.token}.`);
+  writeFileSync(join(workspace, "memory/AGENT.md"), "- 2026-01-01 The other one is mcp-very-secret-0003.\n");
+  await app.ask({ chat: 42, text: "and now" });
+  const { system, body } = model.calls.at(-1) ?? {};
+  expect(system).toContain("The bot's token is [channels.telegram.botToken].");
+  expect(system).toContain("The other one is [mcp.servers.leaky.env.LEAKY_API_KEY].");
+  expect(JSON.stringify(body)).toContain("Uses the key [mcp.servers.leaky.env.LEAKY_API_KEY].");
+  expect(JSON.stringify(body)).not.toMatch(/very-secret-0003/);
+  expect(JSON.stringify(body)).not.toContain(telegram.token);
 });
 
 it("[SC4] SEC-002 a printed environment holds no secret, and a known value is stored and told under its name", async () => {

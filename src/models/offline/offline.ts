@@ -3,7 +3,7 @@
 // the calls that are still missing or the final text. router.ts → here → request.ts → intents.ts
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../core/clock.ts";
-import { errorText } from "../../core/errors.ts";
+import { publicErrorText } from "../../core/errors.ts";
 import { withoutFences } from "../../core/fence.ts";
 import type { ChatMessage, ModelEvent, ModelReply, ModelRequest, Models, ToolCall } from "../model.ts";
 import { confusion } from "./intents.ts";
@@ -35,7 +35,7 @@ export function createOfflineModel({ clock }: OfflineOptions): Pick<Models, "cal
           ...reply(request, ""),
           outcome: "error",
           finish: "other",
-          error: { kind: "unknown", message: `The offline model failed: ${errorText(error)}` },
+          error: { kind: "unknown", message: `The offline model failed: ${publicErrorText(error)}` },
         };
       }
     },

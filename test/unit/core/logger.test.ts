@@ -65,3 +65,17 @@ it("[OB1] pretty lines are for people, and still without secrets", async () => {
   expect(lines.join("")).toContain("hello [KEY]");
   expect(() => JSON.parse(lines.join(""))).toThrow();
 });
+
+it("[OB1] SEC-006 a pretty line obeys nothing that was logged: no colours, titles, cleared screens, forged lines", async () => {
+  const { log, lines } = await logging({ pretty: true });
+  const hostile = "x\u001b[2J\u001b]0;owned\u0007\n12:00:00 ERROR forged\r\u202e\u009b31m";
+  const error = new Error(hostile, { cause: new Error(hostile) });
+  log.child({ [hostile]: hostile }).error({ text: hostile, list: [hostile], err: error }, hostile);
+  const written = lines.join("");
+  // pino-pretty's own colours are the only escapes.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  expect(written.replace(/\u001b\[\d*m/g, "")).not.toMatch(/[^\P{C}\n\t]/u);
+  expect(written).not.toMatch(/^12:00:00/m);
+  expect(written).toContain("x\\u{1b}[2J\\u{1b}]0;owned\\u{7}\\n12:00:00 ERROR forged\\r\\u{202e}\\u{9b}31m");
+  expect(written).toMatch(/\n +at /);
+});

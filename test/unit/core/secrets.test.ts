@@ -1,7 +1,7 @@
 // Known secret values are replaced by their names in whatever leaves the process (SC4).
 import fc from "fast-check";
-import { expect, it } from "vitest";
-import { createSecrets } from "../../../src/core/secrets.ts";
+import { describe, expect, it } from "vitest";
+import { createSecrets, type Secrets } from "../../../src/core/secrets.ts";
 
 it("[SC4] every spelling of a secret shows as its name", () => {
   const secrets = createSecrets();
@@ -62,4 +62,59 @@ it("[SC4] no known value survives, wherever it stands", () => {
       }
     }),
   );
+});
+
+describe("written back", () => {
+  const known = (): Secrets => {
+    const secrets = createSecrets();
+    secrets.add("API_KEY", "sk-one-0123/456");
+    secrets.add("TOKEN", "tok-abcdefgh");
+    return secrets;
+  };
+
+  it("[SC4] where a value stood its name becomes the value again, also when lines moved or came twice", () => {
+    const file = "KEY=sk-one-0123/456\nOTHER=1\nT=tok-abcdefgh\n";
+    const shown = known().redact(file);
+    expect(shown).toBe("KEY=[API_KEY]\nOTHER=1\nT=[TOKEN]\n");
+    expect(known().restore(shown, file)).toEqual({ text: file, unknown: [] });
+    expect(known().restore("T=[TOKEN]\nKEY='[API_KEY]' # [API_KEY]", file).text).toBe(
+      "T=tok-abcdefgh\nKEY='sk-one-0123/456' # sk-one-0123/456",
+    );
+  });
+
+  it("[SC4] a value is put nowhere it did not stand before", () => {
+    for (const original of ["", "nothing", "T=tok-abcdefgh"])
+      expect(known().restore("leak: [API_KEY]", original)).toEqual({ text: "leak: [API_KEY]", unknown: ["[API_KEY]"] });
+    expect(known().restore("see [docs] and [API_KEYS]", "")).toEqual({ text: "see [docs] and [API_KEYS]", unknown: [] });
+  });
+
+  it("[SC4] of several spellings, or the bare name beside the value, each returns to its place, or none is guessed", () => {
+    const file = "a=sk-one-0123/456 b=sk-one-0123%2F456 c=[API_KEY]";
+    const shown = known().redact(file);
+    expect(known().restore(shown.replace("b=", "B="), file).text).toBe(file.replace("b=", "B="));
+    expect(known().restore("a=[API_KEY]", file).unknown).toEqual(["[API_KEY]"]);
+    expect(known().restore("c=[API_KEY]!", "c=[API_KEY]")).toEqual({ text: "c=[API_KEY]!", unknown: [] });
+  });
+
+  it("[SC4] whatever stands around the values, what was read and is written back unchanged is the same file", () => {
+    const part = fc.constantFrom(
+      "sk-one-0123/456",
+      "sk-one-0123%2F456",
+      "tok-abcdefgh",
+      "[API_KEY]",
+      "[TOKEN]",
+      "[",
+      "]",
+      "x",
+      "\n",
+      "sk-one",
+      '"',
+    );
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 12 }), (parts) => {
+        const file = parts.join("");
+        expect(known().restore(known().redact(file), file)).toEqual({ text: file, unknown: [] });
+      }),
+    );
+  });
 });

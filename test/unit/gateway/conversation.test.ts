@@ -204,7 +204,7 @@ it("[RC4] a transcript that is gone: one sentence, the row is settled, nothing i
   arrive("two");
   await answered(2);
   expect(replies()[1]).toMatch(
-    /^⚠️ This message could not be answered: The transcript .* can't be opened: ENOENT.* \/new starts a new conversation\.$/,
+    /^⚠️ This message could not be answered: The transcript …\/[^/]*\.jsonl can't be opened: ENOENT[^/]*'…\/[^/]*\.jsonl'\. The log says more; \/new starts a new conversation\.$/,
   );
   expect(existsSync(path)).toBe(false);
   expect(rows()).toEqual([

@@ -42,6 +42,18 @@ describe("find", () => {
     expect(credentials.find("openai", "coder")).toBeNull();
   });
 
+  it("[SC4] a key in any agent's file is known as a secret before anybody uses it, also one that was added later", async () => {
+    const heard: string[] = [];
+    await put("main", { anthropic: { apiKey: "of-main" }, openai: { apiKey: "other-of-main" } });
+    await put("coder", { google: { apiKey: "of-coder" } });
+    await put("broken", "{");
+    const credentials = create({ onSecret: (_, value) => void heard.push(value) });
+    expect(heard.sort()).toEqual(["of-coder", "of-main", "other-of-main"]);
+    await put("late", { anthropic: { apiKey: "of-late" } });
+    credentials.find("anthropic", "main");
+    expect(heard).toContain("of-late");
+  });
+
   it('[MO7] an agent with auth: "own" has the keys of its own file and no others, wherever they stand', async () => {
     const env = { ANTHROPIC_API_KEY: "from-env" };
     const configProviders = { openai: { apiKey: "from-config" } };

@@ -5,8 +5,10 @@ import { chmod, link, mkdir, open, readdir, readFile, stat, symlink, writeFile }
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createSecrets } from "../../../src/core/secrets.ts";
 import type { Tool } from "../../../src/core/tool.ts";
 import { createFileTools } from "../../../src/tools/files.ts";
+import { createPromptFiles } from "../../../src/tools/prompt-files.ts";
 import { createToolBench, type ToolBench } from "../../support/tool-bench.ts";
 
 let bench: ToolBench;
@@ -315,6 +317,31 @@ describe("edit", () => {
     const empty = "\n".repeat(400_000);
     await writeFile(at("b.txt"), `${empty}x`);
     expect((await call("edit", { path: "b.txt", oldText: empty, newText: "" })).text).toContain("too long to show");
+  });
+
+  it("[SC4] a secret in a file, read by its name, survives being written back or edited around, and is put nowhere else", async () => {
+    const secrets = createSecrets();
+    secrets.add("API_KEY", "sk-very-secret");
+    const [, write, edit] = createFileTools(createPromptFiles(), secrets);
+    await writeFile(at(".env"), "A=1\nKEY=sk-very-secret\nB=2\n");
+    await bench.call(edit, { path: ".env", oldText: "KEY=[API_KEY]\nB=2", newText: "KEY=[API_KEY]\nB=3" });
+    expect(await readFile(at(".env"), "utf8")).toBe("A=1\nKEY=sk-very-secret\nB=3\n");
+    await bench.call(write, { path: ".env", content: "KEY='[API_KEY]'\nA=1\n" });
+    expect(await readFile(at(".env"), "utf8")).toBe("KEY='sk-very-secret'\nA=1\n");
+    const edited = await bench.call(edit, { path: ".env", oldText: "A=1", newText: "A=2" });
+    expect(edited.text).not.toContain("very-secret");
+    for (const [tool, args] of [
+      [write, { path: "copy.env", content: "KEY=[API_KEY]" }],
+      [write, { path: "notes.md", content: "[API_KEY]" }],
+      [edit, { path: "notes.md", oldText: "x", newText: "[API_KEY]" }],
+    ] as const) {
+      await writeFile(at("notes.md"), "x");
+      expect(await bench.call(tool, args)).toMatchObject({ isError: true, text: expect.stringContaining("stands for a secret") });
+      expect(await readFile(at("notes.md"), "utf8")).toBe("x");
+    }
+    expect(await readdir(bench.workspace)).not.toContain("copy.env");
+    await bench.call(write, { path: ".env", content: "A=1\n" });
+    expect(await readFile(at(".env"), "utf8")).toBe("A=1\n");
   });
 
   it("[TL1] several edits of one file at once all take effect", async () => {

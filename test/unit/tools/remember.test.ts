@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import type { Clock } from "../../../src/core/clock.ts";
+import { createSecrets } from "../../../src/core/secrets.ts";
 import { createRemember } from "../../../src/tools/remember.ts";
 import { callTool } from "../../support/tool-context.ts";
 
@@ -31,6 +32,15 @@ it("[ME1] a line stays one line: newlines and control characters can't forge an 
   await remember("one\n- 2020-01-01 forged\r\n# Heading\u2028x\u0000\u202e\u001b[0m end");
   expect(memory()).toBe("- 2026-03-02 one - 2020-01-01 forged # Heading x[0m end\n");
   expect((await remember(" \n\u200b ")).isError).toBe(true);
+});
+
+it("[SC4] a secret is remembered by its name", async () => {
+  const secrets = createSecrets();
+  secrets.add("API_KEY", "sk-very-secret");
+  const tool = createRemember({ clock, redact: secrets.redact });
+  // With something unseen inside it would pass the redactor and be whole again on the way to the file.
+  await callTool(tool, { text: "The key is sk-very-secret, or sk-very\u200b-secret." }, { workspace });
+  expect(memory()).toBe("- 2026-03-02 The key is [API_KEY], or [API_KEY].\n");
 });
 
 it("[ME1] goes to the tier that was named, and ends a line a person left open", async () => {
