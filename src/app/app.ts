@@ -9,7 +9,8 @@ import { errorText } from "../core/errors.ts";
 import { type Bus, createBus } from "../core/events.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
-import { createDelivery, type DeliveryDeps } from "../gateway/delivery.ts";
+import type { AttemptDeps } from "../gateway/attempt.ts";
+import { createDelivery } from "../gateway/delivery.ts";
 import { createLane } from "../lanes/lanes.ts";
 import { recordDelivery } from "../subagents/ending.ts";
 import { detectSandbox } from "../tools/sandbox.ts";
@@ -88,7 +89,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       problem: stores.folder.problem(),
     });
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => statusText(facts()) });
-    const moved: DeliveryDeps["recordDelivery"] = (...delivery) => recordDelivery(stores.runs, ...delivery);
+    const moved: AttemptDeps["recordDelivery"] = (...delivery) => recordDelivery(stores.runs, ...delivery);
     const delivery = createDelivery({ ...base, ...stores, channel: channels.find, recordDelivery: moved });
     const page = atStart.config.web.enabled ? createPage({ ...parts, lanes, subagents, status: facts }) : null;
     const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, facts });

@@ -1,4 +1,4 @@
-// Did a failed request leave this machine at all? The one question that decides whether a call may simply be made again
+// What a failed request means, whatever the platform. First of all: did it leave this machine at all? The one question that decides whether a call may simply be made again
 // (surely not executed) or whether the platform must be asked first (may have been executed).
 
 /** Failures before a request can have left: name lookup, connecting, the TLS handshake. */
@@ -17,6 +17,15 @@ export function explainRequestFailure(error: unknown): RequestFailure {
   const cause = rootCause(error);
   const code = cause.code ?? cause.name;
   return { notSent: NOT_SENT.test(code) || cause.syscall === "connect", code };
+}
+
+/** No timer is set for longer, and nobody waits longer without asking again. */
+const MAX_ASKED_MS = 24 * 3_600_000;
+
+/** What a platform asks for in a 429, in milliseconds. Nonsense is 0: then whoever waits goes by a backoff of its own. */
+export function askedWaitMs(seconds: unknown): number {
+  const ms = Number(seconds) * 1_000;
+  return Number.isNaN(ms) || ms < 0 ? 0 : Math.min(ms, MAX_ASKED_MS);
 }
 
 interface Cause {

@@ -107,6 +107,22 @@ export interface InboxSink {
   cursor(): { readonly value: string; readonly at: number } | null;
 }
 
+/**
+ * How much a platform takes before it says 429. Data: delivery does the counting (gateway/pace.ts). What a person alone in a chat
+ * does never comes near it.
+ */
+export interface Pace {
+  /**
+   * One chat, all its threads together: so many at once, then one every `everyMs`. Answers to commands may go `answersOnTop`
+   * further: a person waits for them, and types no more than a few.
+   */
+  readonly chat: { readonly burst: number; readonly everyMs: number; readonly answersOnTop: number };
+  /** On top of that, in a chat of several people: never more than `max` within any `perMs`. */
+  readonly group?: { readonly max: number; readonly perMs: number };
+  /** And in all chats of the account together. */
+  readonly account?: { readonly max: number; readonly perMs: number };
+}
+
 export type ChannelState = "starting" | "on" | "retrying" | "failed" | "off";
 
 export interface Channel {
@@ -119,6 +135,8 @@ export interface Channel {
   readonly showsRuns?: boolean;
   /** Whoever reads here runs the gateway (the page): advice about keys, settings and files is for them and nobody else. */
   readonly isOperators?: boolean;
+  /** Left out where the platform sets no pace (the page). */
+  readonly pace?: Pace;
   /** Sending the same key again shows nothing twice, so that nobody has to be asked after a crash. */
   readonly isIdempotent?: boolean;
   /** Resolves once receiving is under way; connection trouble is retried inside and shown in `health()`. */
@@ -132,6 +150,11 @@ export interface Channel {
   decode(raw: unknown): Inbound | null;
   /** Cuts a message into parts within the platform's limits. Pure; never returns an empty list. */
   render(message: OutMessage, address: Address): Part[];
+  /**
+   * Parts of several announcements for one address as one part, each of them whole, in order; null when they don't fit together.
+   * Pure. Absent: they never do.
+   */
+  join?(parts: readonly Part[]): Part | null;
   /** ONE attempt, no hidden retries. Never throws. */
   send(request: SendRequest): Promise<SendResult>;
   /** After an unknown send: did it arrive? Absent where the platform can't be asked. */

@@ -1,38 +1,16 @@
 // Every text that must leave, one row per rendered part, the exact bytes to send. The delivery id is derived from
 // the fact it reports (`reply:<inbox id>`, `announce:v1:<child key>:<run id>`), so saying a thing twice is impossible
 // by the UNIQUE key. queued → sending → sent | blocked; `sending` found at boot, or a lost answer, is `unknown`; what is no
-// longer true before it was said is `withdrawn`.
+// longer true before it was said is `withdrawn`; what goes out in another one's message is `joined` to it (joined.ts).
 // At each address two lines wait: those that never failed, in order, answers to commands first; and those that stepped aside
 // after a failed try (DL6), the one due first in front. Each line's head is one look into an index, however long it is.
 import { type Address, addressKey } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import type { Part } from "../core/message.ts";
-import { type Database, parseColumn } from "./database.ts";
-
-export interface OutboxRow {
-  readonly id: number;
-  readonly delivery: string;
-  readonly n: number;
-  readonly parts: number;
-  readonly address: Address;
-  readonly part: Part;
-  readonly state: "queued" | "sending" | "unknown" | "joined" | "sent" | "blocked" | "withdrawn";
-  /** It failed before: what comes behind it doesn't wait for it. */
-  readonly isAside: boolean;
-  readonly notBefore: number;
-  /** Tries that failed: the backoff grows by them. */
-  readonly attempts: number;
-  /** Since when it has failed without a break. */
-  readonly firstAt: number | null;
-  /** When the last attempt began that may have arrived; null: none has, surely. */
-  readonly sendingAt: number | null;
-  readonly ref: string | null;
-  readonly reason: string | null;
-  readonly runId: string | null;
-  /** What stands in the row can't be read any more: there is nothing to send. */
-  readonly isDamaged: boolean;
-}
+import type { Database } from "./database.ts";
+import { createJoined, type Joined } from "./joined.ts";
+import { fromRow, KEEP_DOUBT, OPEN, type OutboxRow, type StoredRow } from "./outbox-row.ts";
 
 /** Before the next attempt: `unknown` when an earlier one may have arrived, and until somebody could tell. */
 export type Standing = "queued" | "unknown";
@@ -56,7 +34,7 @@ export interface NewMessage {
   readonly isAnswer?: boolean;
 }
 
-export interface Outbox {
+export interface Outbox extends Joined {
   /** Adds all parts of one delivery. False when this delivery was added before: the first text wins. */
   add(message: NewMessage): boolean;
   /** Addresses (by addressKey) that have something unsettled. */
@@ -65,6 +43,10 @@ export interface Outbox {
   head(addressKey: string): OutboxRow | null;
   /** The parts in line among those that stepped aside, the one due first in front. */
   listAside(addressKey: string, limit: number): OutboxRow[];
+  /** What comes behind this row in its line, in order, as far as it is no answer to a command. */
+  listBehind(row: OutboxRow, limit: number): OutboxRow[];
+  /** When and where something went out, or may have, since that time: one for each message. */
+  listSentSince(at: number): { readonly address: Address; readonly at: number }[];
   /** The answer to a command that has not failed is still to be sent there. */
   isAnswerWaiting(address: Address): boolean;
   get(id: number): OutboxRow | null;
@@ -76,8 +58,8 @@ export interface Outbox {
    * False: it was withdrawn meanwhile.
    */
   markBlocked(delivery: string, reason: string, as: Standing): boolean;
-  /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). Call inside a transaction. */
-  retryAt(id: number, next: NextTry): void;
+  /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). False: it was withdrawn. Call inside a transaction. */
+  retryAt(id: number, next: NextTry): boolean;
   /** Its attempt takes long: what comes behind it goes ahead. */
   stepAside(delivery: string): void;
   setPart(id: number, part: Part, as: Standing): void;
@@ -97,16 +79,11 @@ export interface Outbox {
   purge(before: number): number;
 }
 
-interface Stored extends Record<string, unknown> {
-  id: number;
-}
-
-const OPEN = "state IN ('queued', 'sending', 'unknown')";
 const SETTLED = "state IN ('sent', 'blocked', 'withdrawn')";
 
 export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; bus: Bus }): Outbox {
   const wake = (key: string): void => db.afterCommit(() => bus.emit({ type: "outbox.added", addressKey: key }));
-  const one = (row: Stored | undefined): OutboxRow | null => (row === undefined ? null : fromRow(row));
+  const one = (row: StoredRow | undefined): OutboxRow | null => (row === undefined ? null : fromRow(row));
   return {
     add: (message) =>
       db.part(() => {
@@ -117,21 +94,40 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
     openAddresses: () =>
       db.all<{ address_key: string }>(`SELECT DISTINCT address_key FROM outbox WHERE ${OPEN}`).map((row) => row.address_key),
     head: (key) =>
-      one(db.get<Stored>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 0 AND ${OPEN} ORDER BY rank, id LIMIT 1`, key)),
+      one(db.get<StoredRow>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 0 AND ${OPEN} ORDER BY rank, id LIMIT 1`, key)),
     listAside: (key, limit) =>
       db
-        .all<Stored>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 1 AND ${OPEN} ORDER BY not_before, id LIMIT ?`, key, limit)
+        .all<StoredRow>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 1 AND ${OPEN} ORDER BY not_before, id LIMIT ?`, key, limit)
         .map(fromRow),
+    listBehind: (row, limit) =>
+      db
+        .all<StoredRow>(
+          `SELECT * FROM outbox WHERE address_key = ? AND aside = 0 AND rank = 1 AND ${OPEN} AND id > ? ORDER BY id LIMIT ?`,
+          addressKey(row.address),
+          row.id,
+          limit,
+        )
+        .map(fromRow),
+    listSentSince: (at) =>
+      db
+        .all<{ address: string; at: number }>(
+          `SELECT address, settled_at AS at FROM outbox WHERE ${SETTLED} AND settled_at > ? AND state = 'sent'
+             AND (joined_as IS NULL OR joined_part IS NOT NULL)
+           UNION ALL SELECT address, sending_at FROM outbox WHERE ${OPEN} AND sending_at > ? ORDER BY 2`,
+          ...[at, at],
+        )
+        .flatMap((row) => sentAt(row)),
     isAnswerWaiting: (address) =>
       db.get(`SELECT 1 FROM outbox WHERE address_key = ? AND aside = 0 AND rank = 0 AND ${OPEN} LIMIT 1`, addressKey(address)) !==
       undefined,
-    get: (id) => one(db.get<Stored>("SELECT * FROM outbox WHERE id = ?", id)),
+    get: (id) => one(db.get<StoredRow>("SELECT * FROM outbox WHERE id = ?", id)),
     ...transitions(db, clock),
+    ...createJoined(db, clock),
     requeue(runId) {
       const rows = db.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
       db.run(
         `UPDATE outbox SET state = iif(sending_at IS NULL, 'queued', 'unknown'), aside = 0, not_before = 0, attempts = 0, first_at = NULL,
-           settled_at = NULL, reason = NULL WHERE run_id = ? AND state = 'blocked'`,
+           settled_at = NULL, reason = NULL, joined_part = NULL WHERE run_id = ? AND state = 'blocked'`,
         runId,
       );
       for (const row of rows) wake(row.address_key);
@@ -152,20 +148,19 @@ type Transitions = Pick<
   "markSending" | "markSent" | "markBlocked" | "retryAt" | "stepAside" | "setPart" | "reserve" | "retarget" | "withdraw" | "reopen"
 >;
 
-/** An attempt that surely did not arrive is forgotten. */
-const KEEP_DOUBT = "sending_at = iif(? = 'unknown', sending_at, NULL)";
-
 function transitions(db: Database, clock: Clock): Transitions {
   return {
     markSending(id) {
-      db.run("UPDATE outbox SET state = 'sending', sending_at = ? WHERE id = ?", clock.now(), id);
+      // Whether it arrived together with others is known by now.
+      const sql = "UPDATE outbox SET state = 'sending', sending_at = ?, joined_as = iif(joined_part IS NULL, NULL, joined_as) WHERE id = ?";
+      db.run(sql, clock.now(), id);
     },
     markSent(id, ref) {
       db.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);
     },
     markBlocked: (delivery, reason, as) =>
       db.run(
-        `UPDATE outbox SET state = 'blocked', reason = ?, settled_at = ?, ${KEEP_DOUBT} WHERE delivery = ? AND ${OPEN}`,
+        `UPDATE outbox SET state = 'blocked', reason = ?, settled_at = ?, ${KEEP_DOUBT} WHERE delivery = ? AND (${OPEN} OR state = 'joined')`,
         reason,
         clock.now(),
         as,
@@ -179,16 +174,21 @@ function transitions(db: Database, clock: Clock): Transitions {
       db.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ? AND state <> 'withdrawn'", ref, id);
     },
     setPart(id, part, as) {
-      const sql = `UPDATE outbox SET part = ?, state = ?, ${KEEP_DOUBT} WHERE id = ? AND state <> 'withdrawn'`;
-      db.run(sql, JSON.stringify(part), as, as, id);
+      const sql = `UPDATE outbox SET part = iif(joined_part IS NULL, ?, part), joined_part = iif(joined_part IS NULL, NULL, ?), state = ?, ${KEEP_DOUBT}
+        WHERE id = ? AND state <> 'withdrawn'`;
+      db.run(sql, JSON.stringify(part), JSON.stringify(part), as, as, id);
     },
     retarget(id, from, to, as) {
       // Only of this one it is known how its attempt ended: another of the same address may be under way.
       db.run(`UPDATE outbox SET state = ?, ${KEEP_DOUBT} WHERE id = ? AND state <> 'withdrawn'`, as, as, id);
       const sql = `UPDATE outbox SET address = ?, address_key = ? WHERE address_key = ? AND ${OPEN}`;
       db.run(sql, JSON.stringify(to), addressKey(to), addressKey(from));
+      const along = `UPDATE outbox SET address = ?, address_key = ? WHERE state = 'joined'
+        AND joined_as IN (SELECT joined_as FROM outbox WHERE address_key = ? AND joined_part IS NOT NULL AND ${OPEN})`;
+      db.run(along, JSON.stringify(to), addressKey(to), addressKey(to));
     },
     withdraw(delivery) {
+      if (!createJoined(db, clock).release(delivery)) return false;
       const sql = `UPDATE outbox SET state = 'withdrawn', settled_at = ? WHERE delivery = ? AND ${OPEN}
         AND NOT EXISTS (SELECT 1 FROM outbox AS begun WHERE begun.delivery = outbox.delivery AND begun.state = 'sent')`;
       return db.run(sql, clock.now(), delivery) > 0;
@@ -199,8 +199,8 @@ function transitions(db: Database, clock: Clock): Transitions {
   };
 }
 
-function retryAt(db: Database, clock: Clock, id: number, { notBefore, firstAt, reason, as, stepsAside }: NextTry): void {
-  db.run(
+function retryAt(db: Database, clock: Clock, id: number, { notBefore, firstAt, reason, as, stepsAside }: NextTry): boolean {
+  const changed = db.run(
     // A time still to come was written by a clock that has been set back since: who asks the platform would wait for it.
     `UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = ?,
        sending_at = iif(? = 'unknown', min(sending_at, ?), NULL) WHERE id = ? AND state <> 'withdrawn'`,
@@ -216,6 +216,7 @@ function retryAt(db: Database, clock: Clock, id: number, { notBefore, firstAt, r
   const sql = `UPDATE outbox SET aside = max(aside, ?), not_before = iif(aside = 1 OR ? = 1, ?, not_before)
     WHERE delivery = (SELECT delivery FROM outbox WHERE id = ?) AND ${OPEN}`;
   db.run(sql, Number(stepsAside), Number(stepsAside), notBefore, id);
+  return changed > 0;
 }
 
 function addParts(db: Database, clock: Clock, message: NewMessage): boolean {
@@ -238,35 +239,11 @@ function addParts(db: Database, clock: Clock, message: NewMessage): boolean {
   return true;
 }
 
-function fromRow(row: Stored): OutboxRow {
-  const content = readContent(row);
-  return {
-    id: row.id,
-    delivery: row.delivery as string,
-    n: row.n as number,
-    parts: row.parts as number,
-    ...content,
-    state: row.state as OutboxRow["state"],
-    isAside: row.aside === 1,
-    notBefore: row.not_before as number,
-    attempts: row.attempts as number,
-    firstAt: row.first_at as number | null,
-    sendingAt: row.sending_at as number | null,
-    ref: row.ref as string | null,
-    reason: row.reason as string | null,
-    runId: row.run_id as string | null,
-  };
-}
-
-/** A row that can't be read must not hold up those behind it: it is given up by name, and its address goes on. */
-function readContent(row: Stored): Pick<OutboxRow, "address" | "part" | "isDamaged"> {
-  const at = { table: "outbox", id: row.id };
+/** A row that can't be read says nothing about the pace. */
+function sentAt({ address, at }: { address: string; at: number }): { address: Address; at: number }[] {
   try {
-    const address = parseColumn<Address>(row.address as string, { ...at, column: "address" });
-    return { address, part: parseColumn<Part>(row.part as string, { ...at, column: "part" }), isDamaged: false };
+    return [{ address: JSON.parse(address) as Address, at }];
   } catch {
-    // Where it would have gone, as far as its key tells.
-    const [channel = "", account = "", chat = ""] = String(row.address_key).split("/");
-    return { address: { channel, account, chat, kind: "dm" }, part: {}, isDamaged: true };
+    return [];
   }
 }

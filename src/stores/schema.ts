@@ -360,4 +360,11 @@ export const MIGRATIONS: readonly string[] = [
   DROP INDEX runs_unfinished_of;
   CREATE INDEX runs_unfinished_tree ON runs (root_key, requester_key) WHERE state IN ('queued', 'running');
   `,
+  `
+  -- Messages that go out together (DL7): the key they are sent under, what is sent, and who must go alone.
+  ALTER TABLE outbox ADD COLUMN joined_as TEXT;
+  ALTER TABLE outbox ADD COLUMN joined_part TEXT;
+  ALTER TABLE outbox ADD COLUMN alone INTEGER NOT NULL DEFAULT 0;
+  CREATE INDEX outbox_joined ON outbox (joined_as) WHERE joined_as IS NOT NULL;
+  `,
 ];

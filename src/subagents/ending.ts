@@ -6,7 +6,7 @@ import { shortId } from "../core/ids.ts";
 import type { Channel, OutMessage, Part } from "../core/message.ts";
 import { type EndState, isUnfinished, type Run } from "../core/run.ts";
 import type { ModelError } from "../models/model.ts";
-import type { OutboxRow } from "../stores/outbox.ts";
+import type { OutboxRow } from "../stores/outbox-row.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type AnnounceDeps, announceStep, lastWords, parseAnnounceReply, resultOf } from "./announce.ts";

@@ -69,6 +69,8 @@ export interface OutboxFact {
   readonly isAnswer: boolean;
   /** A try of it failed or took long, so that others went ahead (DL6). */
   readonly isAside: boolean;
+  /** The key of the message it shared with others (DL7). */
+  readonly joinedAs: string | null;
   readonly ref: string | null;
   readonly createdAt: number;
   /** The words of this part. */

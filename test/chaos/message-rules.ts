@@ -142,8 +142,8 @@ export function repliesInOrder(given: Case): Violation[] {
  * answer to a command may come early, but nothing newer before it.
  */
 export function deliveredInOrder({ history }: Case): Violation[] {
-  const byKey = new Map(history.outbox.map((row) => [`${row.delivery}#${row.n}`, row]));
-  const byRef = new Map(history.outbox.map((row) => [`${row.place} ${row.ref}`, row]));
+  const byKey = Map.groupBy(history.outbox, (row) => row.joinedAs ?? `${row.delivery}#${row.n}`);
+  const byRef = Map.groupBy(history.outbox, (row) => `${row.place} ${row.ref}`);
   return [...Map.groupBy(history.seen, (seen) => seen.place).values()].flatMap((seen) => {
     const rows = seen.flatMap((one) => (one.key === null ? byRef.get(`${one.place} ${one.ref}`) : byKey.get(one.key)) ?? []);
     const inLine = rows.filter((row) => !row.isAside);

@@ -24,7 +24,7 @@ export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs
     aside: number;
   };
   const outbox = rows<Stored>(
-    "SELECT id, delivery, n, state, rank, aside, ref, created_at AS createdAt, address, part FROM outbox ORDER BY id",
+    "SELECT id, delivery, n, state, rank, aside, joined_as AS joinedAs, ref, created_at AS createdAt, address, part FROM outbox ORDER BY id",
   ).map(
     ({ address, part, rank, aside, ...row }): OutboxFact => ({
       ...row,

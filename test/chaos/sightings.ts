@@ -71,11 +71,11 @@ export function readSightings(history: History, index: Index): Sightings {
   const strays: Sighting[] = [];
   const attribute = createAttribution(history, index);
   for (const seen of history.seen) {
-    const marked = seen.text.startsWith(MARK);
-    const sighting: Sighting = { ...seen, marked, text: marked ? seen.text.slice(MARK.length).trimStart() : seen.text };
-    const abouts = attribute(sighting);
-    if (abouts.length === 0) strays.push(sighting);
-    for (const about of abouts) {
+    for (const { sighting, about } of partsOf(seen).flatMap((sighting) => {
+      const abouts = attribute(sighting);
+      if (abouts.length === 0) strays.push(sighting);
+      return abouts.map((about) => ({ sighting, about }));
+    })) {
       const key = `${about.kind} ${about.about} ${about.piece} g${about.generation} ${about.isApology}`;
       const place =
         about.kind === "started" || about.kind === "announcement" ? index.placeOfLabel(about.about) : index.said.get(about.about)?.place;
@@ -90,6 +90,19 @@ export function readSightings(history: History, index: Index): Sightings {
   return { facts: all, strays, find, answer: (id) => find("answer", id)[0]?.sightings[0] ?? null };
 }
 
+/** Announcements that waited for their turn stand in one message (DL7): each is a sighting of its own. */
+function partsOf(seen: Seen): Sighting[] {
+  const marked = seen.text.startsWith(MARK);
+  const text = marked ? seen.text.slice(MARK.length).trimStart() : seen.text;
+  if (!HEADING.test(text)) return [{ ...seen, marked, text }];
+  return text
+    .split(BETWEEN)
+    .flatMap((piece) => piece.split(/(?=^\**Sub-agent: m\d)/m))
+    .map((piece) => ({ ...seen, marked, text: piece.trim() }));
+}
+
+/** What Telegram puts between them; Slack has a line of its own, which is no text. */
+const BETWEEN = /\n\n―{5,}\n\n/;
 const REPLY = /\bre (m\d+) (\d+)\/(\d+)/g;
 const HEADING = /^\**Sub-agent: (m\d+\.\d+)\**/;
 const STARTED = /^🧭 Sub-agent started: (m\d+\.\d+) \(/;
@@ -98,7 +111,8 @@ export const UNKNOWN_GENERATION = 0;
 const WHOLE = { piece: 1, of: 1, generation: 1, isApology: false };
 
 function createAttribution(history: History, index: Index): (seen: Sighting) => About[] {
-  const byText = Map.groupBy(history.outbox, (row) => `${row.place} ${row.text}`);
+  const byText = Map.groupBy(history.outbox, (row) => `${row.place} ${row.text.trim()}`);
+  const byJoin = Map.groupBy(history.outbox, (row) => row.joinedAs ?? "");
   const byPlatformId = new Map(history.said.map((one) => [`${one.place} ${one.ref}`, one]));
   const byArrival = new Map(history.said.map((one) => [index.arrival(one.id), one]));
   return (seen) => {
@@ -106,7 +120,7 @@ function createAttribution(history: History, index: Index): (seen: Sighting) => 
     if (started !== undefined) return [{ ...WHOLE, kind: "started", about: started }];
     const label = HEADING.exec(seen.text)?.[1];
     if (label !== undefined) {
-      const generation = generationOf(seen, byText);
+      const generation = generationOf(seen, byText, byJoin, label);
       return [{ ...WHOLE, kind: "announcement", about: label, generation: generation ?? UNKNOWN_GENERATION }];
     }
     const pieces = [...seen.text.matchAll(REPLY)];
@@ -122,9 +136,13 @@ function createAttribution(history: History, index: Index): (seen: Sighting) => 
   };
 }
 
+type RowsBy = ReadonlyMap<string, readonly OutboxFact[]>;
+
 /** From the key it was sent under; Telegram shows none, but its words are exactly those of an outbox row. */
-function generationOf(seen: Sighting, byText: ReadonlyMap<string, readonly OutboxFact[]>): number | null {
-  const delivery = seen.key?.replace(/#\d+$/, "") ?? rowOf(seen, byText.get(`${seen.place} ${seen.text}`) ?? [])?.delivery;
+function generationOf(seen: Sighting, byText: RowsBy, byJoin: RowsBy, label: string): number | null {
+  const shared = seen.key === null ? undefined : byJoin.get(seen.key)?.find((row) => HEADING.exec(row.text)?.[1] === label);
+  const delivery =
+    shared?.delivery ?? seen.key?.replace(/#\d+$/, "") ?? rowOf(seen, byText.get(`${seen.place} ${seen.text}`) ?? [])?.delivery;
   return delivery?.startsWith("announce:") === true ? Number(/:g(\d+)$/.exec(delivery)?.[1] ?? 1) : null;
 }
 

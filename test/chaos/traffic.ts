@@ -55,7 +55,8 @@ const KINDS: Record<SaidKind, number> = {
 };
 const CHILDREN: Record<ChildKind, number> = { quick: 40, tool: 20, slow: 12, hang: 6, skip: 5, fail: 5, door: 0 };
 const CHANNELS = ["telegram", "telegram", "telegram", "slack", "slack", "slack", "web", "web", "web"] as const;
-const WORDS_PER_PLACE = 40;
+/** A few each, so that no chat is asked for more than its platform takes in a minute. */
+const WORDS_PER_PLACE = 12;
 
 export function createTraffic(world: World, random: Random): Traffic {
   const seats = [...CHANNELS.map((channel) => world.newPlace(channel)), ...world.direct].map((spot) => sit(spot, random));

@@ -57,6 +57,8 @@ export interface Delivered {
 const PERSON = 42;
 const GROUP = -1001;
 const ROOM = "C0ROOM";
+/** How many groups and rooms there are. */
+const GROUPS = 2_000;
 const LANES = { main: 4, subagent: 6 };
 const DOOR_PATIENCE_MS = 15_000;
 const POST_RETRY_MS = 20;
@@ -76,10 +78,10 @@ export async function createWorld(dir: string, seed: number): Promise<World> {
     createFakeSlack({ ackTimeoutMs: 300 }),
   ]);
   const fakes: Fakes = { telegram, slack, model };
-  slack.channels.add(ROOM);
+  for (let n = 0; n < GROUPS; n++) slack.channels.add(`${ROOM}${n}`);
   const gateway = createGatewayProcess(dir, configFor(fakes, secrets), secrets);
   const tabs = createTabs(gateway);
-  let topics = 100;
+  let places = 0;
   const watching = createWatch(fakes);
   const rows = <T>(sql: string): T[] => readRows<T>(gateway.stateDir, sql);
   return {
@@ -89,8 +91,10 @@ export async function createWorld(dir: string, seed: number): Promise<World> {
     tabs,
     lanes: LANES,
     newPlace(channel) {
-      if (channel === "telegram") return { channel, chat: String(GROUP), thread: String(topics++), opensThread: false };
-      if (channel === "slack") return { channel, chat: ROOM, thread: null, opensThread: true };
+      // Telegram takes twenty messages a minute in a group: each place is a topic of another one.
+      const n = places++ % GROUPS;
+      if (channel === "telegram") return { channel, chat: String(GROUP - n), thread: String(100 + places), opensThread: false };
+      if (channel === "slack") return { channel, chat: `${ROOM}${n}`, thread: null, opensThread: true };
       const chat = randomUUID();
       tabs.open(chat);
       return { channel, chat, thread: null, opensThread: false };
@@ -121,14 +125,14 @@ function configFor({ telegram, slack, model }: Fakes, secrets: Secrets): Record<
       botToken: telegram.token,
       apiRoot: telegram.apiRoot,
       allowFrom: [String(PERSON)],
-      groups: { [GROUP]: { requireMention: false } },
+      groups: Object.fromEntries(Array.from({ length: GROUPS }, (_, n) => [GROUP - n, { requireMention: false }])),
     },
     slack: {
       botToken: slack.botToken,
       appToken: slack.appToken,
       apiUrl: slack.apiUrl,
       allowFrom: ["U0PERSON"],
-      channels: { [ROOM]: { requireMention: false } },
+      channels: Object.fromEntries(Array.from({ length: GROUPS }, (_, n) => [`${ROOM}${n}`, { requireMention: false }])),
     },
   };
   const config = scriptedConfig(model.url, { maxConcurrent: LANES.main, subagents }, { channels });

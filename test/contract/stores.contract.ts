@@ -246,6 +246,86 @@ function outboxContract(rig: () => StoreRig): void {
     expect(outbox.head(key)).toMatchObject({ part: { text: "one" }, isAside: false });
   });
 
+  it("[DL7] joined: one lead is in line for all, they are sent and given up together, and stand as before when they are set apart", () => {
+    for (const n of [1, 2, 3, 4]) add(`announce:${n}`, [`text ${n}`], { runId: `run-${n}` });
+    const { outbox } = rig().stores;
+    const [first, ...rest] = [1, 2, 3, 4].map((id) => outbox.get(id)!);
+    expect(outbox.listBehind(first!, 2).map((row) => row.id)).toEqual([2, 3]);
+    let lead = outbox.join(first!, rest.slice(0, 2), { text: "together" });
+    outbox.markSending(lead.id);
+    expect(lead).toMatchObject({ isLead: true, part: { text: "together" }, joinedAs: "announce:1#0+2+3" });
+    expect([2, 3].map((id) => outbox.get(id)?.state)).toEqual(["joined", "joined"]);
+    expect(outbox.listBehind(first!, 5).map((row) => row.id)).toEqual([4]);
+    lead = rig().reopen().outbox.get(1)!;
+    const { outbox: again } = rig().stores;
+    expect(again.recover()).toEqual([1]);
+    expect(again.head(key)).toMatchObject({
+      id: 1,
+      state: "unknown",
+      part: { text: "together" },
+      joinedAs: "announce:1#0+2+3",
+      isLead: true,
+    });
+    expect(again.listJoined(lead).map((row) => row.id)).toEqual([2, 3]);
+    // It may have arrived: then each is asked for under the key they shared.
+    again.dissolve(lead, "unknown");
+    expect([1, 2, 3].map((id) => again.get(id))).toMatchObject(
+      [1, 2, 3].map((n) => ({ state: "unknown", joinedAs: "announce:1#0+2+3", part: { text: `text ${n}` }, isAlone: true, isLead: false })),
+    );
+    again.markSending(2);
+    expect(again.get(2)).toMatchObject({ joinedAs: null, state: "sending" });
+  });
+
+  it("[DL7][ST2] one run's announcement is taken out of a message that surely has not arrived, and of no other", () => {
+    for (const n of [1, 2, 3]) add(`announce:${n}`, [`text ${n}`], { runId: `run-${n}` });
+    const { outbox } = rig().stores;
+    const rows = [1, 2, 3].map((id) => outbox.get(id)!);
+    const join = (): void => {
+      outbox.join(rows[0]!, rows.slice(1), { text: "together" });
+      outbox.markSending(1);
+    };
+    join();
+    expect(outbox.withdraw("announce:2")).toBe(false);
+    outbox.retryAt(1, { notBefore: 5, firstAt: 1, reason: "429", as: "queued", stepsAside: false });
+    expect(outbox.withdraw("announce:2")).toBe(true);
+    expect([1, 2, 3].map((id) => outbox.get(id)?.state)).toEqual(["queued", "withdrawn", "queued"]);
+    expect(outbox.get(1)).toMatchObject({ isLead: false, isAlone: false, joinedAs: null, part: { text: "text 1" } });
+  });
+
+  it("[DL7] those that go together move together, and are given up together", () => {
+    for (const n of [1, 2]) add(`announce:${n}`, [`text ${n}`], { runId: `run-${n}` });
+    const { outbox } = rig().stores;
+    outbox.join(outbox.get(1)!, [outbox.get(2)!], { text: "together" });
+    outbox.markSending(1);
+    outbox.retarget(1, ADDRESS, OTHER, "unknown");
+    outbox.setPart(1, { text: "plainer" }, "unknown");
+    expect([outbox.get(1), outbox.get(2)]).toMatchObject([
+      { address: OTHER, part: { text: "plainer" }, state: "unknown" },
+      { address: OTHER, part: { text: "text 2" }, state: "joined" },
+    ]);
+    for (const n of [1, 2]) expect(outbox.markBlocked(`announce:${n}`, "kicked", "unknown")).toBe(true);
+    expect(outbox.requeue("run-2")).toBe(1);
+    expect(outbox.get(2)).toMatchObject({ state: "unknown", joinedAs: "announce:1#0+2", isLead: false });
+    expect(outbox.requeue("run-1")).toBe(1);
+    expect(outbox.get(1)).toMatchObject({ state: "unknown", isLead: false, part: { text: "text 1" } });
+  });
+
+  it("[DL7] what went out lately, or may have, is told once for each message", async () => {
+    for (const n of [1, 2, 3, 4]) add(`announce:${n}`, [`text ${n}`], { runId: `run-${n}` });
+    const { outbox } = rig().stores;
+    const since = rig().clock.now() - 1;
+    outbox.join(outbox.get(1)!, [outbox.get(2)!], { text: "together" });
+    outbox.markSending(1);
+    for (const id of [1, 2]) outbox.markSent(id, "ref");
+    await rig().clock.advance(10);
+    outbox.markSending(3);
+    expect(outbox.listSentSince(since)).toEqual([
+      { address: ADDRESS, at: since + 1 },
+      { address: ADDRESS, at: since + 11 },
+    ]);
+    expect(outbox.listSentSince(since + 11)).toEqual([]);
+  });
+
   it("[ST2] withdrawn: it is not said any more, however an attempt under way fails; one that arrives has arrived", () => {
     add("started:1", ["one"]);
     add("started:2", ["two"]);

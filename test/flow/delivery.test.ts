@@ -3,12 +3,17 @@ import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { createLocalApp, type LocalApp } from "../support/local-app.ts";
 
 const PERSON = 42;
+const OTHER = 43;
+const THIRD = 44;
 /** Far below the first retry of what fails. */
 const AT_ONCE_MS = 900;
 
 let app: LocalApp;
 beforeAll(async () => {
-  app = await createLocalApp({ telegram: { allowFrom: [String(PERSON)] }, slack: { allowFrom: ["U0PERSON"] } });
+  app = await createLocalApp({
+    telegram: { allowFrom: [String(PERSON), String(OTHER), String(THIRD)] },
+    slack: { allowFrom: ["U0PERSON"] },
+  });
   await app.connected();
 });
 afterEach(() => {
@@ -40,11 +45,11 @@ it("[DL6] Telegram refuses an announcement again and again: commands are answere
 });
 
 it("[DL6] [ST2] /stop is answered at once; the announcement of a run that had ended before it follows when it can", async () => {
-  const chat = PERSON;
+  const chat = OTHER;
+  const before = 0;
   app.telegram.faults.choose((method, payload) =>
     method === "sendMessage" && isAnnouncement({ text: String(payload.text) }) ? "500" : null,
   );
-  const before = app.telegram.messages(chat).filter(isAnnouncement).length;
   await app.ask({ chat, text: "/subagents spawn look around again" });
   const waits = "SELECT 1 FROM outbox WHERE run_id IS NOT NULL AND state = 'unknown' AND address_key LIKE 'telegram/%'";
   await app.telegram.until(() => app.rows(waits).length === 1, "the announcement to fail");
@@ -59,7 +64,7 @@ it("[DL6] [ST2] /stop is answered at once; the announcement of a run that had en
 });
 
 it("[ST2] an ended run is stopped by name while its announcement waits to be sent: it is left out, and the answer says so", async () => {
-  const chat = PERSON;
+  const chat = THIRD;
   app.telegram.faults.choose((method, payload) =>
     method === "sendMessage" && isAnnouncement({ text: String(payload.text) }) ? "500" : null,
   );

@@ -31,6 +31,8 @@ export async function handleCall(state: State, request: IncomingMessage, respons
     if (fault.fault !== "slow") return strike(state, response, fault);
     await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
   }
+  const tooMuch = method === "sendMessage" ? (state.limits?.check(Number(payload.chat_id)) ?? null) : null;
+  if (tooMuch !== null) return strike(state, response, { fault: "429", options: { retryAfter: tooMuch } });
   const answer = method === "getUpdates" ? await getUpdates(state, payload, response) : execute(state, method, payload);
   call.executed = answer.status === 200;
   wake(state);

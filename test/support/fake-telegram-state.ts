@@ -1,6 +1,7 @@
 // What the fake bot API knows: chats and their messages, updates not yet confirmed, faults to make.
 import type { Faults, PlatformFault } from "./fake-platform.ts";
 import type { ApiAnswer, Entity } from "./fake-telegram-rules.ts";
+import type { FloodLimits } from "./flood-limits.ts";
 
 export interface SeenMessage {
   id: number;
@@ -61,6 +62,8 @@ export interface State {
   actions: { chat: number; thread: number | null }[];
   calls: Call[];
   faults: Faults<Fault>;
+  /** Null: it takes as much as it gets. */
+  limits: FloodLimits | null;
   chooser: ((method: string, payload: Record<string, unknown>) => Fault | null) | null;
   closed: boolean;
 }

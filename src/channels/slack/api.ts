@@ -11,7 +11,7 @@ import {
   type WebClientOptions,
 } from "@slack/web-api";
 import type { Logger } from "../../core/logger.ts";
-import { explainRequestFailure } from "../connecting.ts";
+import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
 
 export interface ApiOptions {
   readonly apiUrl: string;
@@ -81,7 +81,7 @@ const DEFAULT_LIMIT_MS = 30_000;
 
 /** What a failed call means; `setting` names the token it was made with. Never throws. */
 export function explainFailure(error: unknown, setting = "channels.slack.botToken"): ApiFailure {
-  if (error instanceof WebAPIRateLimitedError) return { kind: "limited", afterMs: error.retryAfter * 1000, reason: "ratelimited" };
+  if (error instanceof WebAPIRateLimitedError) return { kind: "limited", afterMs: askedWaitMs(error.retryAfter), reason: "ratelimited" };
   if (error instanceof WebAPIPlatformError) return explainAnswer(error.data, setting);
   if (error instanceof WebAPIHTTPError) return { kind: "lost", reason: `Slack answered with status ${error.statusCode}` };
   // The library's answer to a 429 without Retry-After has no class of its own.

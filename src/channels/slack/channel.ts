@@ -10,6 +10,7 @@ import { createClient, explainFailure } from "./api.ts";
 import { decodePayload } from "./decode.ts";
 import { createGivenUrls } from "./given-url.ts";
 import { listen } from "./http.ts";
+import { joinParts, SLACK_PACE } from "./join.ts";
 import { learnMe, type Receiver } from "./receive.ts";
 import { renderMessage } from "./render.ts";
 import { findPart, type Sender, sendPart } from "./send.ts";
@@ -94,6 +95,8 @@ export function createSlackChannel(options: SlackOptions): Channel {
       state.refused !== null && state.receiving.state !== "off" ? { state: "failed", detail: state.refused } : state.receiving,
     decode: (raw) => decodePayload(raw, state.account),
     render: renderMessage,
+    pace: SLACK_PACE,
+    join: joinParts,
     send: (request) => sendPart(sender, request),
     reconcile: (request) => findPart(sender, request),
     async status(address, work) {

@@ -1,6 +1,6 @@
 // Addresses that Slack hands out for one purpose: where a slash command may be answered (good for half an hour and five
 // answers), where a file's bytes go. Whoever has one needs no token, so none is sent there.
-import { explainRequestFailure } from "../connecting.ts";
+import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
 import type { ApiFailure } from "./api.ts";
 
 export interface GivenUrls {
@@ -45,6 +45,6 @@ function isSlacks(url: string, apiOrigin: string): boolean {
 function explainStatus({ status, headers }: Response): ApiFailure | null {
   if (status === 200) return null;
   const reason = `Slack answered with status ${status}`;
-  if (status === 429) return { kind: "limited", afterMs: Number(headers.get("retry-after")) * 1000 || DEFAULT_LIMIT_MS, reason };
+  if (status === 429) return { kind: "limited", afterMs: askedWaitMs(headers.get("retry-after")) || DEFAULT_LIMIT_MS, reason };
   return status >= 500 ? { kind: "lost", reason } : { kind: "refused", code: `status_${status}`, reason };
 }

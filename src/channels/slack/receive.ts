@@ -33,9 +33,9 @@ const MAX_GROUPS = 10_000;
 
 /** How long to wait after the nth failure in a row; with some jitter, so that two sockets don't come back as one. */
 export function delayFor(failure: ApiFailure | null, failures: number): number {
-  if (failure?.kind === "limited") return failure.afterMs;
   if (failure?.kind === "auth") return AUTH_DELAY_MS;
-  return Math.min(BASE_DELAY_MS * 2 ** (failures - 1), MAX_DELAY_MS) * (0.5 + Math.random() / 2);
+  const ownMs = Math.min(BASE_DELAY_MS * 2 ** (failures - 1), MAX_DELAY_MS) * (0.5 + Math.random() / 2);
+  return failure?.kind === "limited" && failure.afterMs > 0 ? failure.afterMs : ownMs;
 }
 
 /** Asks who the bot is until Slack answers; null when stopped first. */

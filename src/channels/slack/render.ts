@@ -25,10 +25,10 @@ export type SlackPart = {
 };
 
 /** Slack takes 12,000 in all markdown blocks of a message; the rest is room for the note a later attempt may put in front. */
-const MAX_MARKDOWN = 10_000;
+export const MAX_MARKDOWN = 10_000;
 /** Slack counts each paragraph, heading, list, fence against its 50 blocks. */
-const MAX_ELEMENTS = 40;
-const MAX_TEXT = 4_000;
+export const MAX_ELEMENTS = 40;
+export const MAX_TEXT = 4_000;
 const MAX_SECTION = 3_000;
 const MAX_BUTTONS = 25;
 const MAX_LABEL = 75;

@@ -1,7 +1,7 @@
 // The Bot API client: grammY's typed calls on Node's own fetch, and one place that says what a failed call means.
 // No retries here: whether a call may be made again is for the caller to decide (poll.ts, send.ts).
 import { Api, type ApiClientOptions, GrammyError, HttpError } from "grammy";
-import { explainRequestFailure } from "../connecting.ts";
+import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
 
 export interface ApiOptions {
   readonly botToken: string;
@@ -71,7 +71,7 @@ export function explainFailure(error: unknown): ApiFailure {
 function explainAnswer(error: GrammyError): ApiFailure {
   const reason = `${error.error_code} ${error.description}`;
   const { retry_after: retryAfter, migrate_to_chat_id: migrateTo } = error.parameters;
-  if (error.error_code === 429) return { kind: "flood", afterMs: (retryAfter ?? 1) * 1000, reason };
+  if (error.error_code === 429) return { kind: "flood", afterMs: askedWaitMs(retryAfter), reason };
   // 404 is what a malformed token gets: the method's path does not exist.
   if (error.error_code === 401 || error.error_code === 404)
     return { kind: "auth", reason: "auth failed: check channels.telegram.botToken" };

@@ -9,6 +9,7 @@ import type { Logger } from "../../core/logger.ts";
 import type { Channel, ChannelState } from "../../core/message.ts";
 import { asGrammySignal, createApi, explainFailure } from "./api.ts";
 import { decodeUpdate, GENERAL_TOPIC } from "./decode.ts";
+import { joinParts, TELEGRAM_PACE } from "./join.ts";
 import { poll } from "./poll.ts";
 import { loosely, type Receiver } from "./receive.ts";
 import { renderMessage } from "./render.ts";
@@ -77,6 +78,8 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
     health: () => state.health,
     decode: (raw) => decodeUpdate(raw, account),
     render: renderMessage,
+    pace: TELEGRAM_PACE,
+    join: joinParts,
     send: (request) => sendPart({ api, announce: options.announce ?? "plain", signal: sending.signal }, request),
     async status(address, work) {
       if (work === "working") showTyping(state, address);
@@ -126,8 +129,8 @@ function receiveMode({ mode, webhook }: TelegramOptions) {
 }
 
 /**
- * Never waits and is never waited for: the sign must not hold back a message, nor the other way round. There is no
- * pacing of messages either: Telegram allows short bursts and names the exact wait (429) when they get too long.
+ * Never waits and is never waited for, and takes no place in the pace of messages: the sign must not hold back a message, nor the
+ * other way round.
  */
 function showTyping(state: State, address: Address): void {
   if (state.clock.now() < state.typingAt) return;

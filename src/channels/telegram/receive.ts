@@ -63,10 +63,10 @@ export function createBackoff(receiver: Receiver): { wait(failure: ApiFailure): 
 }
 
 function delayFor(failure: ApiFailure, failures: number): number {
-  if (failure.kind === "flood") return failure.afterMs;
   if (failure.kind === "auth") return AUTH_DELAY_MS;
   // Two gateways that took turns without jitter would meet for ever.
-  return Math.min(BASE_DELAY_MS * 2 ** (failures - 1), MAX_DELAY_MS) * (0.5 + Math.random() / 2);
+  const ownMs = Math.min(BASE_DELAY_MS * 2 ** (failures - 1), MAX_DELAY_MS) * (0.5 + Math.random() / 2);
+  return failure.kind === "flood" && failure.afterMs > 0 ? failure.afterMs : ownMs;
 }
 
 function detailFor(failure: ApiFailure, failures: number): string {

@@ -41,7 +41,9 @@ export interface Note {
 }
 
 /** Telegram takes 4096 UTF-16 units; the rest is room for the notes a later attempt may have to put in front. */
-const MAX_LENGTH = 4_000;
+export const MAX_LENGTH = 4_000;
+/** Of more than these Telegram drops some without a word. */
+export const MAX_ENTITIES = 100;
 /** Markup takes room that isn't shown, but not this much. */
 const SURELY_LONG = 1.5 * MAX_MESSAGES * MAX_LENGTH;
 const MAX_CALLBACK_BYTES = 64;

@@ -46,7 +46,7 @@ function createStory() {
   const show = (place: Place, delivery: string, text: string, replyTo: string | null = null): void => {
     const isTelegram = place.startsWith("telegram/");
     const id = draft.outbox.length + 1;
-    const flags = { isAnswer: delivery.startsWith("answer:"), isAside: false };
+    const flags = { isAnswer: delivery.startsWith("answer:"), isAside: false, joinedAs: null };
     const row: OutboxFact = { id, delivery, n: 0, place, state: "sent", ...flags, ref: String(id), createdAt: ++now, text };
     const seen: Seen = {
       place,
@@ -141,6 +141,23 @@ function cleanHistory(): Draft {
   return story.draft;
 }
 
+/** Two children whose announcements went out as one. */
+function joinedHistory(place: Place, between: string, key: string | null): Draft {
+  const story = createStory();
+  const child = (label: string) => ({ label, kind: "quick" as const, cleanup: "keep" as const });
+  const m1 = story.say("m1", "spawn", place, { children: [child("m1.1"), child("m1.2")] });
+  const runs = ["m1.1", "m1.2"].map((label) => story.spawn(m1, label));
+  story.reply(m1);
+  for (const run of runs) story.end(run, "success");
+  const { draft } = story;
+  const [first, second] = draft.outbox.slice(-2) as Mutable<OutboxFact>[];
+  const shown = draft.seen.at(-2) as Mutable<Seen>;
+  draft.seen.pop();
+  Object.assign(shown, { text: `${first?.text}${between}${second?.text}`, key });
+  for (const row of [first, second]) Object.assign(row ?? {}, { joinedAs: key ?? "announce:v1:joined#0+2", ref: shown.ref });
+  return draft;
+}
+
 const kinds = (violations: readonly Violation[]): string[] => [...new Set(violations.map((one) => `${one.kind} ${one.about}`))];
 
 /** The history with one thing made wrong. */
@@ -212,6 +229,20 @@ describe("a clean history", () => {
     swap(draft, "Sub-agent: m2.2", "had ended; it goes on");
     (draft.outbox.find((row) => row.text.includes("re m1 ")) as Mutable<OutboxFact>).isAside = true;
     expect(check(draft).violations).toEqual([]);
+  });
+
+  it.each([
+    ["Telegram", TOPIC, "\n\n――――――――――\n\n", null],
+    ["Slack", THREAD, "\n", "announce:v1:joined#0+2"],
+  ])("[DL7] announcements in one message on %s are seen each by itself", (_where, place, between, key) => {
+    const draft = joinedHistory(place, between, key);
+    expect(check(draft)).toMatchObject({ violations: [], figures: { announcements: 2 } });
+    const torn = joinedHistory(place, between, key);
+    seenWith(torn, "Sub-agent: m1.2").text = torn.outbox.at(-2)?.text ?? "";
+    expect(kinds(check(torn).violations)).toEqual(["lost m1.2"]);
+    const doubled = joinedHistory(place, between, key);
+    copy(doubled, "Sub-agent: m1.2", { text: doubled.outbox.at(-1)?.text ?? "" });
+    expect(kinds(check(doubled).violations)).toContain("repeated m1.2");
   });
 
   it("[DL6] [ST2] what had ended before a stop may be seen after its answer", () => {

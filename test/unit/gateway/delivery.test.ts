@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { type Address, addressKey } from "../../../src/core/address.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
-import type { Channel, Part, Reconciled, SendRequest, SendResult } from "../../../src/core/message.ts";
+import type { Channel, Pace, Part, Reconciled, SendRequest, SendResult } from "../../../src/core/message.ts";
 import { createDelivery, type Delivery } from "../../../src/gateway/delivery.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -15,6 +15,7 @@ let attempts: { text: unknown; at: number; request: SendRequest }[];
 let send: Send;
 let reconcile: ((key: string) => Reconciled) | null;
 let isOn: boolean;
+let pace: Pace | undefined;
 let runs: string[];
 let startedAt: number;
 
@@ -39,6 +40,11 @@ function makeChannel(): Channel {
     health: () => ({ state: "on" }),
     decode: () => null,
     render: () => [{}],
+    ...(pace === undefined ? {} : { pace }),
+    join: (parts) => {
+      const text = parts.map((part) => part.text).join(" & ");
+      return text.length > 60 ? null : { text };
+    },
     async send(request) {
       attempts.push({ text: request.part.text, at: folder.clock.now() - startedAt, request });
       return send(request);
@@ -81,6 +87,7 @@ const allSent = (): Promise<unknown> => waitFor("an empty outbox", () => open() 
 beforeEach(async () => {
   folder = await createStateFolder();
   [attempts, send, reconcile, isOn, runs, startedAt] = [[], ok, null, true, [], folder.clock.now()];
+  pace = undefined;
 });
 afterEach(async () => {
   await delivery.stop();
@@ -178,7 +185,7 @@ it("[DL6] a message that fails steps aside: what comes behind it goes ahead, and
   ]);
   await folder.clock.advance(1_000);
   expect(attempts.slice(3).map((one) => [one.text, one.at])).toEqual([["failing", 1_000]]);
-  expect(runs).toEqual(["run-1 sending", "run-1 sending", "run-1 delivered"]);
+  expect(runs).toEqual(["run-1 sending", "run-1 sending 503; next try 2026-01-01T00:00:01.000Z", "run-1 sending", "run-1 delivered"]);
 });
 
 it("[DL6] a message that fails for hours holds up nobody, however many come behind it", async () => {
@@ -664,4 +671,194 @@ it("[DL5] thirty chats at once: each in order, nothing lost, nothing doubled", a
   for (let chat = 0; chat < 30; chat++) {
     expect(attempts.filter((one) => one.request.address.chat === `c${chat}`).map((one) => one.text)).toEqual(["0", "1", "2", "3", "4"]);
   }
+});
+
+/** Two at once, one a second, and one more for answers. */
+const ONE_A_SECOND: Pace = { chat: { burst: 3, everyMs: 1_000, answersOnTop: 0 } };
+const announce = (n: number, to = HOME, text = `${n}`): boolean => add(`announce:${n}`, [text], to, `run-${n}`);
+const sentAt = (): [unknown, number][] => attempts.map((one) => [one.text, one.at]);
+const states = (): Record<string, string> =>
+  Object.fromEntries(
+    folder.stores.db.all<{ delivery: string; state: string }>("SELECT delivery, state FROM outbox").map((row) => [row.delivery, row.state]),
+  );
+
+it("[DL7] paced: a short burst, then one a second; what would wait anyway goes out together, each run delivered once", async () => {
+  pace = ONE_A_SECOND;
+  for (let n = 1; n <= 8; n++) announce(n);
+  start();
+  await folder.clock.advance(0);
+  expect(sentAt()).toEqual([
+    ["1", 0],
+    ["2 & 3 & 4 & 5 & 6 & 7 & 8", 0],
+  ]);
+  expect(new Set(Object.values(states()))).toEqual(new Set(["sent"]));
+  for (let n = 1; n <= 8; n++) expect(runs.filter((line) => line === `run-${n} delivered`)).toHaveLength(1);
+  expect(folder.events.filter((event) => event.type === "outbox.settled")).toHaveLength(8);
+  expect(attempts[1]?.request.key).toBe("announce:2#0+3+4+5+6+7+8");
+});
+
+it("[DL7] only what fits goes together, in order; a reply or a message of several parts between them is not passed over", async () => {
+  pace = ONE_A_SECOND;
+  const long = (n: number): string => `${n}`.repeat(25);
+  announce(1);
+  for (const n of [2, 3, 4]) announce(n, HOME, long(n));
+  add("reply:5", ["a reply"]);
+  announce(6);
+  add("announce:7", ["7a", "7b"], HOME, "run-7");
+  announce(8);
+  announce(9);
+  start();
+  await folder.clock.advance(10_000);
+  await allSent();
+  expect(sentAt()).toEqual([
+    ["1", 0],
+    [`${long(2)} & ${long(3)}`, 0],
+    [long(4), 1_000],
+    ["a reply", 2_000],
+    ["6", 3_000],
+    ["7a", 4_000],
+    ["7b & 8 & 9", 5_000],
+  ]);
+});
+
+it("[DL7] while there is room each goes by itself", async () => {
+  pace = ONE_A_SECOND;
+  start();
+  for (let n = 1; n <= 4; n++) {
+    announce(n);
+    await folder.clock.advance(1_500);
+  }
+  expect(texts()).toEqual(["1", "2", "3", "4"]);
+});
+
+it("[DL7][CM9] the answer to a command goes before announcements that wait for their turn, and waits for none of them", async () => {
+  pace = ONE_A_SECOND;
+  start();
+  for (let n = 1; n <= 3; n++) announce(n, HOME, `${n}`.repeat(50));
+  await folder.clock.advance(100);
+  folder.stores.outbox.add({ delivery: "answer:1", address: HOME, parts: [{ text: "stopped" }], isAnswer: true });
+  await folder.clock.advance(0);
+  expect(sentAt().slice(2)).toEqual([["stopped", 100]]);
+});
+
+it("[DL7] another topic of the same chat shares its pace, and each has its turn", async () => {
+  pace = ONE_A_SECOND;
+  const topic = (thread: string): Address => ({ ...HOME, kind: "group", thread });
+  for (let n = 1; n <= 6; n++) add(`reply:${n}`, [`t${n % 2} ${n}`], topic(`t${n % 2}`));
+  start();
+  await folder.clock.advance(10_000);
+  await allSent();
+  expect(attempts.map((one) => one.at)).toEqual([0, 0, 1_000, 2_000, 3_000, 4_000]);
+  expect(texts().filter((text) => String(text).startsWith("t1"))).toEqual(["t1 1", "t1 3", "t1 5"]);
+  expect(
+    texts()
+      .slice(2, 6)
+      .map((text) => String(text).slice(0, 2))
+      .sort(),
+  ).toEqual(["t0", "t0", "t1", "t1"]);
+});
+
+it.each([
+  ["found", { status: "found", ref: "9" } as const, 2],
+  ["absent", { status: "absent" } as const, 3],
+])("[DL7][DL4] killed while several went out in one: asked for under the key they share, %s", async (_what, answer, count) => {
+  pace = ONE_A_SECOND;
+  const asked: string[] = [];
+  const hang = Promise.withResolvers<SendResult>();
+  reconcile = (key) => {
+    asked.push(key);
+    return answer;
+  };
+  send = inTurn(ok, () => hang.promise, ok);
+  for (let n = 1; n <= 4; n++) announce(n);
+  start();
+  await settled(2);
+  startAgain();
+  await folder.clock.advance(5_000);
+  await allSent();
+  expect(asked).toEqual(["announce:2#0+3+4"]);
+  expect(texts()).toEqual(["1", "2 & 3 & 4", "2 & 3 & 4"].slice(0, count));
+  expect(attempts.some((one) => one.request.repeated)).toBe(false);
+  for (const n of [2, 3, 4]) expect(runs.filter((line) => line === `run-${n} delivered`)).toHaveLength(1);
+  hang.resolve({ status: "retry", reason: "too late" });
+});
+
+it("[DL7][DL4] killed while several went out in one where nobody can be asked: the same message once more, marked", async () => {
+  pace = ONE_A_SECOND;
+  const hang = Promise.withResolvers<SendResult>();
+  send = inTurn(ok, () => hang.promise, ok);
+  for (let n = 1; n <= 4; n++) announce(n);
+  start();
+  await settled(2);
+  startAgain();
+  announce(5);
+  await folder.clock.advance(5_000);
+  await allSent();
+  expect(attempts.map((one) => [one.text, one.request.repeated])).toEqual([
+    ["1", false],
+    ["2 & 3 & 4", false],
+    ["2 & 3 & 4", true],
+    ["5", false],
+  ]);
+  hang.resolve({ status: "retry", reason: "too late" });
+});
+
+it("[DL7] refused together: each is tried alone before it is given up", async () => {
+  pace = ONE_A_SECOND;
+  send = (request) => (String(request.part.text).includes("3") ? { status: "failed", reason: "too long" } : ok(request));
+  for (let n = 1; n <= 4; n++) announce(n);
+  start();
+  await folder.clock.advance(20_000);
+  expect(texts()).toEqual(["1", "2 & 3 & 4", "2", "3", "4"]);
+  expect(states()).toEqual({ "announce:1": "sent", "announce:2": "sent", "announce:3": "blocked", "announce:4": "sent" });
+  expect(runs.filter((line) => line.includes("blocked"))).toEqual(["run-3 blocked too long"]);
+});
+
+it("[DL7][ST2] a run that is stopped before its turn is left out of the message it waited to go with", async () => {
+  pace = ONE_A_SECOND;
+  send = inTurn(ok, retry(5_000), ok);
+  for (let n = 1; n <= 4; n++) announce(n);
+  start();
+  await settled(2);
+  await folder.clock.advance(100);
+  expect(folder.stores.outbox.withdraw("announce:3")).toBe(true);
+  await folder.clock.advance(10_000);
+  expect(texts()).toEqual(["1", "2 & 3 & 4", "2", "4"]);
+  expect(states()["announce:3"]).toBe("withdrawn");
+});
+
+it("[DL7] PACE-004 a 429 keeps the order and silences that chat alone, answers included", async () => {
+  pace = ONE_A_SECOND;
+  send = (request) =>
+    request.address.chat === "home" && attempts.length < 3 ? { status: "retry", reason: "429", afterMs: 30_000 } : ok(request);
+  announce(1);
+  announce(2);
+  announce(3, AWAY);
+  start();
+  await folder.clock.advance(1_000);
+  folder.stores.outbox.add({ delivery: "answer:1", address: HOME, parts: [{ text: "answer" }], isAnswer: true });
+  await folder.clock.advance(28_000);
+  expect(texts().sort()).toEqual(["1", "3"]);
+  await folder.clock.advance(2_000);
+  await allSent();
+  expect(texts().slice(2)).toEqual(["answer", "1 & 2"]);
+  expect(runs).toContain("run-1 sending 429; next try 2026-01-01T00:00:30.000Z");
+});
+
+it("[DL7] what the process before this one sent counts for the pace", async () => {
+  pace = ONE_A_SECOND;
+  add("reply:1", ["1"]);
+  add("reply:2", ["2"]);
+  start();
+  await folder.clock.advance(0);
+  startAgain();
+  add("reply:3", ["3"]);
+  add("reply:4", ["4"]);
+  await folder.clock.advance(10_000);
+  expect(sentAt()).toEqual([
+    ["1", 0],
+    ["2", 0],
+    ["3", 1_000],
+    ["4", 2_000],
+  ]);
 });

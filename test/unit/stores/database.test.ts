@@ -443,6 +443,12 @@ describe("plans", () => {
     outbox.listAside("web/local/main/-", 1);
     outbox.stepAside("d");
     outbox.isAnswerWaiting(ADDRESS);
+    outbox.add({ delivery: "e", address: ADDRESS, parts: [{}], runId: "s" });
+    const [lead, other] = [outbox.get(id)!, outbox.get(id + 1)!];
+    outbox.listBehind(lead, 5);
+    outbox.listJoined(outbox.join(lead, [other], {}));
+    outbox.dissolve(lead, "queued");
+    outbox.listSentSince(0);
     outbox.setPart(id, {}, "queued");
     outbox.retarget(id, ADDRESS, ADDRESS, "queued");
     outbox.markBlocked("d", "x", "queued");
@@ -518,6 +524,8 @@ describe("plans", () => {
     ["inbox_waiting", /^SELECT \* FROM inbox WHERE state = 'waiting'/],
     ["outbox_open", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 0/],
     ["outbox_aside", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 1/],
+    ["outbox_open", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 0 AND rank = 1/],
+    ["outbox_joined", /^SELECT \* FROM outbox WHERE joined_as/],
     ["outbox_open", /^UPDATE outbox SET state = 'unknown'/],
     ["sessions_open", /^SELECT \* FROM sessions WHERE key = \? AND ended_at/],
     ["runs_unfinished", /^SELECT \* FROM runs WHERE state IN \('queued', 'running'\) ORDER/],

@@ -1,0 +1,213 @@
+// One attempt to send one message of the outbox, and what its outcome means for its row, its run and those behind it.
+// A part is marked `sending` before the call, so a crash leaves a trace: at boot it is `unknown` and the channel is asked
+// whether it arrived (Slack, web), or it is sent once more, marked (Telegram). No model call stands between a row and its retries.
+import type { Address } from "../core/address.ts";
+import type { Clock } from "../core/clock.ts";
+import type { Bus } from "../core/events.ts";
+import type { HitFailpoint } from "../core/failpoints.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Channel, SendResult } from "../core/message.ts";
+import type { Database } from "../stores/database.ts";
+import type { Outbox, Standing } from "../stores/outbox.ts";
+import type { OutboxRow } from "../stores/outbox-row.ts";
+import { MAX_DEATHS, type Tries } from "../stores/tries.ts";
+import type { Pacer, Place } from "./pace.ts";
+
+export interface AttemptDeps {
+  readonly db: Database;
+  readonly outbox: Outbox;
+  readonly tries: Tries;
+  readonly clock: Clock;
+  readonly bus: Bus;
+  readonly log: Logger;
+  readonly failpoint: HitFailpoint;
+  channel(name: string, account: string): Channel | null;
+  /** Called in the transaction that moves a delivery: when its sending begins, is put off, and when it is over. */
+  recordDelivery(row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void;
+}
+
+interface State extends AttemptDeps {
+  readonly pacer: Pacer;
+  /** Rows whose sending an earlier process began: one of them may be what ended it. */
+  readonly left: Set<number>;
+}
+
+/** What goes with an attempt: its place in the chat's pace, and whether those behind it will have to wait for theirs. */
+export interface Turn {
+  readonly place: Place;
+  readonly isLast: boolean;
+}
+
+export const FIRST_RETRY_MS = 1_000;
+const MAX_RETRY_MS = 5 * 60_000;
+const GIVE_UP_MS = 24 * 3_600_000;
+/** How far behind a message others are looked for that could go with it. */
+const LOOK_BEHIND = 30;
+
+/** Resolves with where the message belongs now, if the chat moved. */
+export async function attempt(state: State, row: OutboxRow, turn: Turn): Promise<Address | null> {
+  const work = state.left.delete(row.id) ? `send:${row.id}` : null;
+  const deaths = work === null ? 0 : state.tries.begin(work);
+  try {
+    const [message, result] = deaths < MAX_DEATHS ? await trySend(state, row, turn) : [row, tooDeadly(deaths)];
+    conclude(state, message, result);
+    if (work !== null) state.tries.end(work);
+    state.failpoint("delivery.settled");
+    return result.status === "retarget" ? result.address : null;
+  } finally {
+    turn.place.giveBack();
+  }
+}
+
+const tooDeadly = (deaths: number): SendResult => ({ status: "failed", reason: `the gateway ended ${deaths} times while it was sent` });
+
+/** The message as it went out, perhaps with others in it, and what became of it. */
+async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): Promise<[OutboxRow, SendResult]> {
+  if (row.isDamaged) return [row, { status: "failed", reason: "its row in the database is damaged" }];
+  const channel = state.channel(row.address.channel, row.address.account);
+  if (channel === null) return [row, { status: "retry", reason: `the channel ${row.address.channel} is off`, afterMs: 0 }];
+  let repeated = false;
+  // `sending` here means that an attempt ended without a word: its outcome could not be recorded.
+  if (row.state !== "queued") {
+    if (channel.reconcile === undefined) repeated = true;
+    else {
+      const found = await channel.reconcile({ ...contentOf(row, row.joinedAs ?? row.key), since: row.sendingAt ?? 0 });
+      repeated = found.status === "untold";
+      if (found.status === "found") return [row, { status: "sent", ref: found.ref }];
+      if (found.status === "unknown") return [row, found];
+    }
+  }
+  const message = begin(state, row, isLast ? channel : null);
+  state.failpoint("delivery.marked");
+  const key = message.isLead ? (message.joinedAs ?? message.key) : message.key;
+  const result = await channel.send({ ...contentOf(message, key), repeated });
+  place.over();
+  state.failpoint("delivery.sent");
+  return [message, result];
+}
+
+const contentOf = ({ address, part, ref }: OutboxRow, key: string) => ({ address, part, key, ...(ref === null ? {} : { ref }) });
+
+/**
+ * On record before the call. `joins`: what comes behind it has to wait for its turn anyway, so as much of it as fits goes along.
+ * Gathered and marked without a pause in between: a stop either finds it waiting or finds it on its way.
+ */
+function begin(state: State, row: OutboxRow, joins: Channel | null): OutboxRow {
+  const { outbox } = state;
+  const { others, part } = joins === null ? { others: [], part: row.part } : gather(state, row, joins);
+  return record(state, row, () => {
+    const message = others.length === 0 ? row : outbox.join(row, others, part);
+    outbox.markSending(row.id);
+    for (const one of [row, ...others]) if (one.n === 0) state.recordDelivery(one, "sending");
+    return message;
+  });
+}
+
+/**
+ * Announcements only, and whole ones: a part that others of its message must follow can't share another's fate. Nothing between
+ * them is passed over, so that the order of the chat is kept.
+ */
+function gather(state: State, row: OutboxRow, { join }: Channel) {
+  let gathered: { others: OutboxRow[]; part: OutboxRow["part"] } = { others: [], part: row.part };
+  const isFree = (one: OutboxRow): boolean => one.runId !== null && one.state === "queued" && !one.isAlone && !one.isDamaged && !one.isLead;
+  if (join === undefined || !isFree(row) || row.isAside || row.n !== row.parts - 1) return gathered;
+  for (const next of state.outbox.listBehind(row, LOOK_BEHIND)) {
+    const others = [...gathered.others, next];
+    const part = isFree(next) && next.parts === 1 ? join([row, ...others].map((one) => one.part)) : null;
+    if (part === null) break;
+    gathered = { others, part };
+  }
+  return gathered;
+}
+
+/** An attempt that surely did nothing says nothing about the one before it, which may have arrived. */
+const standingOf = (row: OutboxRow): Standing => (row.state === "queued" ? "queued" : "unknown");
+
+function conclude(state: State, row: OutboxRow, result: SendResult): void {
+  switch (result.status) {
+    case "sent":
+      return sent(state, row, result.ref);
+    case "retry":
+    case "unknown":
+      return later(state, row, result);
+    case "retarget":
+      state.log.warn({ delivery: row.delivery, from: row.address, to: result.address, reason: result.reason }, "the chat moved");
+      return state.db.transaction(() => state.outbox.retarget(row.id, row.address, result.address, standingOf(row)));
+    case "rerender":
+      state.log.warn({ delivery: row.delivery, reason: result.reason }, "the platform refused the formatting; sending it plain");
+      return state.outbox.setPart(row.id, result.part, standingOf(row));
+    case "reserved":
+      // Durable before the edit: from here on a repeat edits the same message and can't double it.
+      return state.outbox.reserve(row.id, result.ref);
+    case "failed":
+      return row.isLead ? setApart(state, row, result.reason) : block(state, row, result.reason, standingOf(row));
+  }
+}
+
+/** What an attempt leaves is there to be found after a power cut; a channel where a repeat shows nothing needs no wait for the disk. */
+function record<T>(state: State, { address }: OutboxRow, work: () => T): T {
+  return state.channel(address.channel, address.account)?.isIdempotent === true ? state.db.relaxed(work) : state.db.transaction(work);
+}
+
+/** The message and those that went with it: with one row sent and another not, a crash would send it again. */
+function sent(state: State, row: OutboxRow, ref: string): void {
+  const over = record(state, row, () => {
+    const all = [row, ...(row.isLead ? state.outbox.listJoined(row) : [])];
+    for (const one of all) {
+      state.outbox.markSent(one.id, ref);
+      if (one.n === one.parts - 1) state.recordDelivery(one, "delivered");
+      else state.outbox.reopen(one.delivery);
+    }
+    return all.filter((one) => one.n === one.parts - 1);
+  });
+  for (const { delivery, address } of over) state.bus.emit({ type: "outbox.settled", delivery, channel: address.channel, outcome: "sent" });
+}
+
+/** Refused for good, but perhaps for what they are together: each is tried alone before it is given up. */
+function setApart(state: State, row: OutboxRow, reason: string): void {
+  state.log.warn({ delivery: row.delivery, reason }, "the platform refused several messages in one; sending them one by one");
+  state.db.transaction(() => state.outbox.dissolve(row, standingOf(row)));
+}
+
+function block(state: State, row: OutboxRow, reason: string, as: Standing): void {
+  const blocked = state.db.transaction(() =>
+    [row, ...(row.isLead ? state.outbox.listJoined(row) : [])].filter((one) => {
+      if (!state.outbox.markBlocked(one.delivery, reason, as)) return false;
+      state.recordDelivery(one, "blocked", reason);
+      return true;
+    }),
+  );
+  for (const { delivery, address } of blocked) {
+    state.log.error({ delivery, address, reason }, "gave a message up");
+    state.bus.emit({ type: "outbox.settled", delivery, channel: address.channel, outcome: "blocked" });
+  }
+}
+
+/** Backs off from 1 s to 5 min, for up to 24 h since it began to fail (DL3). */
+function later(state: State, row: OutboxRow, result: Extract<SendResult, { status: "retry" | "unknown" }>): void {
+  const { status, reason } = result;
+  const afterMs = status === "retry" ? result.afterMs : undefined;
+  const now = state.clock.now();
+  const as = status === "unknown" ? "unknown" : standingOf(row);
+  const firstAt = failsSince(row, now);
+  if (now - firstAt > GIVE_UP_MS) return block(state, row, `not delivered within 24 h: ${reason}`, as);
+  const backoff = Math.min(FIRST_RETRY_MS * 2 ** row.attempts, MAX_RETRY_MS);
+  // What a platform asks for may be anything; a wait beyond the 24 h is cut to one last try at their end.
+  const askedMs = Number.isFinite(afterMs) ? Math.min(Number(afterMs), firstAt + GIVE_UP_MS + 1 - now) : 0;
+  const waitMs = Math.max(askedMs, backoff);
+  state.log.warn({ delivery: row.delivery, part: row.n, reason, waitMs }, "a send did not succeed; trying again");
+  // Whatever else is sent there would meet the same: then the order is kept.
+  const concernsAll = afterMs !== undefined;
+  if (concernsAll) state.pacer.silence(row.address, waitMs);
+  const next = { notBefore: now + waitMs, firstAt, reason, as, stepsAside: !concernsAll };
+  const told = `${reason}; next try ${new Date(next.notBefore).toISOString()}`;
+  state.db.transaction(() => {
+    if (!state.outbox.retryAt(row.id, next)) return;
+    for (const one of [row, ...(row.isLead ? state.outbox.listJoined(row) : [])]) state.recordDelivery(one, "sending", told);
+  });
+}
+
+/** A try that comes much too late (the machine slept, the gateway was off) or too early for the clock begins the 24 h anew. */
+function failsSince({ firstAt, notBefore }: OutboxRow, now: number): number {
+  return firstAt === null || firstAt > now || now - notBefore > MAX_RETRY_MS ? now : firstAt;
+}

@@ -1,0 +1,61 @@
+// Several short messages of one address sent as one (DL7). The first of them, the lead, carries the words of all and is what
+// delivery works on; the others are `joined` to it and share its fate: sent with it, given up with it. What is sent stands in the
+// lead's row before the call, under a key of its own, so that after a crash it is asked for, or sent again, as the same message:
+// the lead's own key would not do, because alone it says less, and finding that would pass for having found them all.
+import type { Clock } from "../core/clock.ts";
+import type { Part } from "../core/message.ts";
+import type { Database } from "./database.ts";
+import { fromRow, KEEP_DOUBT, OPEN, type OutboxRow, type StoredRow } from "./outbox-row.ts";
+
+export interface Joined {
+  /** These go out with the lead, as this part. Returns the lead as it is now. Call it in the transaction that marks it as being sent. */
+  join(lead: OutboxRow, others: readonly OutboxRow[], part: Part): OutboxRow;
+  /** Those that go out with this lead. */
+  listJoined(lead: OutboxRow): OutboxRow[];
+  /** They don't go together: each alone from now on, as if nothing had been tried, but for what may have arrived. Call inside a transaction. */
+  dissolve(lead: OutboxRow, as: "queued" | "unknown"): void;
+}
+
+interface Release {
+  /** Takes a message out of one it shares with others, if that surely has not arrived. False: it may have. */
+  release(delivery: string): boolean;
+}
+
+/** Names who is in it: another selection under the same lead is another message. */
+const keyFor = (lead: OutboxRow, others: readonly OutboxRow[]): string => `${lead.key}+${others.map((row) => row.id).join("+")}`;
+
+export function createJoined(db: Database, clock: Clock): Joined & Release {
+  const setApart = (joinedAs: string, as: "queued" | "unknown", isAlone: boolean): void => {
+    db.run(
+      `UPDATE outbox SET state = ?, joined_part = NULL, joined_as = iif(? = 'unknown', joined_as, NULL), ${KEEP_DOUBT}, alone = max(alone, ?),
+         aside = 0, not_before = 0, attempts = 0, first_at = NULL WHERE joined_as = ? AND (${OPEN} OR state = 'joined')`,
+      ...[as, as, as, Number(isAlone), joinedAs],
+    );
+  };
+  return {
+    join(lead, others, part) {
+      const joinedAs = keyFor(lead, others);
+      db.run("UPDATE outbox SET joined_as = ?, joined_part = ? WHERE id = ?", joinedAs, JSON.stringify(part), lead.id);
+      for (const { id } of others)
+        db.run("UPDATE outbox SET state = 'joined', joined_as = ?, sending_at = ? WHERE id = ?", joinedAs, clock.now(), id);
+      return { ...lead, joinedAs, part, isLead: true };
+    },
+    listJoined: ({ id, joinedAs }) =>
+      db.all<StoredRow>("SELECT * FROM outbox WHERE joined_as = ? AND id <> ? AND state = 'joined' ORDER BY id", joinedAs, id).map(fromRow),
+    dissolve({ joinedAs }, as) {
+      if (joinedAs !== null) setApart(joinedAs, as, true);
+    },
+    release(delivery) {
+      const joined = db.all<{ joined_as: string }>(
+        `SELECT DISTINCT joined_as FROM outbox WHERE delivery = ? AND joined_as IS NOT NULL AND (${OPEN} OR state = 'joined')`,
+        delivery,
+      );
+      return joined.every(({ joined_as: joinedAs }) => {
+        const lead = db.get<{ state: string }>("SELECT state FROM outbox WHERE joined_as = ? AND joined_part IS NOT NULL", joinedAs);
+        if (lead?.state === "sending" || lead?.state === "unknown") return false;
+        if (lead !== undefined) setApart(joinedAs, "queued", false);
+        return true;
+      });
+    },
+  };
+}
