@@ -294,8 +294,13 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
       await isAtEnd(`at ${width} px`);
     }
     // Whoever reads above is left there.
-    await page.evaluate("document.getElementById('scroll').scrollTop = 300");
-    await waitFor("the scroll to be noticed", async () => ((await fromEnd()) as number) > 1000);
+    await waitFor("a place above", async () => {
+      // Once the last change of size is dealt with: nobody scrolls in the same frame.
+      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+      await page.evaluate("document.getElementById('scroll').scrollTop = 300");
+      await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
+      return ((await fromEnd()) as number) > 1000;
+    });
     await page.setViewportSize({ width: 500, height: 600 });
     await web.say("a new one");
     await page.waitForSelector("#to-end", { state: "visible" });
