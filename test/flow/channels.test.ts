@@ -104,28 +104,24 @@ describe("30 000 characters with fences, tables, emoji, right-to-left text and H
     });
   };
 
-  it("[DL2] as a reply in a Telegram topic: all parts accepted at once, in order, nothing lost", async () => {
+  it("[DL2][AN10] as a reply and as an announcement in a Telegram topic: all accepted at once, in order, nothing lost", async () => {
     const { telegram } = scene;
-    // As an announcement it would be a file (AN10).
-    for (const text of ["tell me everything"]) {
-      // A private chat has topics too, and no limit by the minute.
+    // A private chat has topics too, and no limit by the minute.
+    const told = async (text: string) => {
       const before = telegram.messages(PERSON, 90).length;
       const calls = telegram.calls.length;
       telegram.say({ chat: PERSON, thread: 90, text });
       await telegram.until(() => telegram.messages(PERSON, 90).length > before, "an answer");
       await scene.settled();
-      const sent = telegram.calls.slice(calls).filter(({ method }) => method === "sendMessage");
-      expect(sent.length).toBeGreaterThan(7);
-      expect(sent.every(({ executed }) => executed)).toBe(true);
-      expect(
-        found(
-          telegram
-            .messages(PERSON, 90)
-            .slice(before)
-            .map((message) => message.text),
-        ),
-      ).toEqual(LONG.pieces);
-    }
+      expect(telegram.calls.slice(calls).every(({ method, executed }) => executed || !method.startsWith("send"))).toBe(true);
+      return telegram.messages(PERSON, 90).slice(before);
+    };
+    const reply = await told("tell me everything");
+    expect(reply.length).toBeGreaterThan(6);
+    expect(found(reply.map((message) => message.text))).toEqual(LONG.pieces);
+    const announced = await told("/subagents spawn tell me everything");
+    expect(announced).toHaveLength(4);
+    expect(found(announced.map(({ file }) => file?.content ?? ""))).toEqual(LONG.pieces);
   });
 
   it("[DL2] as a reply and as an announcement in a Slack thread: all parts accepted at once, in order, nothing lost", async () => {
