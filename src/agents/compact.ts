@@ -6,7 +6,7 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Spend } from "../core/usage.ts";
 import { capText, visibleText } from "../core/visible-text.ts";
 import type { ChatMessage, ModelReply, Models } from "../models/model.ts";
-import type { Entry } from "../stores/transcript-entry.ts";
+import { type Entry, isTopicNote } from "../stores/transcript-entry.ts";
 import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 import { summaryOf, toMessages } from "./context.ts";
 import { charsOf } from "./fit.ts";
@@ -55,7 +55,11 @@ what was asked, what was decided and why, what was done with which result (names
 export const windowChars = (models: Models, model: string): number => models.contextWindow(model) * CHARS_PER_TOKEN;
 
 /** The history a model of this window may be shown: from the last compaction on, and that one however far back it stands. */
-export function readHistory({ models, transcripts }: CompactDeps, ref: TranscriptRef, model: string): Entry[] {
+export function readHistory(
+  { models, transcripts }: Pick<CompactDeps, "models" | "transcripts">,
+  ref: TranscriptRef,
+  model: string,
+): Entry[] {
   const entries = transcripts.window(ref, windowChars(models, model) * BYTES_PER_CHAR);
   const isCut = entries[0] !== undefined && entries[0].parentId !== null && !entries.some((entry) => entry.type === "compaction");
   const summary = isCut ? transcripts.lastCompaction(ref) : null;
@@ -70,7 +74,7 @@ export const isFull = (models: Models, model: string, entries: readonly Entry[],
 export async function compact(deps: CompactDeps, compaction: Compaction, entries: readonly Entry[]): Promise<Compacted> {
   const window = windowChars(deps.models, compaction.model);
   const border = borderOf(entries, window * KEPT_SHARE);
-  const older = toMessages(entries.slice(0, border).filter((entry) => entry.type !== "compaction"));
+  const older = toMessages(entries.slice(0, border).filter((entry) => entry.type !== "compaction" && !isTopicNote(entry)));
   if (older.length === 0) return { outcome: "nothing" };
   const summed = await sumUp(deps, compaction, { before: summaryOf(entries), older, window });
   if (!summed.ok) return { outcome: "failed", reason: summed.reason };

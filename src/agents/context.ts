@@ -1,9 +1,9 @@
-// What the model sees: transcript entries → chat messages, and the system prompt. Pure functions; turn.ts calls them
+// What the model sees of a conversation: transcript entries → chat messages. Pure functions; model-step.ts calls them
 // before every model step. Whatever the transcript lost in a crash is mended here, so a provider never meets a tool
 // call without its result.
-import { FENCE_RULE } from "../core/fence.ts";
 import type { ChatMessage, ToolCall } from "../models/model.ts";
-import type { Entry } from "../stores/transcript-entry.ts";
+import { type Entry, isHeldNote } from "../stores/transcript-entry.ts";
+import { shownText, type Topic } from "./topics.ts";
 
 const NO_RESULT = "No result: the turn ended before this call was finished. Its outcome is unknown.";
 const STOPPED_RESULT = "No result: stopped by the person before this call was finished. Its outcome is unknown.";
@@ -12,8 +12,8 @@ const STOP_MARK = "stop:";
 /** `about` of the note that says a request was stopped by the person; `entryId` is the request's. */
 export const stopMark = (entryId: string): string => `${STOP_MARK}${entryId}`;
 
-/** Entries, oldest first → messages. Entries of the announce step are not part of the conversation. */
-export function toMessages(entries: readonly Entry[]): ChatMessage[] {
+/** Entries, oldest first → messages. Entries of the announce step are not part of the conversation. `held`: what may be shown of the topics that can be taken back. */
+export function toMessages(entries: readonly Entry[], held: readonly Topic[] = []): ChatMessage[] {
   const results = new Map<string, Extract<Entry, { type: "tool_result" }>>();
   for (const entry of entries) if (entry.type === "tool_result") results.set(entry.callId, entry);
   const stopped = new Set(entries.flatMap((entry) => (entry.type === "note" && entry.about !== undefined ? [entry.about] : [])));
@@ -25,8 +25,10 @@ export function toMessages(entries: readonly Entry[]): ChatMessage[] {
   let request = "";
   for (let i = 0; i < conversation.length; i++) {
     const entry = conversation[i] as Entry;
-    if (entry.type === "note") messages.push({ role: "user", text: entry.text });
-    else if (entry.type === "message" && entry.role === "user") {
+    if (entry.type === "note") {
+      const text = shownText(entry, held);
+      if (text !== null) messages.push({ role: "user", text });
+    } else if (entry.type === "message" && entry.role === "user") {
       request = entry.id;
       messages.push({ role: "user", text: entry.text });
     } else if (entry.type === "message") {
@@ -46,13 +48,14 @@ export function toMessages(entries: readonly Entry[]): ChatMessage[] {
 
 /**
  * The person's own words are the last thing the model reads (SE8): notes that were taken in with a message stand before it,
- * though the transcript has them behind it. By place alone, so that an entry never moves once an answer stands behind it.
+ * though the transcript has them behind it. By place alone, so that an entry never moves once an answer stands behind it. Of
+ * a child the task is the first message, and its brief stands behind that.
  */
 function inReadingOrder(entries: readonly Entry[]): Entry[] {
   const read: Entry[] = [];
   for (const entry of entries) {
     const last = read.at(-1);
-    const isBehind = entry.type === "note" && last?.type === "message" && last.role === "user";
+    const isBehind = entry.type === "note" && !isHeldNote(entry) && last?.type === "message" && last.role === "user";
     read.splice(isBehind ? read.length - 1 : read.length, 0, entry);
   }
   return read;
@@ -126,37 +129,3 @@ export function lastAssistantText(entries: readonly Entry[]): string {
   );
   return last?.type === "message" ? last.text : "";
 }
-
-export interface PromptFile {
-  readonly name: string;
-  readonly text: string;
-}
-
-export interface MainPromptOptions {
-  readonly agentName: string;
-  readonly files: readonly PromptFile[];
-  readonly memory: string;
-  readonly canSpawn: boolean;
-  /** Sub-agents of this session that still work, one line each: shown at every step, so that no summary loses them. */
-  readonly live: readonly string[];
-}
-
-/** The system prompt of a main session: who it is, how this place works, and the workspace's own files. */
-export function mainPrompt(options: MainPromptOptions): string {
-  const how = [
-    `You are ${options.agentName}, an agent people talk to in a chat. Answer in Markdown, briefly and plainly.`,
-    "Use tools when they help; a tool's failure is told to you as its result.",
-  ];
-  if (options.canSpawn) {
-    how.push(
-      "Long or parallel work goes to sub-agents: call sessions_spawn (it returns at once), tell the person what you sent out, and end your turn. " +
-        "Each sub-agent announces its own result in this chat when it ends; you see it as quoted data at your next turn. Never invent a result, never spawn the same task twice.",
-    );
-  }
-  how.push(FENCE_RULE);
-  if (options.live.length > 0)
-    how.push(`Sub-agents of this session that are at work right now (don't spawn these tasks again):\n${options.live.join("\n")}`);
-  return [how.join("\n"), ...promptFiles(options.files), ...(options.memory === "" ? [] : [options.memory])].join("\n\n");
-}
-
-export const promptFiles = (files: readonly PromptFile[]): string[] => files.map((file) => `## ${file.name}\n${file.text}`);

@@ -2,7 +2,7 @@
 // on with its newest part. Pure: entries in, the entries to show out; the transcript keeps everything. What is left out is
 // said in its place, so that neither the model nor the person takes a part for the whole.
 import { cutText } from "../core/visible-text.ts";
-import type { Entry } from "../stores/transcript-entry.ts";
+import { type Entry, isTopicNote } from "../stores/transcript-entry.ts";
 
 export interface Fitted {
   readonly entries: readonly Entry[];
@@ -47,11 +47,11 @@ export function fitEntries(entries: readonly Entry[], maxChars: number): Fitted 
   const asked = groups.findLastIndex(({ entries: [first] }) => first?.type === "message" && first.role === "user");
   // Half of the room at most, so that a pasted book leaves some for what was done about it.
   const question = groups[asked] === undefined ? null : cutGroup(groups[asked], Math.max(LEAST, Math.floor(maxChars / 2)));
-  let room = maxChars - charsOf(summaries) - (question?.chars ?? 0);
-  const shown = new Map<number, Group>(question === null ? [] : [[asked, question]]);
+  const shown = new Map<number, Group>([...latestTopics(groups), ...(question === null ? [] : [[asked, question] as const])]);
+  let room = maxChars - charsOf(summaries) - [...shown.values()].reduce((sum, group) => sum + group.chars, 0);
   for (let at = groups.length - 1; at >= 0; at--) {
     const group = groups[at] as Group;
-    if (at === asked) continue;
+    if (shown.has(at)) continue;
     // What was done last is worth showing in part; anything older only as a whole.
     const part = at === groups.length - 1 ? cutGroup(group, Math.max(LEAST, room)) : group;
     if (part.chars > room && at < groups.length - 1) break;
@@ -59,6 +59,16 @@ export function fitEntries(entries: readonly Entry[], maxChars: number): Fitted 
     shown.set(at, part);
   }
   return join(groups, shown, summaries);
+}
+
+/** How things stand is told only when it changes: left out, a run at work would be forgotten (SE6). */
+function latestTopics(groups: readonly Group[]): Map<number, Group> {
+  const newest = new Map<string, number>();
+  for (const [at, { entries }] of groups.entries()) {
+    const note = entries[0];
+    if (note?.type === "note" && note.about !== undefined && isTopicNote(note)) newest.set(note.about, at);
+  }
+  return new Map([...newest.values()].map((at) => [at, groups[at] as Group]));
 }
 
 function groupsOf(entries: readonly Entry[]): Group[] {
@@ -80,10 +90,12 @@ function cutGroup(group: Group, maxChars: number): Group {
   return { entries, chars: charsOf(entries) };
 }
 
+const DONT_FIT = (left: number): string => `The gateway left ${left} characters out here: they don't fit.`;
+
 /** Beginning and end stay: what was asked may stand behind what was pasted. */
-function cutMiddle(text: string, maxChars: number): string {
+export function cutMiddle(text: string, maxChars: number, say = DONT_FIT): string {
   if (text.length <= maxChars) return text;
-  const note = (left: number): string => `\n… [The gateway left ${left} characters out here: they don't fit.] …\n`;
+  const note = (left: number): string => `\n… [${say(left)}] …\n`;
   const kept = Math.max(0, maxChars - note(text.length).length);
   const head = cutText(text, Math.ceil(kept * 0.7));
   const tail = text.slice(text.length - Math.floor(kept * 0.3)).replace(/^[\udc00-\udfff]/, "");

@@ -1,24 +1,28 @@
 // One model step of a turn: what the model is shown, room made for it first when the window is nearly full, and the call.
 // turn.ts → here → compact.ts, fit.ts, models
 import type { Thinking } from "../core/thinking.ts";
-import type { ModelReply, ModelRequest, Models } from "../models/model.ts";
+import type { Tool } from "../core/tool.ts";
+import type { ModelReply, ModelRequest, Models, ToolSpec } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type CompactDeps, type Compaction, compact, isFull, windowChars } from "./compact.ts";
 import { toMessages } from "./context.ts";
 import { type Fitted, fitEntries } from "./fit.ts";
-import type { CallingTurn, ToolCalls } from "./tool-calls.ts";
+import type { Prompt } from "./prompt.ts";
+import type { ToolCalls } from "./tool-calls.ts";
+import { newsOf, type Topic } from "./topics.ts";
 
 export interface StepDeps extends CompactDeps {
   readonly models: Models;
   readonly toolCalls: ToolCalls;
 }
 
-/** What a step needs to know of the turn it belongs to. `tools()` is asked before every step and every call: a policy may have changed. */
-export interface SteppingTurn extends CallingTurn, Compaction {
+/** What a step needs to know of the turn it belongs to. Tools and prompt are asked before every step: a policy, a brief may have changed. */
+export interface SteppingTurn extends Compaction {
   readonly thinking: Thinking;
-  /** Asked before every step: memory and briefs may have changed. */
-  system(): Promise<string>;
+  tools(): readonly Tool[];
+  prompt(): Promise<Prompt>;
   onText(text: string): void;
+  onDoing(doing: string): void;
 }
 
 /** What a turn has in hand between two steps. */
@@ -34,38 +38,85 @@ export interface Context {
 export const contextOf = (entries: Entry[]): Context => ({ entries, compactionFailure: null, missing: { leftOut: 0, cutChars: 0 } });
 
 /** Shares of the window a request may take: a provider that counts more tokens than we do gets it shorter, twice. */
-const REQUEST_SHARES = [0.9, 0.45, 0.2] as const;
+const LARGEST = 0.9;
+const SMALLER = [0.45, 0.2] as const;
 /** Of such a share, for the history; a system prompt that leaves less is the operator's to shorten. */
 const LEAST_HISTORY = 0.25;
 
-type Prompt = Pick<ModelRequest, "system" | "tools" | "messages">;
+/** The parts of a request that are the same for every try, and what they take. */
+interface Frame extends Prompt {
+  readonly tools: readonly ToolSpec[];
+  readonly chars: number;
+}
+
+async function frameOf(deps: StepDeps, turn: SteppingTurn): Promise<Frame> {
+  const prompt = await turn.prompt();
+  const tools = deps.toolCalls.specs(turn.tools());
+  const held = prompt.topics.reduce((sum, topic) => sum + (topic.isHeld === true ? topic.text.length : 0), 0);
+  return { ...prompt, tools, chars: prompt.system.length + held + JSON.stringify(tools).length };
+}
 
 /** Makes room first when the window is nearly full; what still doesn't fit is left out of the request, and said so. */
 export async function nextReply(deps: StepDeps, turn: SteppingTurn, context: Context): Promise<ModelReply> {
-  const system = await turn.system();
-  const tools = deps.toolCalls.specs(turn.tools());
-  const besides = system.length + JSON.stringify(tools).length;
-  const window = windowChars(deps.models, turn.model);
-  if (isFull(deps.models, turn.model, context.entries, besides)) await makeRoom(deps, turn, context);
+  const frame = await frameOf(deps, turn);
+  tellNews(deps, turn, context, frame.topics);
+  if (isFull(deps.models, turn.model, context.entries, frame.chars)) await makeRoom(deps, turn, context, frame.topics);
   deps.failpoint("turn.before-model");
-  const ask = (share: number): Promise<ModelReply> => {
-    const fitted = fitEntries(context.entries, Math.max(window * share - besides, window * share * LEAST_HISTORY));
-    context.missing = fitted;
-    return callModel(deps, turn, { system, tools, messages: toMessages(fitted.entries) });
-  };
-  const [first, ...smaller] = REQUEST_SHARES;
-  let reply = await ask(first);
-  if (reply.error?.kind === "context") await makeRoom(deps, turn, context);
-  for (const share of smaller) if (reply.error?.kind === "context") reply = await ask(share);
-  return reply;
+  const reply = await callFitted(deps, turn, { frame, context }, [LARGEST]);
+  if (reply.error?.kind !== "context") return reply;
+  await makeRoom(deps, turn, context, frame.topics);
+  return callFitted(deps, turn, { frame, context }, SMALLER);
+}
+
+/**
+ * One more call of the same conversation, outside its turn: what goes before `question` is, byte for byte, what the calls
+ * before it sent. Tools go along for that reason, and because some proxies refuse a history of calls without them; none is
+ * carried out.
+ */
+export async function askOnce(deps: StepDeps, turn: SteppingTurn, entries: readonly Entry[], question: string): Promise<ModelReply> {
+  const asked = { type: "message", role: "user", text: question, from: "runtime", id: "asked", parentId: null, timestamp: "" } as const;
+  const context = contextOf([...entries, asked]);
+  return callFitted(deps, turn, { frame: await frameOf(deps, turn), context }, [LARGEST, ...SMALLER]);
+}
+
+interface Material {
+  readonly frame: Frame;
+  readonly context: Context;
+}
+
+/** As large as the first share allows; when the provider finds that too long, as the next one does. */
+async function callFitted(
+  deps: StepDeps,
+  turn: SteppingTurn,
+  { frame, context }: Material,
+  [share, ...smaller]: readonly [number, ...number[]],
+): Promise<ModelReply> {
+  const room = windowChars(deps.models, turn.model) * share;
+  const fitted = fitEntries(context.entries, Math.max(room - frame.chars, room * LEAST_HISTORY));
+  context.missing = fitted;
+  const { system, tools, topics } = frame;
+  const reply = await callModel(deps, turn, { system, tools, messages: toMessages(fitted.entries, topics) });
+  const [next, ...rest] = smaller;
+  if (reply.error?.kind !== "context" || next === undefined) return reply;
+  return callFitted(deps, turn, { frame, context }, [next, ...rest]);
+}
+
+/** A turn begins with the message it is to answer; what is told here stands before that one when it is read. */
+function tellNews(deps: StepDeps, turn: SteppingTurn, context: Context, topics: readonly Topic[], moment?: "turn"): void {
+  const isBegun = context.entries.findLast((entry) => entry.type === "message")?.role === "assistant";
+  const news = newsOf(context.entries, topics, moment ?? (isBegun ? "step" : "turn"));
+  if (news.length > 0) context.entries.push(...deps.transcripts.append(turn.ref, news));
 }
 
 /** Tried once a turn: a provider that is down would be asked, and waited for, before every step. */
-async function makeRoom(deps: StepDeps, turn: SteppingTurn, context: Context): Promise<void> {
+async function makeRoom(deps: StepDeps, turn: SteppingTurn, context: Context, topics: readonly Topic[]): Promise<void> {
   if (context.compactionFailure !== null) return;
   turn.onDoing("summing up the conversation so far");
   const compacted = await compact(deps, turn, context.entries);
-  if (compacted.outcome === "done") context.entries = compacted.entries;
+  if (compacted.outcome === "done") {
+    context.entries = compacted.entries;
+    tellNews(deps, turn, context, topics, "turn");
+  }
   if (compacted.outcome === "failed") context.compactionFailure = compacted.reason;
 }
 
@@ -84,7 +135,11 @@ export function noticeOf({ compactionFailure, missing: { leftOut, cutChars } }: 
 /** A provider's sentence ends with a full stop, our own reasons don't. */
 const stopped = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);
 
-async function callModel(deps: StepDeps, turn: SteppingTurn, prompt: Prompt): Promise<ModelReply> {
+async function callModel(
+  deps: StepDeps,
+  turn: SteppingTurn,
+  prompt: Pick<ModelRequest, "system" | "tools" | "messages">,
+): Promise<ModelReply> {
   turn.onDoing("thinking");
   // Nothing of a stopped turn may start any more (ST2), and building the prompt took a moment.
   if (turn.signal.aborted)

@@ -9,10 +9,10 @@ import type { Entry } from "../stores/transcript-entry.ts";
 import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
 import { type Compacted, type Compaction, compact, readHistory, windowChars } from "./compact.ts";
 import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf } from "./context.ts";
-import { type Context, contextOf, nextReply, noticeOf, type StepDeps, type SteppingTurn } from "./model-step.ts";
-import { createToolCalls, type ResultSpace } from "./tool-calls.ts";
+import { askOnce, type Context, contextOf, nextReply, noticeOf, type StepDeps, type SteppingTurn } from "./model-step.ts";
+import { type CallingTurn, createToolCalls, type ResultSpace } from "./tool-calls.ts";
 
-export interface Turn extends SteppingTurn {
+export interface Turn extends CallingTurn, SteppingTurn {
   readonly maxIterations: number;
   /** Steps of the limit that processes before this one have used. */
   readonly stepsUsed?: number;
@@ -39,6 +39,8 @@ export interface TurnEnd {
 export interface Turns {
   /** Runs or takes up a turn whose input stands in the transcript. Throws only when the disk refuses. */
   run(turn: Turn): Promise<TurnEnd>;
+  /** One more call of a conversation that is at rest, `entries` its history; nothing is appended and no tool carried out. */
+  ask(turn: SteppingTurn, entries: readonly Entry[], question: string): Promise<ModelReply>;
   /** Sums up the older part of a session that is at rest. */
   compact(compaction: Compaction): Promise<Compacted>;
 }
@@ -53,6 +55,7 @@ export function createTurns(deps: TurnDeps): Turns {
   const stepDeps = { ...deps, toolCalls: createToolCalls(deps) };
   return {
     run: async (turn) => runTurn(createWork(stepDeps, turn)),
+    ask: (turn, entries, question) => askOnce(stepDeps, turn, entries, question),
     compact: async (compaction) => compact(deps, compaction, readHistory(deps, compaction.ref, compaction.model)),
   };
 }

@@ -3,6 +3,7 @@
 // sub-agents → gateway → channels and page.
 import { chmodSync, existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { createMemoryViews } from "../agents/memory-view.ts";
 import { createTurns } from "../agents/turn.ts";
 import type { LoadedConfig } from "../config/config.ts";
 import { errorText } from "../core/errors.ts";
@@ -73,7 +74,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     const channels = await createChannels({ ...base, config: atStart.config, stores });
     const tools = createTools({ ...base, ...stores, loaded: atStart, sandbox, agents });
     const turns = createTurns({ models, transcripts: stores.transcripts, failpoint });
-    const parts = { ...base, stores, agents, models, turns, channels };
+    const parts = { ...base, stores, agents, models, turns, channels, memoryViews: createMemoryViews() };
     const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
     const facts = (): StatusSource => ({
       ...modelInUse(loaded.config, modelParts),

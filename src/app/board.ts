@@ -8,6 +8,7 @@ import type { Logger } from "../core/logger.ts";
 import { isUnfinished, type Run, stepOf } from "../core/run.ts";
 import { totalTokens } from "../core/usage.ts";
 import type { Lane } from "../lanes/lanes.ts";
+import { isTopicNote } from "../stores/transcript-entry.ts";
 import type { readTranscriptPage } from "../stores/transcript-page.ts";
 import type { Archiver } from "../subagents/archive.ts";
 import { transcriptOfRun } from "../subagents/deps.ts";
@@ -55,7 +56,7 @@ export function createRunBoard(deps: RunBoardDeps): { board: Board; details: Run
 
 /** The announce step is the runtime talking to the child (AN5); a message that only calls tools has no words. */
 const isShown: Parameters<typeof readTranscriptPage>[1]["fits"] = (entry) =>
-  entry.phase !== "announce" && (entry.type !== "message" || entry.text.trim() !== "");
+  entry.phase !== "announce" && !isTopicNote(entry) && (entry.type !== "message" || entry.text.trim() !== "");
 
 /** All that need a person, all unfinished ones, and the newest others. */
 function listRuns({ stores: { runs } }: RunBoardDeps, limit: number): Run[] {

@@ -1,10 +1,8 @@
 // Wires the gateway folder: conversations in the lane `main`, commands, the gate.
-import type { Agent, Agents } from "../agents/agent.ts";
-import { mainPrompt } from "../agents/context.ts";
-import { formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
+import type { Agents } from "../agents/agent.ts";
+import type { MemoryViews } from "../agents/memory-view.ts";
 import { ensureSession } from "../agents/open-session.ts";
 import type { Turns } from "../agents/turn.ts";
-import { parseKey, shortId } from "../core/ids.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
 import { createAccess } from "../gateway/access.ts";
 import { type CommandContext, createCommands } from "../gateway/commands.ts";
@@ -13,10 +11,9 @@ import { createDoorstep, type Doorstep } from "../gateway/doorstep.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { createGatewayCommands } from "../gateway/gateway-commands.ts";
 import { createIntroductions, type Introductions } from "../gateway/introductions.ts";
+import { createMainPrompt } from "../gateway/main-prompt.ts";
 import { createSubagentsCommand } from "../gateway/subagent-commands.ts";
 import type { Models } from "../models/model.ts";
-import { renderMemoryBlock } from "../subagents/documents/brief-params.ts";
-import { oneLine } from "../subagents/report.ts";
 import type { Requester } from "../subagents/spawn.ts";
 import type { Base, Lanes } from "./base.ts";
 import { type Channels, rulesOf } from "./channels.ts";
@@ -35,6 +32,7 @@ export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "
   readonly agents: Agents;
   readonly models: Models;
   readonly turns: Turns;
+  readonly memoryViews: MemoryViews;
   readonly lanes: Lanes;
   readonly channels: Channels;
   readonly subagents: SubagentParts;
@@ -50,13 +48,7 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
   const conversations = createConversations({
     ...shared,
     tools: subagents.mainTools,
-    prompt: (agent, sessionKey, tools) =>
-      prompt(
-        deps,
-        agent,
-        sessionKey,
-        tools.some((tool) => tool.name === "sessions_spawn"),
-      ),
+    prompt: createMainPrompt({ ...deps, ...stores, memoryEnabled: () => deps.config().memory.enabled }),
   });
   const commands = createCommands([
     createSubagentsCommand({
@@ -83,23 +75,6 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
   const gateway = createGateway({ ...shared, access, commands, commandLimit: createRateLimit({ ...COMMANDS, clock }) });
   const doorstep = createDoorstep({ access, clock, log: deps.log });
   return { gateway, conversations, doorstep, introductions: createIntroductions(shared) };
-}
-
-async function prompt(deps: FrontDoorDeps, agent: Agent, sessionKey: string, canSpawn: boolean): Promise<string> {
-  const { workspace } = agent;
-  const files = await readBootstrap({ workspace, forChild: false });
-  const peer = peerOf(sessionKey);
-  const memory = deps.config().memory.enabled
-    ? formatMemory(await readMemory({ workspace, forChild: false, crewPath: deps.crewPath, peer, now: deps.clock.now() }))
-    : "";
-  const live = deps.stores.runs.unfinishedBelow(sessionKey).map((run) => `- ${run.state}: ${oneLine(run.label)} (run ${shortId(run.id)})`);
-  return mainPrompt({ agentName: agent.name, files, memory: memory === "" ? "" : renderMemoryBlock("", memory), canSpawn, live });
-}
-
-/** Whom a session talks with; a group is nobody in particular. */
-function peerOf(sessionKey: string): string | undefined {
-  const key = parseKey(sessionKey);
-  return key?.kind === "chat" && key.shape === "dm" ? key.chat : undefined;
 }
 
 /** The chat itself as a requester, for `/subagents spawn`. */

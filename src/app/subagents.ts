@@ -1,18 +1,15 @@
 // Wires the sub-agents folder: what the child sees, the tools of requesters, and the parts that run and steer them.
 import type { Agent, Agents } from "../agents/agent.ts";
-import { promptFiles } from "../agents/context.ts";
-import { formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
+import type { MemoryViews } from "../agents/memory-view.ts";
 import { effectiveTools } from "../agents/policy.ts";
 import type { Turns } from "../agents/turn.ts";
-import { agentIdOf } from "../core/ids.ts";
-import type { Run } from "../core/run.ts";
 import type { Tool, ToolContext } from "../core/tool.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { ModelRouter } from "../models/router.ts";
 import { type Archiver, createArchiver } from "../subagents/archive.ts";
 import { childTools } from "../subagents/child.ts";
+import { createChildPrompt } from "../subagents/child-prompt.ts";
 import type { SubagentDeps } from "../subagents/deps.ts";
-import { renderMemoryBlock } from "../subagents/documents/brief-params.ts";
 import { type Briefing, createBriefing } from "../subagents/documents/briefing.ts";
 import { createDocuments, type Documents } from "../subagents/documents/documents.ts";
 import { createPlanTool, PLAN_TOOL } from "../subagents/plan-tool.ts";
@@ -45,6 +42,7 @@ export interface SubagentPartsDeps extends Omit<Base, "stateDir"> {
   readonly agents: Agents;
   readonly models: ModelRouter;
   readonly turns: Turns;
+  readonly memoryViews: MemoryViews;
   readonly lane: Lane;
   readonly channels: Channels;
   /** All tools but those of this folder. */
@@ -56,14 +54,15 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
   const own: Tool[] = [];
   const allTools = (): readonly Tool[] => [...wiring.tools(), ...own];
   const redact = (text: string): string => wiring.secrets.redact(text);
-  const briefing = createBriefing({ ...wiring, ...stores, redact, memoryEnabled: () => wiring.config().memory.enabled });
+  const memoryEnabled = (): boolean => wiring.config().memory.enabled;
+  const briefing = createBriefing({ ...wiring, ...stores, redact, memoryEnabled });
   const documents = createDocuments({ ...wiring, ...stores, briefing, redact });
   const deps: SubagentDeps = {
     ...wiring,
     ...stores,
     channel: channels.find,
     tools: allTools,
-    childMaterial: (agent, run) => childMaterial(wiring, briefing, agent, run),
+    childPrompt: createChildPrompt({ ...wiring, ...stores, briefing, memoryEnabled }),
     settings() {
       const { agents: section, archive } = wiring.config();
       const { archiveAfterMinutes, onRestart } = section.defaults.subagents;
@@ -93,15 +92,4 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
     return recoverRuns(deps);
   };
   return { spawn, steering, runner, archiver: createArchiver({ ...deps, ...stores }), briefing, documents, recover, mainTools };
-}
-
-/** Workspace files and the memory a child inherits: its requester's, whatever agent it runs under (AG5, ME1). */
-async function childMaterial(wiring: SubagentPartsDeps, briefing: Briefing, agent: Agent, run: Run): Promise<string> {
-  const files = promptFiles(await readBootstrap({ workspace: agent.workspace, forChild: true }));
-  const brief = await briefing.read(run);
-  if (!wiring.config().memory.enabled) return [...files, renderMemoryBlock(brief.section, "")].join("\n\n");
-  const requester = wiring.agents.find(agentIdOf(run.requesterKey)) ?? agent;
-  const memory = await readMemory({ workspace: requester.workspace, forChild: true, crewPath: wiring.crewPath, now: wiring.clock.now() });
-  const other = [brief.memory, formatMemory(memory)].filter((part) => part !== "").join("\n\n");
-  return [...files, renderMemoryBlock(brief.section, other)].join("\n\n");
 }

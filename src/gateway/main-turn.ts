@@ -19,6 +19,7 @@ import type { Session, Sessions } from "../stores/sessions.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { closed } from "../subagents/markdown-blocks.ts";
 import { noteEntries } from "../subagents/notes.ts";
+import type { MainPrompt } from "./main-prompt.ts";
 
 export interface MainTurnDeps {
   readonly db: Database;
@@ -32,7 +33,7 @@ export interface MainTurnDeps {
   readonly bus: Bus;
   readonly log: Logger;
   tools(agent: Agent): readonly Tool[];
-  prompt(agent: Agent, sessionKey: string, tools: readonly Tool[]): Promise<string>;
+  readonly prompt: MainPrompt;
 }
 
 /** A waiting message and all that is needed to answer it. */
@@ -77,7 +78,7 @@ export async function runTurn(deps: MainTurnDeps, job: Job): Promise<TurnEnd> {
       maxIterations: agent.maxIterations,
       signal: abort.signal,
       log: deps.log.child({ sessionKey: session.key, turnId }),
-      system: () => deps.prompt(agent, session.key, tools()),
+      prompt: () => deps.prompt(agent, session, tools()),
       tools,
       mail: () => notesFor(deps, session.id),
       waitOutsideLane: (work) => job.slot.outside(work, abort.signal),

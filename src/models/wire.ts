@@ -122,15 +122,32 @@ function extrasFor(message: AssistantMessage, target: ModelTarget): Extras | nul
   return own.v === 1 && own.model === target.id ? own : null;
 }
 
-/** One mark after tools and system prompt, one at the end: the next step reads everything before it from the cache. */
+/**
+ * Anthropic serves what stands before a mark of an earlier request, and looks for such marks no further than 20 blocks back.
+ * So there is one behind the system prompt (the tools have their own), one at the end, and one where the request before this
+ * one ended: a step with thirty results would otherwise be out of its reach.
+ */
 function markCache(prompt: LanguageModelV4Prompt): void {
-  for (const message of new Set([prompt[0], prompt.at(-1)])) if (message !== undefined) message.providerOptions = CACHE_HERE;
+  const lastAnswer = prompt.findLastIndex((message) => message.role === "assistant");
+  const marked = [prompt[0], prompt[lastAnswer - 1], prompt.at(-1)];
+  for (const message of new Set(marked)) if (message !== undefined && canMark(message)) message.providerOptions = CACHE_HERE;
 }
+
+/** A mark goes to a message's last part, and on thoughts none is allowed. */
+const canMark = ({ content }: LanguageModelV4Message): boolean => typeof content === "string" || content.at(-1)?.type !== "reasoning";
 
 export function toTools(tools: readonly ToolSpec[], target: ModelTarget): NonNullable<LanguageModelV4CallOptions["tools"]> {
   // Left out, OpenAI reads every schema as strict and makes the optional parameters required.
   const strict = target.endpoint.api === "openai" ? { strict: false } : {};
-  return tools.map(({ name, description, parameters }) => ({ type: "function", name, description, inputSchema: parameters, ...strict }));
+  const mark = target.endpoint.api === "anthropic" ? { providerOptions: CACHE_HERE } : {};
+  return tools.map(({ name, description, parameters }, n) => ({
+    type: "function",
+    name,
+    description,
+    inputSchema: parameters,
+    ...strict,
+    ...(n === tools.length - 1 ? mark : {}),
+  }));
 }
 
 /** The library's word for a thinking level; it rounds to what the model can. */

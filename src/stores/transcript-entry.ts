@@ -50,6 +50,14 @@ export type Entry = EntryBody & {
   readonly phase?: "announce";
 };
 
+/** `about` of notes that tell a model how something stands (agents/topics.ts): written down, or only their place held. */
+export const TOLD_NOTE = "now:";
+export const HELD_NOTE = "held:";
+export const isHeldNote = (entry: Entry): boolean => entry.type === "note" && entry.about?.startsWith(HELD_NOTE) === true;
+/** Such a note is the runtime talking to the model, and nobody else's business. */
+export const isTopicNote = (entry: Entry): boolean =>
+  isHeldNote(entry) || (entry.type === "note" && entry.about?.startsWith(TOLD_NOTE) === true);
+
 export const isHeader = (line: string): boolean => line.startsWith('{"type":"session"');
 
 type Fields = Readonly<Record<string, "string" | "number" | "boolean">>;

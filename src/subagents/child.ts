@@ -1,15 +1,13 @@
-// What a child may do and is told: its tools (policy ∩ role ∩ list ∩ the requester's own, asked at every call) and its
-// system prompt. It starts blank: nothing of the requester's history comes along (SP3).
+// What a child may do and starts with: its tools (policy ∩ role ∩ list ∩ the requester's own, asked at every call) and its
+// first message. It starts blank: nothing of the requester's history comes along (SP3). What it is told: child-prompt.ts.
 import type { Agent } from "../agents/agent.ts";
 import { effectiveTools } from "../agents/policy.ts";
-import { FENCE_RULE } from "../core/fence.ts";
 import type { Run, SpawnParams } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
 import { SESSION_TOOLS } from "../core/tool-names.ts";
 import type { NewEntry } from "../stores/transcripts.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { parseRole, type Role } from "./roles.ts";
-import { OUTPUT_CONTRACT } from "./sections.ts";
 
 /** The stored role; it was checked at spawn, so a name this version doesn't know falls back to the weakest reading. */
 export function roleOf(params: SpawnParams): Role | null {
@@ -63,32 +61,6 @@ export function toolsOutOfReach(tools: readonly Tool[], agent: Agent, run: ToolS
 export function childFallbacks(agent: Agent, model: string): readonly string[] {
   const { model: own, defaultModel } = agent.subagents;
   return [own, defaultModel].find((choice) => choice?.primary === model)?.fallbacks ?? agent.fallbacks;
-}
-
-export function childPrompt(options: { agent: Agent; run: Run; material: string; canSpawn: boolean; canPlan?: boolean }): string {
-  const { agent, run } = options;
-  const role = roleOf(run.params);
-  const rules = [
-    `You are a sub-agent of ${agent.name}, sent out for one task by ${run.depth === 1 ? "an agent that talks to a person" : "another sub-agent"}.`,
-    "Finish the task and report; that is all. You can't talk to the person: nobody answers questions, so decide sensibly and say what you assumed.",
-    "No side quests: do what the task asks and nothing beside it. Never claim what you did not do or see.",
-    "Messages that arrive while you work are from whoever sent you; take them into account at once.",
-    FENCE_RULE,
-  ];
-  if (options.canPlan === true) {
-    rules.push(
-      "For work of more than one step, note the steps with the tool plan first, and mark each when it begins and when it is done.",
-    );
-  }
-  if (options.canSpawn) {
-    rules.push(
-      "You may send out sub-agents of your own with sessions_spawn; they report to you. You are woken with their results, or wait with the tool subagents.",
-    );
-  } else {
-    rules.push(`You can't send out sub-agents of your own: you are at depth ${run.depth}, the maximum delegation depth.`);
-  }
-  const parts = [rules.join("\n"), role?.text ?? "", run.params.systemPrompt ?? "", options.material, OUTPUT_CONTRACT];
-  return parts.filter((part) => part.trim() !== "").join("\n\n");
 }
 
 /** How a child's transcript begins. */

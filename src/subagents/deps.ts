@@ -1,6 +1,6 @@
 // What the files of this folder work with: the stores, the lane, and what app/ answers from the config. One type, so
 // that each file names the few things it takes with Pick and the composition stays one object.
-import type { Agent, Agents } from "../agents/agent.ts";
+import type { Agents } from "../agents/agent.ts";
 import type { Turns } from "../agents/turn.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
@@ -19,6 +19,7 @@ import type { Runs } from "../stores/runs.ts";
 import type { Sessions } from "../stores/sessions.ts";
 import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 import type { Tries } from "../stores/tries.ts";
+import type { ChildPrompt } from "./child-prompt.ts";
 
 export interface SubagentDeps {
   readonly db: Database;
@@ -41,8 +42,7 @@ export interface SubagentDeps {
   channel(name: string, account: string): Channel | null;
   /** Every tool there is, before any policy. */
   tools(): readonly Tool[];
-  /** The workspace's and memory's part of a child's system prompt. */
-  childMaterial(agent: Agent, run: Run): Promise<string>;
+  readonly childPrompt: ChildPrompt;
   settings(): { readonly archiveAfterMinutes: number; readonly purgeAfterDays: number | null; readonly onRestart: "resume" | "interrupt" };
 }
 

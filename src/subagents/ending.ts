@@ -1,6 +1,7 @@
 // The end of a run: the announce step (announce.ts) when it earned one, then ONE transaction {run ended, outbox parts, note
 // to the requester}. After it no model is needed any more: delivery retries rows, and a crash before it repeats the step
 // from the transcript. Only the first caller that ends a run gets through; everybody else changes nothing.
+import { readHistory } from "../agents/compact.ts";
 import { isStorageError, publicErrorText } from "../core/errors.ts";
 import { shortId } from "../core/ids.ts";
 import type { Channel, OutMessage, Part } from "../core/message.ts";
@@ -9,14 +10,14 @@ import type { ModelError } from "../models/model.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
-import { type AnnounceDeps, announceStep, lastWords, parseAnnounceReply, resultOf } from "./announce.ts";
+import { type AnnounceDeps, announceStep, lastWords, resultOf, toResult } from "./announce.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { noteAbout } from "./notes.ts";
-import { ANNOUNCE_SKIP, announcementOf, noteText, oneLine, outcomeSentence, type RunResult } from "./report.ts";
+import { announcementOf, noteText, oneLine, outcomeSentence, type RunResult } from "./report.ts";
 import { recordSections } from "./sections.ts";
 import { answeredBy } from "./transcript-view.ts";
 
-type Deps = AnnounceDeps & Pick<SubagentDeps, "mail" | "outbox" | "failpoint" | "channel">;
+type Deps = AnnounceDeps & Pick<SubagentDeps, "models" | "mail" | "outbox" | "failpoint" | "channel">;
 
 export interface Ending {
   readonly as: EndState;
@@ -113,9 +114,9 @@ export const breakOff = (deps: Deps, run: Run, ending: Ending): boolean =>
 /** The one transaction. */
 function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving): boolean {
   const ref = transcriptOfRun(run);
-  const skip = reply?.trim() === ANNOUNCE_SKIP;
+  const said = toResult(reply, words);
   const sections = recordSections(words);
-  const answer = reply === null || skip ? { result: words, notes: "" } : parseAnnounceReply(reply);
+  const answer = said ?? { result: words, notes: "" };
   const hasTranscript = fromTranscript(deps, run, ending, () => deps.transcripts.sync(ref)) === true;
   const models = modelsOf(deps, run, ending);
   deps.failpoint("run.before-end");
@@ -125,7 +126,7 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
     if (fresh.generation !== run.generation) return false;
     // Nobody above is told that something further down was stopped.
     const heard = ending.as === "stopped" ? run : heardThrough(deps, run);
-    const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && !skip;
+    const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && said !== null;
     const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
     if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return false;
     const unread = leaveMail(deps, run, ending);
@@ -235,7 +236,7 @@ function render({ log }: Deps, channel: Channel, run: Run, message: OutMessage):
 }
 
 const historyOf = (deps: Deps, run: Run, ending: Ending): Entry[] | null =>
-  fromTranscript(deps, run, ending, () => deps.transcripts.window(transcriptOfRun(run), deps.models.contextWindow(run.model) * 2));
+  fromTranscript(deps, run, ending, () => readHistory(deps, transcriptOfRun(run), run.model));
 
 /**
  * Null for a damaged or deleted transcript: it must not keep a run from ending, the record still knows what to say. A disk

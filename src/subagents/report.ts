@@ -16,6 +16,8 @@ export interface RunResult {
 
 /** The whole answer of an announce step that has nothing to post. */
 export const ANNOUNCE_SKIP = "ANNOUNCE_SKIP";
+/** The whole answer, or the whole Result, of one whose last message is to be posted as it stands (AN8). */
+export const ANNOUNCE_AS_IS = "ANNOUNCE_AS_IS";
 
 /** A result is complete (AN10); what no model writes in one answer is cut here, so that no row can grow without end. */
 export const MAX_WORDS = 1_000_000;
@@ -69,7 +71,7 @@ function statsOf(run: Run, now: number, transcript: string): Stats {
 
 /** Control tokens and chat-template marks never reach a chat; lines that look like our own headings are quoted. */
 export function quotable(text: string): string {
-  const clean = text.replaceAll(ANNOUNCE_SKIP, "").replace(CONTROL_TOKENS, "").trim();
+  const clean = text.replaceAll(ANNOUNCE_SKIP, "").replaceAll(ANNOUNCE_AS_IS, "").replace(CONTROL_TOKENS, "").trim();
   const code = codeLines(clean);
   return clean
     .split("\n")

@@ -1,18 +1,16 @@
 // Handler of the lane `subagent`: one run from claim to end. queued → running → the child's turn → announce step →
 // ended. A run found `running` at boot is taken up the same way: its transcript says how far it came.
-import { transcriptOf } from "../agents/open-session.ts";
 import type { TurnEnd } from "../agents/turn.ts";
 import { abortAfter } from "../core/clock.ts";
 import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
-import type { Tool } from "../core/tool.ts";
 import type { Slot } from "../lanes/lanes.ts";
-import { childFallbacks, childPrompt, childTools, roleOf } from "./child.ts";
+import { roleOf } from "./child.ts";
+import { childSteps } from "./child-steps.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { type Ending, finishRun } from "./ending.ts";
 import { noteEntries } from "./notes.ts";
-import { PLAN_TOOL } from "./plan-tool.ts";
 import { isAnswered } from "./recover.ts";
 import { duration } from "./report.ts";
 
@@ -162,32 +160,17 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
   const agent = deps.agents.find(run.agentId);
   if (agent === null)
     return { outcome: "error", text: "", reason: `agent "${run.agentId}" is not configured any more`, error: null, notice: null };
-  const now = () => deps.agents.find(run.agentId) ?? agent;
-  const tools = (): readonly Tool[] => childTools(deps.tools(), now(), run);
   return deps.turns.run({
+    ...childSteps(deps, run, agent, signal),
     id: `run:${run.id}:${run.generation}`,
-    ref: transcriptOf({ agentId: run.agentId, id: run.sessionId }),
     sessionKey: run.childKey,
     runId: run.id,
     address: run.address,
-    model: run.model,
-    fallbacks: childFallbacks(agent, run.model),
-    thinking: run.thinking,
     workspace: agent.workspace,
     readOnly: isReadOnly(deps, run),
     maxIterations: run.maxIterations,
     stepsUsed: run.steps,
-    signal,
     log: deps.log.child({ sessionKey: run.childKey, runId: run.id }),
-    system: async () =>
-      childPrompt({
-        agent: now(),
-        run,
-        material: await deps.childMaterial(now(), run),
-        canSpawn: run.depth < now().subagents.maxSpawnDepth,
-        canPlan: tools().some((tool) => tool.name === PLAN_TOOL),
-      }),
-    tools,
     mail: () => mailFor(deps, run),
     waitForNews: () => waitForChildren(deps, run, slot, signal),
     waitOutsideLane: (work) => slot.outside(work, signal),
@@ -199,11 +182,6 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
       deps.runs.setDoing(run.id, doing.slice(0, 200));
       deps.bus.emit({ type: "turn.doing", sessionKey: run.childKey, address: null, runId: run.id, doing });
     },
-    onSpend: (spend, model) =>
-      deps.db.relaxed(() => {
-        deps.sessions.addSpend(run.sessionId, model, spend);
-        deps.runs.addSpend(run.id, spend);
-      }),
   });
 }
 

@@ -3,7 +3,7 @@ import { withoutFences } from "../core/fence.ts";
 import type { Run } from "../core/run.ts";
 import { argsText } from "../core/tool.ts";
 import { capText } from "../core/visible-text.ts";
-import type { Entry } from "../stores/transcript-entry.ts";
+import { type Entry, isTopicNote } from "../stores/transcript-entry.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { transcriptOfRun } from "./deps.ts";
 import { quotable } from "./report.ts";
@@ -55,7 +55,7 @@ function lastEntries(transcripts: Transcripts, run: Run, limit: number, fits: (e
 
 /** The announce step is the runtime talking to the child; its prompt is nobody's business (AN5). */
 function isShown(entry: Entry, tools: boolean): boolean {
-  if (entry.phase === "announce") return false;
+  if (entry.phase === "announce" || isTopicNote(entry)) return false;
   if (entry.type === "tool_call" || entry.type === "tool_result") return tools;
   return entry.type !== "message" || entry.text.trim() !== "";
 }

@@ -60,7 +60,7 @@ const spy = (name: string, capability: Capability): Tool =>
 
 const obey = async (request: ModelRequest): Promise<ModelReply> => {
   asked.push(request);
-  if (request.system.startsWith("You have finished")) return okReply(`Result:\n${ORDER}`);
+  if (request.messages.at(-1)?.text.startsWith("Your work is over.")) return okReply(`Result:\n${ORDER}`);
   const done = request.messages.filter(({ role }) => role === "assistant").length;
   const calls = steps[done];
   return calls === undefined ? okReply(ORDER) : { ...okReply(""), toolCalls: calls, finish: "tool-calls" };

@@ -73,7 +73,15 @@ describe("many chats", () => {
     const call = async (request: ModelRequest) => okReply(request.messages.at(-1)?.text ?? "");
     const models = { call, check: () => null, contextWindow: () => 100_000 };
     const conversations = createConversations({
-      ...{ ...base, ...stores, lane, agents, channel: () => channel, tools: () => [], prompt: async () => "system" },
+      ...{
+        ...base,
+        ...stores,
+        lane,
+        agents,
+        channel: () => channel,
+        tools: () => [],
+        prompt: async () => ({ system: "system", topics: [] }),
+      },
       turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
     });
     const gateway = createGateway({

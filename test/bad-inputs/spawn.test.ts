@@ -194,7 +194,8 @@ describe("many and early", () => {
     const door = createDoor();
     const call = async ({ system, messages }: ModelRequest): Promise<ModelReply> => {
       const task = messages[0]?.role === "user" ? messages[0].text : "";
-      if (system.startsWith("You are a sub-agent")) started.set(task, (started.get(task) ?? 0) + 1);
+      const isAnnounce = messages.at(-1)?.text.startsWith("Your work is over.");
+      if (system.startsWith("You are a sub-agent") && !isAnnounce) started.set(task, (started.get(task) ?? 0) + 1);
       await door.opened;
       return okReply("done");
     };

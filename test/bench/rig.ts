@@ -4,6 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { createMemoryViews } from "../../src/agents/memory-view.ts";
 import { createTurns } from "../../src/agents/turn.ts";
 import { createAgents } from "../../src/app/agents.ts";
 import { createChannels } from "../../src/app/channels.ts";
@@ -71,7 +72,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
   const channels = await createChannels({ ...base, config: loaded.config, stores });
   const tools = createTools({ ...base, ...stores, loaded, sandbox, agents });
   const turns = createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints });
-  const parts = { ...base, stores, agents, models, turns, channels };
+  const parts = { ...base, stores, agents, models, turns, channels, memoryViews: createMemoryViews() };
   const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
   const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => "" });
   const delivery = createDelivery({

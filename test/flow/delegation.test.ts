@@ -26,7 +26,10 @@ const step = (name: string, n: number): Promise<FakeRequest> =>
   );
 const pass = (name: string, n: number): void => scene.release(`${name}-${n}`);
 
-const blockOf = (request: FakeRequest): string => /\[AGENT MEMORY\][\s\S]*\[\/AGENT MEMORY\]/.exec(request.system)?.[0] ?? "";
+const BLOCK = /\[AGENT MEMORY\][\s\S]*\[\/AGENT MEMORY\]/;
+/** A brief's block stands behind what was there before, a fresh child's in the system prompt. */
+const blockOf = ({ messages, system }: FakeRequest): string =>
+  BLOCK.exec(messages.findLast((message) => BLOCK.test(message.text))?.text ?? system)?.[0] ?? "";
 
 let scene: Scene;
 beforeAll(async () => {
@@ -209,7 +212,7 @@ describe("briefs", () => {
     expect(blockOf(below)).not.toContain("Mind the API.");
     expect(below.tools).not.toContain("exec");
     const above = requestsOf("PARENT")[0];
-    expect(above?.system).toContain("Mind the API.");
+    expect(above === undefined ? "" : blockOf(above)).toContain("Mind the API.");
     expect(above?.tools).toEqual(["sessions_spawn"]);
 
     const run = chat.run("above");

@@ -274,7 +274,7 @@ describe("compaction", () => {
     await using _settings = await configure({ defaults: { model: "chat/tiny" }, idleTimeoutSeconds: 600 });
     const chat = newChat();
     const held = Promise.withResolvers<void>();
-    const systems: string[] = [];
+    const prompts: string[] = [];
     let compactions = 0;
     state.respond = async (request) => {
       if (request.system.includes("[COMPACTION]")) {
@@ -286,7 +286,7 @@ describe("compaction", () => {
         await held.promise;
         return { text: "SUMMARY: at last" };
       }
-      systems.push(request.system);
+      prompts.push(request.messages.map((message) => message.text).join("\n"));
       if (newest(request) === "start" && request.messages.at(-1)?.role === "user")
         return { toolCalls: [{ name: "sessions_spawn", args: { task: "long work", label: "long work" } }] };
       return { text: `reply to ${newest(request)}` };
@@ -297,7 +297,11 @@ describe("compaction", () => {
     for (let i = 0; i < 60; i++) await herald.say(`turn ${i} ${filler}`, { chat });
     await herald.reply(/^reply to turn 59 /, chat, 100_000);
     expect(compactions).toBeGreaterThan(10);
-    expect(systems.slice(1).every((system) => system.includes("long work"))).toBe(true);
+    // From the spawn on: in its call, then in what the gateway tells.
+    expect(prompts.slice(1).filter((prompt) => !prompt.includes("long work"))).toEqual([]);
+    expect(prompts.at(-1)).toMatch(
+      /at work; don't spawn these tasks again:\n<untrusted [0-9a-f]{12} from="labels of sub-agents">\n- long work \(run /,
+    );
     expect(herald.rows("SELECT id FROM runs WHERE label = 'long work'")).toHaveLength(1);
     held.resolve();
     await herald.reply(/Sub-agent: long work/, chat);

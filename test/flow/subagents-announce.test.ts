@@ -30,7 +30,7 @@ const announceCalls = (work: string) =>
   scene.model.calls.filter((call) => whoAsks(call) === "announce" && call.messages.some((message) => message.text.includes(work)));
 
 describe("the announce step", () => {
-  it("[AN1] is one more turn inside the child session, without tools, that yields Result and Notes", async () => {
+  it("[AN1][AN8] is one more call of the child session, with its system prompt and tools, that yields Result and Notes", async () => {
     const chat = scene.chat();
     await chat.act([
       spawns(withAnnounce("reported", "the work itself", { text: "Status: error\n\nResult:\nthe report\n\nNotes:\nthe doubts" })),
@@ -39,7 +39,9 @@ describe("the announce step", () => {
     expect(text).toContain("Status: success\n\nResult:\nthe report\n\nNotes:\nthe doubts\n\nStats: ");
     const [step, ...more] = announceCalls("the work itself");
     expect(more).toEqual([]);
-    expect(step?.tools).toEqual([]);
+    const work = scene.model.calls.find((call) => whoAsks(call) === "child" && call.messages[0]?.text.includes("the work itself"));
+    expect([step?.system, step?.tools]).toEqual([work?.system, work?.tools]);
+    expect(step?.messages.slice(0, work?.messages.length)).toEqual(work?.messages);
     const { session_id } = chat.run("reported");
     const transcript = readFileSync(`${scene.herald.stateDir}/agents/main/sessions/${session_id}.jsonl`, "utf8");
     expect(transcript).toContain('"phase":"announce"');

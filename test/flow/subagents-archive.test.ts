@@ -40,7 +40,8 @@ const settled = (id: string): Promise<Run> =>
 describe("the due time", () => {
   it("[AR1] counts from the end and its settled announcement; a running run is never archived", async () => {
     let finish: (reply: ModelReply) => void = () => {};
-    reply = ({ system }) => (system.startsWith("You are a sub-agent") ? new Promise((resolve) => (finish = resolve)) : okReply("done"));
+    reply = ({ messages }) =>
+      messages.at(-1)?.text.startsWith("Your work is over.") ? okReply("done") : new Promise((resolve) => (finish = resolve));
     await open({ archiveAfterMinutes: 60 });
     const { id } = stage.spawn();
     await waitFor("it to run", () => stage.get(id).state === "running");
@@ -137,7 +138,7 @@ describe("archiving", () => {
     await waitFor("it to be archived", () => stage.get(delivered.id).archivedAt !== null);
     expect(stage.get(delivered.id)).toMatchObject({ delivery: "delivered" });
     expect(files(stage.get(delivered.id))).toEqual([stage.get(delivered.id).archiveName]);
-    reply = ({ system }) => okReply(system.startsWith("You are a sub-agent") ? "nothing much" : "ANNOUNCE_SKIP");
+    reply = ({ messages }) => okReply(messages.at(-1)?.text.startsWith("Your work is over.") ? "ANNOUNCE_SKIP" : "nothing much");
     const skipped = stage.spawn({ cleanup: "delete" });
     await waitFor("it to be archived", () => stage.get(skipped.id).archivedAt !== null);
     expect(stage.get(skipped.id)).toMatchObject({ delivery: "skipped" });

@@ -40,7 +40,7 @@ export const spawns = (...children: readonly Record<string, unknown>[]): Script 
   calls(...children.map((args): [string, unknown] => ["sessions_spawn", args]));
 
 export function whoAsks(request: FakeRequest): Who {
-  if (request.system.startsWith("You have finished a task as a sub-agent")) return "announce";
+  if (request.messages.at(-1)?.text.startsWith("Your work is over.")) return "announce";
   return request.system.startsWith("You are a sub-agent of") ? "child" : "main";
 }
 

@@ -5,6 +5,7 @@ import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Agents } from "../../src/agents/agent.ts";
+import { createMemoryViews } from "../../src/agents/memory-view.ts";
 import { createTurns } from "../../src/agents/turn.ts";
 import { createAgents } from "../../src/app/agents.ts";
 import { createChannels } from "../../src/app/channels.ts";
@@ -90,6 +91,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   const parts = createSubagentParts({
     ...base,
     ...{ stores, agents, channels, lane, models, bootId: options.bootId ?? "boot-1", crewPath: join(stateDir, "CREW.md") },
+    memoryViews: createMemoryViews(),
     turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
     tools: () => options.tools ?? [],
   });

@@ -70,7 +70,7 @@ export async function createTurnRig(options: TurnRigOptions): Promise<TurnRig> {
         ...{ fallbacks: [], thinking: "off" as const, maxIterations: 10, workspace: folder.stateDir, readOnly: false },
         signal: rig.abort.signal,
         log: folder.log,
-        system: async () => "the system prompt",
+        prompt: async () => ({ system: "the system prompt", topics: [] }),
         tools: () => rig.tools,
         mail: () => ({ entries: [], commit() {} }),
         waitOutsideLane: (work) => work(),

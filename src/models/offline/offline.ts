@@ -61,7 +61,8 @@ async function takeStep(request: ModelRequest, onEvent: OnEvent, clock: Clock): 
   const { system, messages, tools } = request;
   if (system.includes("[COMPACTION]")) return { text: toCompaction(messages) };
   const last = messages.findLast((message) => message.role === "user")?.text ?? "";
-  if (tools.length === 0 && last.includes("ANNOUNCE_SKIP")) return { text: toAnnouncement(messages) };
+  // As subagents/announce.ts asks; what a person types about it is a request like any other.
+  if (/^Your work is over\.[\s\S]*ANNOUNCE_SKIP/.test(last)) return { text: toAnnouncement(messages) };
 
   const scene = readScene(request);
   if (scene.news.length > 0)
@@ -145,11 +146,13 @@ function readScene({ system, messages }: ModelRequest): Scene {
     start,
     requests,
     news,
-    mission: missionIn(system),
+    mission: missionIn(messages.findLast((message) => message.role === "user" && message.text.includes("# Brief"))?.text ?? ""),
   };
 }
 
-const missionIn = (system: string): string | null => /^# Brief\n[\s\S]*?^### Mission\n\n> (.+)$/m.exec(system)?.[1] ?? null;
+/** As the memory block has it (subagents/documents/brief-params.ts); a task may speak of briefs as well. */
+const missionIn = (text: string): string | null =>
+  isNote(text) ? (/^# Brief\n[\s\S]*?^### Mission\n\n> (.+)$/m.exec(text)?.[1] ?? null) : null;
 
 /** The part under `## Task`, when the message has such headings. */
 const taskOf = (text: string): string => (/^## Task[ \t]*\n([\s\S]*?)(?=\n## |$(?![\s\S]))/m.exec(text)?.[1] ?? text).trim();

@@ -1,7 +1,8 @@
 // Transcript entries → what the model sees, and how a transcript stands at its end. Pure.
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { lastAssistantText, mainPrompt, standingOf, toMessages } from "../../../src/agents/context.ts";
+import { lastAssistantText, standingOf, toMessages } from "../../../src/agents/context.ts";
+import { mainSystem } from "../../../src/agents/prompt.ts";
 import type { Entry, EntryBody } from "../../../src/stores/transcript-entry.ts";
 
 const entries = (...bodies: (EntryBody & { phase?: "announce" })[]): Entry[] =>
@@ -60,6 +61,14 @@ describe("toMessages", () => {
       { role: "user", text: "kept" },
       { role: "user", text: "[a child ended]" },
     ]);
+  });
+
+  it("[SE8][NV3] notes that were taken in with a message stand before it; once an answer stands behind it nothing moves", () => {
+    const start = [user("one"), assistant("first"), user("two"), note("[a child ended]"), note("[another ended]")];
+    const read = (...more: EntryBody[]): string[] => toMessages(entries(...start, ...more)).map((message) => message.text);
+    expect(read()).toEqual(["one", "first", "[a child ended]", "[another ended]", "two"]);
+    expect(read(assistant("second"), note("[late]"), user("three")).slice(0, 5)).toEqual(read());
+    expect(read(assistant("second"), note("[late]"), user("three")).slice(5)).toEqual(["second", "[late]", "three"]);
   });
 
   it("[AG3] arguments that did not parse stay marked as such, and a provider's extras go back verbatim", () => {
@@ -135,13 +144,12 @@ it("[AN1] the last words are the agent's own, not of the announce step and not e
   expect(lastAssistantText(entries(user("x")))).toBe("");
 });
 
-it("[AG5] the prompt carries each workspace file under its name, and spawning only where it is possible", () => {
-  const options = { agentName: "Herald", files: [{ name: "SOUL.md", text: "be kind" }], memory: "MEMORY", live: [] };
-  const prompt = mainPrompt({ ...options, canSpawn: false });
+it("[AG5] the system prompt carries each workspace file under its name, and spawning only where it is possible", () => {
+  const options = { agentName: "Herald", files: [{ name: "SOUL.md", text: "be kind" }], memory: "MEMORY" };
+  const prompt = mainSystem({ ...options, canSpawn: false });
   expect(prompt).toContain("You are Herald");
   expect(prompt).toContain("## SOUL.md\nbe kind");
   expect(prompt).toContain("MEMORY");
   expect(prompt).not.toContain("sessions_spawn");
-  expect(mainPrompt({ ...options, canSpawn: true })).toContain("sessions_spawn");
-  expect(mainPrompt({ ...options, canSpawn: true, live: ["- 12345678 count lines"] })).toContain("- 12345678 count lines");
+  expect(mainSystem({ ...options, canSpawn: true })).toContain("sessions_spawn");
 });

@@ -385,9 +385,9 @@ describe("abort", () => {
     using rig = await createTurnRig({ answers: [say("x")] });
     rig.put(user("hi"));
     const end = await rig.run({
-      system: async () => {
+      prompt: async () => {
         rig.abort.abort();
-        return "";
+        return { system: "", topics: [] };
       },
     });
     expect(end.outcome).toBe("aborted");

@@ -77,7 +77,7 @@ function create(): void {
     agents: { defaultId: () => "main", find: (id) => (id === agentId ? agent() : null), list: () => [agent()] },
     channel: (name, account) => (isOn && name === "test" && account === "a" ? channel() : null),
     tools: () => [],
-    prompt: async () => "system",
+    prompt: async () => ({ system: "system", topics: [] }),
   });
   lane.serve(conversations.work);
 }

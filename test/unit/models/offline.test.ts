@@ -419,7 +419,7 @@ describe("sub-agents", () => {
 
   it("[AN1] answers the announce step with Result and Notes from its own sections", async () => {
     const done = await turn("list src", { system: CHILD });
-    const asked = "Give Result and Notes, or exactly\nANNOUNCE_SKIP";
+    const asked = "Your work is over. Give Result and Notes, or exactly\nANNOUNCE_SKIP";
     const { reply } = await turn(asked, { system: CHILD, history: done.messages, files: false });
     expect(reply.text).toMatch(/^Result:\n`src` holds:[\s\S]*main\.ts[\s\S]*\n\nNotes:\n- Done by/);
     const empty = await turn(asked, { system: CHILD, files: false });

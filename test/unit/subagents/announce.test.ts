@@ -1,11 +1,12 @@
 // The end of a run on real stores: the announce step's answer taken apart, and the one transaction that ends it.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { Turns } from "../../../src/agents/turn.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel, OutMessage } from "../../../src/core/message.ts";
 import { isUnfinished } from "../../../src/core/run.ts";
 import type { ModelErrorKind, ModelReply, ModelRequest, Models } from "../../../src/models/model.ts";
-import { parseAnnounceReply, resultOf } from "../../../src/subagents/announce.ts";
+import { parseAnnounceReply, resultOf, toResult } from "../../../src/subagents/announce.ts";
 import { announceDelivery, breakOff } from "../../../src/subagents/ending.ts";
 import { noteEntries } from "../../../src/subagents/notes.ts";
 import { answeredBy } from "../../../src/subagents/transcript-view.ts";
@@ -13,6 +14,18 @@ import { createManualClock, type ManualClock } from "../../support/manual-clock.
 import { makeRun } from "../../support/runs.ts";
 import { createStage, okReply, type Stage } from "../../support/stage.ts";
 import { waitFor } from "../../support/wait.ts";
+
+describe("toResult", () => {
+  it("[AN8] posts the last text where the reply names it, or copies the part of it that it was shown", () => {
+    expect(toResult(null, "the words")).toEqual({ result: "the words", notes: "" });
+    expect(toResult(" ANNOUNCE_AS_IS\n", "the words")).toEqual({ result: "the words", notes: "" });
+    expect(toResult("Result:\nANNOUNCE_AS_IS\n\nNotes:\n- a doubt", "the words")).toEqual({ result: "the words", notes: "- a doubt" });
+    const copied = "Result:\nbegin\n… [900 characters of your own words left out here; the gateway has them all] …\nend\n\nNotes:\n- none";
+    expect(toResult(copied, "the words")).toEqual({ result: "the words", notes: "- none" });
+    expect(toResult("Result:\nI said ANNOUNCE_AS_IS once", "the words")?.result).toBe("I said ANNOUNCE_AS_IS once");
+    expect(toResult("ANNOUNCE_SKIP", "the words")).toBeNull();
+  });
+});
 
 describe("parseAnnounceReply", () => {
   it("[AN1] takes Result and Notes apart, however the model decorates the headings", () => {
@@ -47,7 +60,7 @@ describe("ending a run", () => {
   let clock: ManualClock;
   let stage: Stage;
   let reply: (request: ModelRequest) => ModelReply | Promise<ModelReply>;
-  const isAnnounce = (request: ModelRequest): boolean => request.system.startsWith("You have finished");
+  const isAnnounce = (request: ModelRequest): boolean => request.messages.at(-1)?.text.startsWith("Your work is over.") === true;
   beforeEach(async () => {
     clock = createManualClock();
     reply = (request) => okReply(isAnnounce(request) ? "Result:\nthe report\n\nNotes:\nthe doubts" : "the work");
@@ -61,6 +74,12 @@ describe("ending a run", () => {
       .all<{ part: string }>("SELECT part FROM outbox WHERE run_id = ?", id)
       .map((row) => (JSON.parse(row.part) as { text: string }).text)
       .join("");
+
+  /** What breakOff takes beside models and a channel. */
+  const endingDeps = () => ({
+    ...{ ...stage.stores, agents: stage.agents, clock, log: silentLogger, failpoint: noFailpoints },
+    ...{ turns: {} as Turns, tools: () => [], childPrompt: async () => ({ system: "", topics: [] }) },
+  });
 
   it("[AN4] writes the end, the outbox row and the note to the requester together", async () => {
     const seen: number[][] = [];
@@ -162,7 +181,7 @@ describe("ending a run", () => {
     );
 
     const elsewhere = { render: ({ markdown }: OutMessage) => [{ text: markdown }] } as Partial<Channel> as Channel;
-    const deps = { ...stage.stores, models: {} as Models, agents: stage.agents, clock, log: silentLogger, failpoint: noFailpoints };
+    const deps = { ...endingDeps(), models: {} as Models };
     const { id } = stage.spawn();
     const error = { kind: "auth", message: "It is down.", remedy: "Set something." } as const;
     breakOff({ ...deps, channel: () => elsewhere }, stage.get(id), { as: "error", reason: error.message, incomplete: false, error });
@@ -216,15 +235,7 @@ describe("ending a run", () => {
     const channel = { render } as Partial<Channel> as Channel;
     const { id } = stage.spawn();
     const models: Models = { call: async (request) => reply(request), contextWindow: () => 1, check: () => null };
-    const deps = {
-      ...stage.stores,
-      models,
-      agents: stage.agents,
-      clock,
-      log: silentLogger,
-      failpoint: noFailpoints,
-      channel: () => channel,
-    };
+    const deps = { ...endingDeps(), models, channel: () => channel };
     expect(breakOff(deps, stage.get(id), { as: "interrupted", reason: null, incomplete: false })).toBe(true);
     expect(posted(id)).toMatch(/^⚠️ The announcement of "run 1" could not be shown: no font\. `\/subagents log [0-9a-f]{8}` shows/);
     expect(said[0]).toContain("Status: unknown");

@@ -1,0 +1,44 @@
+// The prompt of a main session, read anew before every step: workspace files and memory as the session first read them, and
+// as topics what changed since (SE8).
+import type { Agent } from "../agents/agent.ts";
+import { formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
+import type { MemoryViews } from "../agents/memory-view.ts";
+import { mainSystem, type Prompt } from "../agents/prompt.ts";
+import type { Clock } from "../core/clock.ts";
+import { parseKey } from "../core/ids.ts";
+import type { Tool } from "../core/tool.ts";
+import type { Runs } from "../stores/runs.ts";
+import type { Session } from "../stores/sessions.ts";
+import { renderMemoryBlock } from "../subagents/documents/brief-params.ts";
+import { liveTopic } from "../subagents/live-runs.ts";
+
+export interface MainPromptDeps {
+  readonly runs: Pick<Runs, "unfinishedBelow">;
+  readonly memoryViews: MemoryViews;
+  readonly clock: Clock;
+  readonly crewPath: string;
+  memoryEnabled(): boolean;
+}
+
+export type MainPrompt = (agent: Agent, session: Pick<Session, "id" | "key">, tools: readonly Tool[]) => Promise<Prompt>;
+
+export const createMainPrompt =
+  (deps: MainPromptDeps): MainPrompt =>
+  async (agent, session, tools) => {
+    const { name: agentName, workspace } = agent;
+    const files = await readBootstrap({ workspace, forChild: false });
+    const options = { workspace, forChild: false, crewPath: deps.crewPath, peer: peerOf(session.key), now: deps.clock.now() };
+    const { settled, added } = deps.memoryViews.of(session.id, deps.memoryEnabled() ? await readMemory(options) : []);
+    const block = (text: string): string => (text === "" ? "" : renderMemoryBlock("", text));
+    const canSpawn = tools.some((tool) => tool.name === "sessions_spawn");
+    return {
+      system: mainSystem({ agentName, files, memory: block(formatMemory(settled)), canSpawn }),
+      topics: [{ name: "memory", text: block(formatMemory(added)) }, liveTopic(deps.runs.unfinishedBelow(session.key), session.id)],
+    };
+  };
+
+/** Whom a session talks with; a group is nobody in particular. */
+function peerOf(sessionKey: string): string | undefined {
+  const key = parseKey(sessionKey);
+  return key?.kind === "chat" && key.shape === "dm" ? key.chat : undefined;
+}

@@ -1,0 +1,30 @@
+// What every model call of a child has in common: the steps of its turn and the announce step are made from this one object,
+// so that the latter is, byte for byte, one more call of the same conversation (AN8).
+import type { Agent } from "../agents/agent.ts";
+import type { SteppingTurn } from "../agents/model-step.ts";
+import type { Run } from "../core/run.ts";
+import { childFallbacks, childTools } from "./child.ts";
+import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+
+export type StepDeps = Pick<SubagentDeps, "agents" | "tools" | "childPrompt" | "db" | "sessions" | "runs">;
+export type ChildSteps = Omit<SteppingTurn, "onText" | "onDoing">;
+
+/** `agent` is the one it began under; a changed config counts from the next step on. */
+export function childSteps(deps: StepDeps, run: Run, agent: Agent, signal: AbortSignal): ChildSteps {
+  const now = (): Agent => deps.agents.find(run.agentId) ?? agent;
+  const tools = () => childTools(deps.tools(), now(), run);
+  return {
+    ref: transcriptOfRun(run),
+    model: run.model,
+    fallbacks: childFallbacks(agent, run.model),
+    thinking: run.thinking,
+    signal,
+    tools,
+    prompt: () => deps.childPrompt(now(), run, tools()),
+    onSpend: (spend, model) =>
+      deps.db.relaxed(() => {
+        deps.sessions.addSpend(run.sessionId, model, spend);
+        deps.runs.addSpend(run.id, spend);
+      }),
+  };
+}
