@@ -5,7 +5,7 @@ import { createFaults, openFakeServer } from "./fake-platform.ts";
 import { handleCall } from "./fake-telegram-api.ts";
 import { type Chat, chatJson, chatOf, type Fault, messageJson, type SeenMessage, type State, wake } from "./fake-telegram-state.ts";
 import { callWebhook, pushUpdate } from "./fake-telegram-updates.ts";
-import { createFloodLimits } from "./flood-limits.ts";
+import type { FloodLimits } from "./flood-limits.ts";
 import { waitOn } from "./wait.ts";
 
 export type { Fault, SeenMessage } from "./fake-telegram-state.ts";
@@ -27,8 +27,8 @@ export interface FakeTelegramOptions {
   port?: number;
   token?: string;
   username?: string;
-  /** It says 429 where the real one would. */
-  enforcesLimits?: boolean;
+  /** It says 429 where the real one would (flood-limits.ts). */
+  limits?: FloodLimits;
   /** Pause before a refused webhook call is repeated; default 50. */
   webhookRetryMs?: number;
 }
@@ -72,8 +72,6 @@ export async function createFakeTelegram(options: FakeTelegramOptions = {}) {
     allMessages: (): SeenMessage[] => [...state.chats.values()].flatMap((chat) => chat.messages.filter((seen) => seen.fromBot)),
     /** Updates not confirmed yet. */
     pending: () => state.updates,
-    /** How often it had to say that it is too much. */
-    refusals: (): number => state.limits?.refused() ?? 0,
     faults: {
       ...state.faults,
       /** For a chaos run: asked for every call that no added fault strikes. */
@@ -133,7 +131,7 @@ function createState(options: FakeTelegramOptions): State {
     actions: [],
     calls: [],
     faults: createFaults(),
-    limits: options.enforcesLimits === true ? createFloodLimits() : null,
+    limits: options.limits ?? null,
     chooser: null,
     closed: false,
   };

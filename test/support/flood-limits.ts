@@ -13,7 +13,7 @@ const EVERY_MS = 1_000;
 const GROUP = { max: 20, perMs: 60_000 };
 const ALL = { max: 30, perMs: 1_000 };
 
-export function createFloodLimits(now: () => number = () => performance.now()): FloodLimits {
+export function createFloodLimits(now: () => number): FloodLimits {
   const fullAt = new Map<number, number>();
   const taken: { chat: number; at: number }[] = [];
   let refused = 0;
