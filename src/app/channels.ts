@@ -38,9 +38,7 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
     },
     render: (message, address) => channel.render(cleanMessage(message, clean), address),
   });
-  const web = gated(
-    createWebChannel({ messages: stores.webMessages, transaction: (work) => stores.db.transaction(work), bus, split: splitMarkdown }),
-  );
+  const web = gated(createWebChannel({ ...stores.db, messages: stores.webMessages, bus, split: splitMarkdown }));
   const platforms = await Promise.all([createTelegram(deps), createSlack(deps)]);
   const channels: Channel[] = [web, ...platforms.filter((channel) => channel !== null).map(gated)];
   return {

@@ -42,7 +42,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
     let folder: StateFolder | null = null;
     const check = (): void => folder?.check();
     const db = openDatabase({
-      ...{ path, onSlow, redact, check },
+      ...{ path, onSlow, redact, check, isSole: true },
       onNew: () => (isNewWanted ? undefined : refuseAnew(stateDir, path)),
       onEffectFailed: (error) => log.error({ err: error }, "something that follows a commit failed"),
       onMigrated: (step) => log.info(step, "the database was brought up to date; a copy from before is kept beside it"),
@@ -64,6 +64,8 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
         return kept === null ? null : { key: kept.childKey, parent: kept.requesterKey, entries: taskEntries(kept.requesterKey, kept.text) };
       },
     });
+    const webMessages = createWebMessages({ db, clock });
+    webMessages.skipNumbers();
     return {
       folder,
       db,
@@ -79,7 +81,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       pairing: createPairing({ db, clock, bus }),
       scratchpad: createScratchpad({ db, clock }),
       tries: createTries({ db, clock }),
-      webMessages: createWebMessages({ db, clock }),
+      webMessages,
       browsers: createBrowsers({ db, clock }),
       close() {
         transcripts.close();

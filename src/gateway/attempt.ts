@@ -77,7 +77,8 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
       if (found.status === "unknown") return [row, found];
     }
   }
-  const message = begin(state, row, isLast ? channel : null);
+  // Where a repeat shows nothing, a crash needs to leave no trace.
+  const message = channel.isIdempotent === true ? row : begin(state, row, isLast ? channel : null);
   state.failpoint("delivery.marked");
   const key = message.isLead ? (message.joinedAs ?? message.key) : message.key;
   const result = await channel.send({ ...contentOf(message, key), repeated });
@@ -95,7 +96,7 @@ const contentOf = ({ address, part, ref }: OutboxRow, key: string) => ({ address
 function begin(state: State, row: OutboxRow, joins: Channel | null): OutboxRow {
   const { outbox } = state;
   const { others, part } = joins === null ? { others: [], part: row.part } : gather(state, row, joins);
-  return record(state, row, () => {
+  return state.db.transaction(() => {
     const message = others.length === 0 ? row : outbox.join(row, others, part);
     outbox.markSending(row.id);
     for (const one of [row, ...others]) if (one.n === 0) state.recordDelivery(one, "sending");

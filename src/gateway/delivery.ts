@@ -22,7 +22,7 @@ interface State extends AttemptDeps {
   readonly deferred: Map<string, { readonly at: number; readonly sleep: AbortController }>;
   /** Attempts by delivery. Nobody else touches such a delivery, also when its address has gone on without it. */
   readonly underWay: Map<string, UnderWay>;
-  /** Rows whose sending an earlier process began: one of them may be what ended it. */
+  /** Rows that an earlier process left: one of them may be what ended it. */
   readonly left: Set<number>;
   readonly pacer: Pacer;
   readonly stopped: AbortController;

@@ -69,16 +69,17 @@ export function createInbox(deps: Deps): Inbox {
     sink: (channel, account) => createSink(deps, channel, account),
     listNew: (afterId, limit) =>
       db.all<Stored>("SELECT * FROM inbox WHERE state = 'new' AND id > ? ORDER BY id LIMIT ?", afterId, limit).map(fromRow),
+    // Nobody waits for the disk from here to the answer: a power cut that takes a step back leaves a row that is looked at again.
     route: (id, sessionKey) =>
-      db.run("UPDATE inbox SET state = 'waiting', session_key = ? WHERE id = ? AND state = 'new'", sessionKey, id) === 1,
+      db.relaxed(() => db.run("UPDATE inbox SET state = 'waiting', session_key = ? WHERE id = ? AND state = 'new'", sessionKey, id) === 1),
     claim(sessionKey) {
       const row = db.get<Stored>("SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id LIMIT 1", sessionKey);
       if (row === undefined) return null;
-      db.run("UPDATE inbox SET attempts = attempts + 1 WHERE id = ?", row.id);
+      db.relaxed(() => db.run("UPDATE inbox SET attempts = attempts + 1 WHERE id = ?", row.id));
       return { ...fromRow(row), attempts: row.attempts + 1 };
     },
     release(id) {
-      db.run("UPDATE inbox SET attempts = max(attempts - 1, 0) WHERE id = ?", id);
+      db.relaxed(() => db.run("UPDATE inbox SET attempts = max(attempts - 1, 0) WHERE id = ?", id));
     },
     putBack(id) {
       db.run("UPDATE inbox SET state = 'new', session_key = NULL, attempts = max(attempts - 1, 0) WHERE id = ? AND state = 'waiting'", id);

@@ -45,6 +45,11 @@ export interface WebMessages {
   /** Most recently used first. */
   chats(limit?: number): WebChat[];
   findByKey(key: string): WebMessage | null;
+  /**
+   * Once at a start. A power cut may have taken messages that a tab was shown, and its cursor with them: what comes now is numbered
+   * behind all of those, or the tab would take it for known.
+   */
+  skipNumbers(): void;
   /** Removes what was sent under this delivery, its parts and its later generations (`<delivery>#1`, `<delivery>:g2#0`). */
   removeOf(delivery: string): number;
   /** The newest message of all chats; 0 when there is none. */
@@ -56,6 +61,8 @@ interface MessageRow extends Omit<WebMessage, "extra"> {
 }
 
 const TITLE_LENGTH = 80;
+/** More than are sent without a durable commit in between. */
+const SKIPPED = 1_000;
 const COLUMNS = "seq, chat, key, author, text, extra, at";
 
 // Hops from chat to chat on the index, so the cost is the number of chats, not of messages.
@@ -109,6 +116,7 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
     },
     chats: (limit = 100) => db.all<WebChat>(CHATS, limit).map((row) => ({ ...row })),
     findByKey,
+    skipNumbers: () => void db.run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'web_messages'", SKIPPED),
     // A range of the key's index: `#` and `:` come before `;`.
     removeOf: (delivery) => db.run("DELETE FROM web_messages WHERE key >= ? AND key < ?", delivery, `${delivery};`),
     lastSeq: () => db.get<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM web_messages")?.seq ?? 0,

@@ -87,7 +87,7 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
     throw error;
   });
   const messages = createWebMessages({ db, clock: systemClock });
-  const channel = createWebChannel({ messages, transaction: db.transaction, bus, split: splitMarkdown });
+  const channel = createWebChannel({ ...db, messages, bus, split: splitMarkdown });
   await channel.start(createTableSink(db, bus));
   const browsers = createBrowsers({ db, clock: options.clock ?? systemClock });
   let token = loadToken(stateDir);

@@ -20,6 +20,8 @@ export interface WebChannelOptions {
   messages: WebMessageLog;
   /** All or nothing, durable on return. */
   transaction<T>(work: () => T): T;
+  /** A transaction that is not waited for on its way to the disk. */
+  relaxed<T>(work: () => T): T;
   bus: Bus;
   /** Cuts Markdown at a length without breaking code fences. */
   split(markdown: string, options: { maxLength: number }): string[];
@@ -78,7 +80,8 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     async send({ address, part, key }) {
       try {
         const { text, ...extra } = part as { text: string };
-        const { seq, status } = options.messages.post({ chat: address.chat, key, author: "agent", text, extra });
+        // Not waited for on its way to the disk: its row in the outbox is there, and is sent again after a power cut.
+        const { seq, status } = options.relaxed(() => options.messages.post({ chat: address.chat, key, author: "agent", text, extra }));
         if (status === "inserted") posted(address.chat, seq);
         return { status: "sent", ref: String(seq) };
       } catch (error) {

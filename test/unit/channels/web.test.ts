@@ -31,7 +31,7 @@ beforeEach(async () => {
     throw error;
   });
   bus.on((event) => events.push(event));
-  channel = createWebChannel({ messages, transaction: db.transaction, bus, split: splitMarkdown });
+  channel = createWebChannel({ ...db, messages, bus, split: splitMarkdown });
   await channel.start(createTableSink(db, bus));
 });
 

@@ -586,6 +586,58 @@ describe("damaged rows", () => {
   });
 });
 
+describe("small pages", () => {
+  const makeLarge = (bytes: number): void => {
+    const old = new DatabaseSync(path);
+    old.exec(`PRAGMA page_size=4096; PRAGMA journal_mode=WAL; ${MIGRATIONS.join("")} PRAGMA user_version=${MIGRATIONS.length}`);
+    old.exec("INSERT INTO listings (session_key, run_ids, at) VALUES ('kept', '[]', 1)");
+    old.prepare("INSERT INTO scratchpad (session_key, section, text, updated_at) VALUES ('a', 'b', ?, 1)").run("x".repeat(bytes));
+    old.close();
+  };
+  const openSole = (): Database => {
+    const db = openDatabase({ path, isSole: true });
+    opened.push(db);
+    return db;
+  };
+  const pageSize = (db: Database): unknown => db.get<{ page_size: number }>("PRAGMA page_size")?.page_size;
+
+  it("[RU1] a new database has them", () => {
+    expect(pageSize(open())).toBe(1_024);
+  });
+
+  it("[RU1] one of an earlier version gets them, with everything in it", () => {
+    makeLarge(10_000);
+    const db = openSole();
+    expect(pageSize(db)).toBe(1_024);
+    expect(db.get("PRAGMA journal_mode")).toEqual({ journal_mode: "wal" });
+    expect(db.get("SELECT length(text) AS n FROM listings, scratchpad WHERE listings.session_key = 'kept'")).toMatchObject({ n: 10_000 });
+    expect(db.get("PRAGMA integrity_check")).toEqual({ integrity_check: "ok" });
+    expect(readdirSync(dir).sort()).toEqual(["herald.db", "herald.db-shm", "herald.db-wal"]);
+  });
+
+  it("[RU1] a large one is left as it is, and so is one that others may have open", () => {
+    makeLarge(65 * 1024 * 1024);
+    expect(pageSize(openSole())).toBe(4_096);
+    rmSync(path);
+    makeLarge(10);
+    expect(pageSize(open())).toBe(4_096);
+  });
+
+  it("[RC4] a reader in the way, or no room, leaves it as it is", () => {
+    makeLarge(10);
+    const reader = new DatabaseSync(path);
+    reader.exec("BEGIN; SELECT 1 FROM listings");
+    try {
+      const db = openSole();
+      expect(pageSize(db)).toBe(4_096);
+      expect(db.get("PRAGMA journal_mode")).toEqual({ journal_mode: "wal" });
+      db.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('new', '[]', 1)");
+    } finally {
+      reader.close();
+    }
+  });
+});
+
 describe("a copy before a migration", () => {
   const makeOld = (version: number): void => {
     rmSync(path, { force: true });
