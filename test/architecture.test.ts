@@ -6,8 +6,10 @@ import { describe, expect, it } from "vitest";
 
 const SRC = new URL("../src/", import.meta.url).pathname;
 
+const MAP = readFileSync(join(SRC, "README.md"), "utf8");
+
 /** Folder (or file at the top) → folders it may import, as the map's table says. Its own files are always allowed. */
-const MAY_IMPORT: ReadonlyMap<string, readonly string[]> = readTable(readFileSync(join(SRC, "README.md"), "utf8"));
+const MAY_IMPORT: ReadonlyMap<string, readonly string[]> = readTable(MAP);
 
 function readTable(map: string): Map<string, readonly string[]> {
   const table = new Map<string, readonly string[]>();
@@ -112,6 +114,20 @@ describe("the import table", () => {
     );
     expect(missing).toEqual([]);
   });
+});
+
+it("the map names every file once, with what it is for, and none that is not there", () => {
+  const listed = [...MAP.matchAll(/^- `([\w./-]+\.(?:ts|js))` (\S.*)$/gm)].map((match) => match[1] ?? "");
+  const paths = sources.map(({ path }) => path);
+  const advice = "src/README.md, Every file: a line `- `path` what it is for` for each";
+  expect(
+    paths.filter((path) => !listed.includes(path)),
+    `${advice}; missing`,
+  ).toEqual([]);
+  expect(
+    listed.filter((path, n) => !paths.includes(path) || listed.indexOf(path) !== n),
+    `${advice}; gone or twice`,
+  ).toEqual([]);
 });
 
 describe("libraries", () => {

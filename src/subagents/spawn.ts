@@ -79,10 +79,11 @@ export const TASK_PREVIEW = 500;
 
 export function createSpawn(deps: SpawnDeps): Spawn {
   return (requester, request) => {
+    // A turn that lost its process repeats the calls it has no result of: without the key each would be a second run.
     const known = deps.runs.findBySpawnKey(requester.spawnKey);
     if (known !== null) return accepted(known);
     try {
-      // All of it: the limits hold for the rows it writes.
+      // All of it in one: counted outside, twenty calls at once would each see four of five children and all be accepted.
       return deps.db.part(() => spawn(deps, requester, visibleRequest(request)));
     } catch (error) {
       deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
@@ -120,6 +121,7 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   // A short first message is durable with the row; making the file as well would cost the caller more than the row itself.
   const kept = Buffer.byteLength(text) <= MAX_KEPT ? text : null;
   if (kept === null) {
+    // Before the rows: a row without its file would be a child without its task. A file without its row is in nobody's way.
     const opening = { key, parent: requester.sessionKey, entries: taskEntries(requester.sessionKey, text) };
     deps.transcripts.create({ agentId, sessionId }, opening);
   }
@@ -130,6 +132,8 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   deps.runs.insert(run, kept);
   if (brief.params !== null) deps.briefing.apply(run, requester.sessionKey, brief.params);
   if (started !== null) deps.outbox.add({ delivery: startedDelivery(run), address: run.address, parts: started });
+  // Rung before the commit, the lane would look for a row that is not there yet. Killed before it is rung, the row is found
+  // by recover.ts.
   deps.db.afterCommit(() => {
     deps.failpoint("spawn.recorded");
     deps.lane.ring(run.id, run.requesterKey);

@@ -72,6 +72,8 @@ const WAS_STOPPED =
 function send(deps: SubagentDeps, run: Run, from: string, written: string): SendAnswer {
   const text = visibleText(written);
   if (text.trim() === "") return { refused: "There is nothing to read in this message: it holds no character that can be seen." };
+  // Looked up again: it may have ended since the caller found it. A run looks for mail at the moment of its end, so what is
+  // sent is either read before that end or meets a finished run here; told "it reads this" and then unread is neither.
   const fresh = deps.runs.get(run.id) ?? run;
   if (isUnfinished(fresh.state)) {
     deps.mail.sendToRun(run.id, from, text);
