@@ -26,7 +26,7 @@ const agentId = z.string().refine(isAgentId, "must be lower case letters, digits
 const thinking = z.enum(THINKING_LEVELS);
 
 const subagentDefaults = block({
-  maxConcurrent: whole(1, 256).default(8).describe("Sub-agents that run at the same time; the rest wait."),
+  maxConcurrent: whole(1, 4096).default(8).describe("Sub-agents that run at the same time; the rest wait."),
   archiveAfterMinutes: whole(0, 525_600).default(60).describe("Archive a child session this long after its run ended; 0 = never."),
   model: namedModel().optional().describe('Model of sub-agents, "provider/model-id" or {primary, fallbacks}; unset: the caller\'s.'),
   thinking: thinking.optional().describe("Thinking level of sub-agents; unset: the caller's."),
@@ -44,7 +44,7 @@ const agentDefaults = block({
     .describe('"provider/model-id", or {primary, fallbacks}; unset: found by key, local server, else the offline model.'),
   thinking: thinking.default("off").describe("How much a model thinks before it answers."),
   workspace: pathText().optional().describe("Folder of the agents' files; unset: <state>/workspace."),
-  maxConcurrent: whole(1, 256).default(4).describe("Turns of main sessions that run at the same time."),
+  maxConcurrent: whole(1, 4096).default(4).describe("Turns of main sessions that run at the same time."),
   timeoutSeconds: whole(0, MAX_TIMER_SECONDS).default(600).describe("Abort a turn of a main session after this time; 0 = no limit."),
   maxIterations: whole(1, 1000).default(50).describe("Model steps a turn of a main session may take."),
   subagents: subagentDefaults.prefault({}).describe("Defaults and limits of sub-agents."),

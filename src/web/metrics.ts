@@ -27,8 +27,8 @@ const COUNTED: ReadonlySet<AppEvent["type"]> = new Set(["outbox.settled", "lane.
 const MAX_EARLY = 1000;
 
 export function createMetrics(options: MetricsOptions): Metrics {
+  // From the first look on: it wakes the process a hundred times a second, most of what one at rest would do at all.
   const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-  delay.enable();
   // The library is an eighth of the work of a start and most starts are never looked at, so it comes with the first look,
   // and until then what is to be counted waits here.
   const early: AppEvent[] = [];
@@ -48,6 +48,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       count = createCounters(prom, registers);
       addGauges(prom, options, registers);
       addEventLoopDelay(prom, delay, registers);
+      delay.enable();
       for (const event of early.splice(0)) count(event);
       return registry;
     });

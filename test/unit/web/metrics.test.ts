@@ -49,14 +49,22 @@ describe("GET /metrics", () => {
     expect(await value('herald_turns_total{outcome="done"}')).toBe(1501);
   });
 
+  it("[OB1] nothing is measured before the first look: a process at rest is not woken for it", async () => {
+    using own = watchLoop();
+    await own.ticks(3);
+    expect(await delayMs("1")).toBe(0);
+  });
+
   it("[OB1] an event loop with nothing to do has no delay: the interval between two looks at it does not count", async () => {
     using own = watchLoop();
+    await delayMs("0.5");
     await own.ticks(30);
     expect(await delayMs("0.5")).toBeLessThan(own.histogram.percentile(50) / 1e6 - 5);
   });
 
   it("[OB1] what holds the event loop is seen, and at the next look forgotten", async () => {
     using own = watchLoop();
+    await delayMs("1");
     await own.ticks(3);
     const startedAt = performance.now();
     while (performance.now() - startedAt < 1_000);
