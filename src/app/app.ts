@@ -13,7 +13,7 @@ import type { Logger } from "../core/logger.ts";
 import type { AttemptDeps } from "../gateway/attempt.ts";
 import { createDelivery } from "../gateway/delivery.ts";
 import { createLane } from "../lanes/lanes.ts";
-import { recordDelivery } from "../subagents/ending.ts";
+import { recordDelivery } from "../subagents/posting.ts";
 import { detectSandbox } from "../tools/sandbox.ts";
 import { createAgents } from "./agents.ts";
 import type { Base, Lanes } from "./base.ts";

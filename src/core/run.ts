@@ -109,7 +109,7 @@ export type RunEvent =
   | { type: "start" }
   | { type: "end"; as: EndState }
   /** Back to the queue: a message to a finished run, or resume. */
-  | { type: "again" };
+  | { type: "reopen" };
 
 /** The next state, or null when the event can't happen in this state (it lost a race). */
 export function advance(state: RunState, event: RunEvent): RunState | null {
@@ -120,7 +120,7 @@ export function advance(state: RunState, event: RunEvent): RunState | null {
       if (state === "running") return event.as;
       // A queued run was never started: it can only be stopped, or given up after a restart.
       return state === "queued" && (event.as === "stopped" || event.as === "interrupted" || event.as === "error") ? event.as : null;
-    case "again":
+    case "reopen":
       return isUnfinished(state) ? null : "queued";
   }
 }

@@ -13,7 +13,7 @@ import type { Outbox } from "../stores/outbox.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
-import { cost, tokens } from "../subagents/report.ts";
+import { cost, tokens } from "../subagents/figures.ts";
 import type { Steering } from "../subagents/steering.ts";
 import { type Command, type CommandContext, plural } from "./commands.ts";
 import type { CompactAnswer, Conversations } from "./conversation.ts";

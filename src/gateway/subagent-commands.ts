@@ -1,5 +1,5 @@
 // /subagents list|all|stop|log|info|send|spawn|trace|brief|retry, for the sub-agents of the chat it is typed in. Everything it
-// changes is in the same transaction as its answer; what it shows comes from subagents/report.ts.
+// changes is in the same transaction as its answer; what it shows comes from subagents/overview.ts.
 import { shortId } from "../core/ids.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
 import type { Archiver } from "../subagents/archive.ts";
@@ -7,7 +7,8 @@ import { type SubagentDeps, transcriptOfRun } from "../subagents/deps.ts";
 import { renderBrief } from "../subagents/documents/brief-params.ts";
 import type { Briefing } from "../subagents/documents/briefing.ts";
 import type { Documents } from "../subagents/documents/documents.ts";
-import { infoText, listText, quotable } from "../subagents/report.ts";
+import { infoText, listText } from "../subagents/overview.ts";
+import { quotable } from "../subagents/quoting.ts";
 import type { Requester, Spawn } from "../subagents/spawn.ts";
 import type { Steering } from "../subagents/steering.ts";
 import { currentRuns, findTarget, runsOf } from "../subagents/targets.ts";

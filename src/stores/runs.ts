@@ -49,7 +49,7 @@ export interface Runs {
   /** → an end state. False when it had ended already; then nothing was written. */
   end(id: string, end: RunEnd): boolean;
   /** A finished run goes on in its session as the next generation, with all its time and steps. False when it is unfinished. */
-  again(id: string): boolean;
+  reopen(id: string): boolean;
   /** Found running after a restart: nobody works on it, and a crash of its process is noted. The row stays running. */
   putAside(id: string, afterCrash: boolean): void;
   /** It is taken up again after a restart. */
@@ -64,7 +64,7 @@ export interface Runs {
   addSpend(id: string, spend: Spend): void;
   setDelivery(id: string, state: DeliveryState, reason?: string): void;
   /** Its announcement needs nothing more: from now on the archive time counts. */
-  settle(id: string): void;
+  markSettled(id: string): void;
   setArchiveName(id: string, name: string): void;
   setArchived(id: string): void;
   /** The documents of these runs are written, up to the generation given. */
@@ -154,7 +154,7 @@ type Changed = (id: string) => void;
 /** Takes the present time as its parameter. */
 const FRESH_LIMITS = "deadline_at = iif(timeout_ms > 0, ? + timeout_ms, NULL), steps = 0";
 
-function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "end" | "again"> {
+function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "end" | "reopen"> {
   /** The one place where a state changes: only from a state the machine allows. */
   const move = (id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): boolean => {
     const sources = sourcesOf(event);
@@ -175,10 +175,10 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
       if (moved) db.afterCommit(() => bus.emit({ type: "run.ended", runId: id, state: end.as }));
       return moved;
     },
-    again: (id) =>
+    reopen: (id) =>
       move(
         id,
-        { type: "again" },
+        { type: "reopen" },
         `generation = generation + 1, resumes = 0, crashes = 0, queued_at = ?, started_at = NULL, deadline_at = NULL, ended_at = NULL, reason = NULL, incomplete = 0,
          plan = NULL, sections = NULL, delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`,
         clock.now(),
@@ -189,7 +189,7 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
 // biome-ignore format: a list of names reads better in rows
 type Fields = Pick<
   Runs,
-  | "putAside" | "countResume" | "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented" | "addSpend" | "setDelivery" | "settle"
+  | "putAside" | "countResume" | "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented" | "addSpend" | "setDelivery" | "markSettled"
   | "setArchiveName" | "setArchived"
 >;
 
@@ -244,7 +244,7 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
       db.run(`UPDATE runs SET delivery = ?, delivery_reason = ?, ${settled} WHERE id = ?`, state, reason ?? null, state, id);
       changed(id);
     },
-    settle(id) {
+    markSettled(id) {
       const sql = "UPDATE runs SET settled_at = ? WHERE id = ? AND ended_at IS NOT NULL RETURNING cleanup";
       const settled = db.get<{ cleanup: Run["cleanup"] }>(sql, clock.now(), id);
       if (settled !== undefined) db.afterCommit(() => bus.emit({ type: "run.settled", runId: id, cleanup: settled.cleanup }));

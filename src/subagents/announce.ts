@@ -7,9 +7,10 @@ import type { Run } from "../core/run.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
+import type { RunResult } from "./announcement.ts";
 import { childSteps, type StepDeps } from "./child-steps.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
-import { ANNOUNCE_AS_IS, ANNOUNCE_SKIP, type RunResult } from "./report.ts";
+import { ANNOUNCE_AS_IS, ANNOUNCE_SKIP } from "./quoting.ts";
 
 const ASK = `Your work is over. What should the person who asked read?
 

@@ -2,38 +2,22 @@
 // to the requester}. After it no model is needed any more: delivery retries rows, and a crash before it repeats the step
 // from the transcript. Only the first caller that ends a run gets through; everybody else changes nothing.
 import { readHistory } from "../agents/compact.ts";
-import { isStorageError, publicErrorText } from "../core/errors.ts";
+import { isStorageError } from "../core/errors.ts";
 import { shortId } from "../core/ids.ts";
-import type { Channel, OutMessage, Part } from "../core/message.ts";
-import { type EndState, isUnfinished, type Run } from "../core/run.ts";
-import type { ModelError } from "../models/model.ts";
-import type { OutboxRow } from "../stores/outbox-row.ts";
-import type { Runs } from "../stores/runs.ts";
+import type { OutMessage } from "../core/message.ts";
+import { isUnfinished, type Run } from "../core/run.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type AnnounceDeps, announceStep, lastWords, resultOf, toResult } from "./announce.ts";
+import { announcementOf, type RunResult } from "./announcement.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
-import { noteAbout } from "./notes.ts";
-import { announcementOf, noteText, oneLine, outcomeSentence, type RunResult } from "./report.ts";
+import { noteAbout, noteText } from "./notes.ts";
+import { type Ending, outcomeSentence } from "./outcome.ts";
+import { post } from "./posting.ts";
+import { remarksOf, unreadText } from "./remarks.ts";
 import { recordSections } from "./sections.ts";
 import { answeredBy } from "./transcript-view.ts";
 
 type Deps = AnnounceDeps & Pick<SubagentDeps, "models" | "mail" | "outbox" | "failpoint" | "channel">;
-
-export interface Ending {
-  readonly as: EndState;
-  readonly reason: string | null;
-  readonly incomplete: boolean;
-  /** What it said last, for when its transcript doesn't tell: it can't be read any more, or the clock was set back. */
-  readonly words?: string;
-  /** What the child could not read of its own history. */
-  readonly notice?: string | null;
-  /** What its model failed with. */
-  readonly error?: ModelError | null;
-  /** Its transcript was waited for long enough. */
-  readonly isLost?: boolean;
-  /** Messages to it that it did not come to read. */
-  readonly unread?: number;
-}
 
 /** Runs the announce step when the run earned one, and ends the run. `mail`: it did not end, there is something to read first. */
 export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: AbortSignal): Promise<"over" | "mail"> {
@@ -55,50 +39,21 @@ export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: Ab
  * rendered. What it wrote can be asked for, and its announcement sent by hand.
  */
 export function endUnsaid(deps: Deps, run: Run, reason: string): void {
-  const { requesterSessionId, requesterRunId } = heardThrough(deps, run);
+  const { requesterSessionId, requesterRunId } = whoseRequesterListens(deps, run);
   const posts = run.announce === "post" && requesterRunId === null;
   const as = "interrupted";
   deps.db.transaction(() => {
     if (!deps.runs.end(run.id, { as, reason, incomplete: false, delivery: posts ? "pending" : "skipped" })) return;
     if (posts) deps.runs.setDelivery(run.id, "blocked", `${reason}; \`/subagents retry ${shortId(run.id)}\` tries once more`);
-    deps.runs.settle(run.id);
+    deps.runs.markSettled(run.id);
     for (const child of deps.runs.unfinishedBelow(run.childKey)) {
       deps.runs.end(child.id, { as: "stopped", reason: "its requester ended", incomplete: false, delivery: "none" });
-      deps.runs.settle(child.id);
+      deps.runs.markSettled(child.id);
     }
     const sentence = outcomeSentence(run, as, reason, false);
     const note = noteText({ run, as, answer: { result: "", notes: "" }, sentence, sections: null });
     deps.mail.addNote(requesterSessionId, noteAbout(run), note);
   });
-}
-
-/** What can be done about a model that failed: by anybody in the chat, and by whoever runs the gateway where they read it. */
-function adviceOn({ kind, remedy }: ModelError, run: Run, isOperator: boolean): string[] {
-  const own = isOperator && remedy !== undefined ? [`- ${remedy}`] : [];
-  if (kind === "context") return ["- What it read is more than its model can hold: ask for it in smaller parts."];
-  if (!["rate", "overload", "network", "timeout"].includes(kind)) return own;
-  return [`- \`/subagents send ${shortId(run.id)} go on\` lets it try again.`, ...own];
-}
-
-/** What the runtime adds to the notes: people must not take half a result for a whole one. */
-function remarksOf(run: Run, ending: Ending, models: readonly string[], isOperator: boolean): string[] {
-  const remarks: string[] = [];
-  const others = models.filter((model) => model !== run.model);
-  if (others.length > 0) remarks.push(`- ${others.map(oneLine).join(", ")} answered instead of ${oneLine(run.model)}, which failed.`);
-  // Of one that was given up in the end it would say the opposite of what became of it.
-  if (run.resumes > 0 && ending.as !== "interrupted")
-    remarks.push("- The gateway restarted while this ran; the work was resumed from its transcript.");
-  if (ending.incomplete) remarks.push(`- Incomplete: ${ending.reason}. The result may miss parts.`);
-  else if (ending.as === "done" && ending.reason !== null) remarks.push(`- ${ending.reason}`);
-  if (ending.notice != null) remarks.push(`- ${ending.notice}`);
-  if (ending.as === "error") remarks.push(`- It failed: ${ending.reason ?? "no reason is known"}`);
-  if (ending.error != null) remarks.push(...adviceOn(ending.error, run, isOperator));
-  if (ending.as === "timeout")
-    remarks.push(`- It was ended by its time limit (${ending.reason ?? "runTimeoutSeconds"}); this is what it had until then.`);
-  if (ending.unread !== undefined && ending.unread > 0) remarks.push(`- ${unreadText(ending.unread)}`);
-  if (ending.as === "interrupted")
-    remarks.push(`- It was interrupted (${ending.reason ?? "the gateway restarted"}); this is what it had until then.`);
-  return remarks;
 }
 
 /** What a run leaves behind: its last words, and the announce step's text if there was one. */
@@ -111,27 +66,33 @@ interface Leaving {
 export const breakOff = (deps: Deps, run: Run, ending: Ending): boolean =>
   endRun(deps, run, ending, { words: run.state === "queued" ? "" : lastWords(historyOf(deps, run, ending) ?? [], run), reply: null });
 
-/** The one transaction. */
+/**
+ * The one transaction: run ended, announcement in the outbox, note to the requester, children left without a requester. Split
+ * in two, a kill in between would leave an ended run that nobody hears of, or one that is announced and then runs again.
+ */
 function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving): boolean {
   const ref = transcriptOfRun(run);
   const said = toResult(reply, words);
   const sections = recordSections(words);
   const answer = said ?? { result: words, notes: "" };
+  // Before the commit: from then on the row lets go of the task, and only the transcript has what was said.
   const hasTranscript = fromTranscript(deps, run, ending, () => deps.transcripts.sync(ref)) === true;
   const models = modelsOf(deps, run, ending);
   deps.failpoint("run.before-end");
   const ended = deps.db.part(() => {
     // Read again: usage of the announce step belongs to the figures.
     const fresh = deps.runs.get(run.id) ?? run;
+    // Stopped and sent on since: this is the end of a generation that is over, and the one at work must not be ended by it.
     if (fresh.generation !== run.generation) return false;
     // Nobody above is told that something further down was stopped.
-    const heard = ending.as === "stopped" ? run : heardThrough(deps, run);
+    const heard = ending.as === "stopped" ? run : whoseRequesterListens(deps, run);
     const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && said !== null;
     const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
+    // The compare-and-set that decides every race of ends (stop, timeout, error, last word): the loser writes nothing below.
     if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return false;
     const unread = leaveMail(deps, run, ending);
     if (posts) post(deps, fresh, messageOf(deps, fresh, { ...ending, unread }, { ...answer, models }));
-    else deps.runs.settle(run.id);
+    else deps.runs.markSettled(run.id);
     stopOrphans(deps, run);
     const outcome = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
     const sentence = unread === 0 ? outcome : `${outcome} ${unreadText(unread)}`;
@@ -155,13 +116,10 @@ function leaveMail({ mail }: Deps, { id }: Run, { as }: Ending): number {
   return 0;
 }
 
-const unreadText = (count: number): string =>
-  `${count === 1 ? "A message to it was" : `${count} messages to it were`} not read before it ended; it reads ${count === 1 ? "it" : "them"} when it goes on.`;
-
 /** The run itself, or the one above it whose requester still listens: a requester that has ended its own run reads nothing any more. */
-function heardThrough(deps: Deps, run: Run): Run {
+function whoseRequesterListens(deps: Deps, run: Run): Run {
   const requester = run.requesterRunId === null ? null : deps.runs.get(run.requesterRunId);
-  return requester === null || isUnfinished(requester.state) ? run : heardThrough(deps, requester);
+  return requester === null || isUnfinished(requester.state) ? run : whoseRequesterListens(deps, requester);
 }
 
 const modelsOf = (deps: Deps, run: Run, ending: Ending): readonly string[] =>
@@ -192,46 +150,6 @@ export function postLate(deps: Deps, run: Run): boolean {
 function stopOrphans(deps: Deps, run: Run): void {
   for (const child of deps.runs.childrenOf(run.id)) {
     if (isUnfinished(child.state)) breakOff(deps, child, { as: "stopped", reason: "its requester ended", incomplete: false });
-  }
-}
-
-/** DL1: the id says what it is about, so that a run (or a later generation of it) can be announced only once. */
-export const announceDelivery = (run: Run): string =>
-  run.generation === 1 ? announceDeliveries(run) : `${announceDeliveries(run)}:g${run.generation}`;
-
-/** What the ids of all its announcements begin with. */
-export const announceDeliveries = ({ childKey, id }: Pick<Run, "childKey" | "id">): string => `announce:v1:${childKey}:${id}`;
-
-/** The run's delivery state moves in the transaction that moves its announcement; settled, the archive time counts. */
-export function recordDelivery(runs: Runs, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void {
-  const run = row.runId === null ? null : runs.get(row.runId);
-  // A run that goes on has a new announcement to wait for; a late delivery of the old one says nothing about it.
-  if (run === null || announceDelivery(run) !== row.delivery) return;
-  runs.setDelivery(run.id, state, reason);
-  if (state !== "sending") runs.settle(run.id);
-}
-
-/** False: it was posted before, or there is no channel to post it to. */
-function post(deps: Deps, run: Run, message: OutMessage): boolean {
-  const channel = deps.channel(run.address.channel, run.address.account);
-  if (channel === null) {
-    const reason = `the channel ${run.address.channel} is off; once it is on again, \`/subagents retry ${shortId(run.id)}\` posts it`;
-    deps.runs.setDelivery(run.id, "blocked", reason);
-    deps.runs.settle(run.id);
-    return false;
-  }
-  const parts = render(deps, channel, run, message);
-  return deps.outbox.add({ delivery: announceDelivery(run), address: run.address, parts, runId: run.id });
-}
-
-function render({ log }: Deps, channel: Channel, run: Run, message: OutMessage): Part[] {
-  try {
-    return channel.render(message, run.address);
-  } catch (error) {
-    log.error({ err: error, runId: run.id }, "an announcement could not be rendered");
-    const where = `\`/subagents log ${shortId(run.id)}\` shows what it wrote`;
-    const instead = `⚠️ The announcement of "${oneLine(run.label)}" could not be shown: ${publicErrorText(error)}. ${where}.`;
-    return channel.render({ markdown: instead, kind: "announcement" }, run.address);
   }
 }
 

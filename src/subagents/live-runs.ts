@@ -4,7 +4,7 @@ import type { Topic } from "../agents/topics.ts";
 import { fence, fenceTokenOf } from "../core/fence.ts";
 import { shortId } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
-import { oneLine } from "./report.ts";
+import { oneLine } from "./quoting.ts";
 
 /** A list longer than this would crowd out the conversation; the tool `subagents` has them all. */
 const MAX_LISTED = 30;

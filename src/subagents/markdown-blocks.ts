@@ -1,5 +1,5 @@
 // What a Markdown reader makes of a model's text, at block level: which lines are code, and whether the text leaves
-// something open that would swallow what stands behind it. report.ts asks, so that no result can hide our own lines.
+// something open that would swallow what stands behind it. announcement.ts and quoting.ts ask, so that no result can hide our own lines.
 import { createRequire } from "node:module";
 import { hasCostlyBlocks } from "../core/markdown-cost.ts";
 

@@ -1,10 +1,52 @@
-// Notes of finished runs on their way into their reader's transcript. What is known of the announcement is added at this
+// Notes of finished runs, for their requester's model: what they say, and their way into its transcript. What is known of the announcement is added at this
 // moment and not when the run ended: then it was only about to be sent (NV3). From here on the text stays as it is, so that
 // a provider's cache goes on serving it.
-import type { Run } from "../core/run.ts";
+import { fence, newFenceToken } from "../core/fence.ts";
+import { type EndState, type Run, type RunSections, SECTION_NAMES, STATUS_WORD } from "../core/run.ts";
 import type { Mail } from "../stores/mail.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { NewEntry } from "../stores/transcripts.ts";
+import type { RunResult } from "./announcement.ts";
+import { missingSections, sectionsText } from "./outcome.ts";
+
+/** What a requester's model reads of the notes. */
+const MAX_NOTES = 8_000;
+const MAX_NOTE_RESULT = 8_000;
+
+export interface NoteOptions {
+  readonly run: Run;
+  readonly as: EndState;
+  readonly answer: RunResult;
+  readonly sentence: string;
+  readonly sections?: RunSections | null;
+}
+
+/** For the requester's model: quoted data behind a fence no text can forge, never instructions (AN5). noteEntries adds what the person has seen. */
+export function noteText(options: NoteOptions): string {
+  const result = cutForNote(options.answer.result, MAX_NOTE_RESULT) || "(not available)";
+  const notes = cutForNote(options.answer.notes, MAX_NOTES);
+  const words = [result, ...(notes === "" ? [] : ["", "Notes:", notes]), ...noteSections(options)];
+  return [
+    `[Sub-agent ${options.run.childKey} — runtime status: ${STATUS_WORD[options.as]}]`,
+    options.sentence,
+    fence({ source: "the sub-agent", text: words.join("\n") }, newFenceToken()),
+  ].join("\n");
+}
+
+function cutForNote(text: string, max: number): string {
+  const whole = text.trim();
+  if (whole.length <= max) return whole;
+  return `${whole.slice(0, max)}\n… [${whole.length - max} more characters: call subagents with action "result"]`;
+}
+
+/** Not when the result is the child's own last text: then they stand in it. */
+function noteSections({ sections, answer }: NoteOptions): string[] {
+  if (sections == null) return [];
+  const isRepeated = SECTION_NAMES.every((name) => sections[name] === null || answer.result.includes(sections[name]));
+  const missing = missingSections(sections);
+  if (isRepeated) return missing === "" ? [] : ["", `(sections left out: ${missing})`];
+  return ["", "Sections of its last message:", sectionsText(sections)];
+}
 
 /** `about` of a run's note: a later generation of the run has another one. */
 export const noteAbout = (run: Pick<Run, "id" | "generation">): string => `${run.id}:${run.generation}`;

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { STEP_STATUSES, stepOf } from "../core/run.ts";
 import { defineTool, type Tool, toolError } from "../core/tool.ts";
 import type { Runs } from "../stores/runs.ts";
-import { oneLine } from "./report.ts";
+import { oneLine } from "./quoting.ts";
 
 export const PLAN_TOOL = "plan";
 const MAX_STEPS = 30;

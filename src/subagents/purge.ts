@@ -9,7 +9,7 @@ import type { Briefs } from "../stores/briefs.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { sessionFolder } from "./documents/session-folder.ts";
-import { announceDeliveries } from "./ending.ts";
+import { announceDeliveries } from "./posting.ts";
 
 export interface PurgeDeps extends Pick<SubagentDeps, "db" | "runs" | "mail" | "transcripts" | "agents" | "clock" | "log" | "settings"> {
   readonly briefs: Pick<Briefs, "remove">;

@@ -9,10 +9,11 @@ import type { Slot } from "../lanes/lanes.ts";
 import { roleOf } from "./child.ts";
 import { childSteps } from "./child-steps.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
-import { type Ending, finishRun } from "./ending.ts";
+import { finishRun } from "./ending.ts";
+import { duration } from "./figures.ts";
 import { noteEntries } from "./notes.ts";
+import type { Ending } from "./outcome.ts";
 import { isAnswered } from "./recover.ts";
-import { duration } from "./report.ts";
 
 export interface Runner {
   /** For Lane.serve. */
@@ -239,8 +240,8 @@ async function giveUp(deps: SubagentDeps, { runId, signal }: Job, error: unknown
     const run = deps.runs.get(runId);
     if (run !== null) await finishRun(deps, run, { as: "error", reason: publicErrorText(error), incomplete: false, isLost }, signal);
     return true;
-  } catch (again) {
-    deps.log.error({ err: again, runId }, "the end of a run could not be recorded");
+  } catch (failure) {
+    deps.log.error({ err: failure, runId }, "the end of a run could not be recorded");
     return false;
   }
 }

@@ -15,7 +15,7 @@ import { type SubagentDeps, startedDelivery } from "./deps.ts";
 import { type BriefParams, parseBriefParams } from "./documents/brief-params.ts";
 import type { Briefing } from "./documents/briefing.ts";
 import { type Admission, admit } from "./limits.ts";
-import { oneLine } from "./report.ts";
+import { oneLine } from "./quoting.ts";
 import { parseRole } from "./roles.ts";
 
 export interface Requester {

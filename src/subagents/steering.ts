@@ -4,7 +4,8 @@ import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { type SubagentDeps, startedDelivery, transcriptOfRun } from "./deps.ts";
-import { announceDelivery, breakOff, postLate } from "./ending.ts";
+import { breakOff, postLate } from "./ending.ts";
+import { announceDelivery } from "./posting.ts";
 
 export type SendAnswer = "queued" | "running" | "continued" | { readonly refused: string };
 
@@ -54,7 +55,7 @@ export function createSteering(deps: SubagentDeps): Steering {
       const isUnsaid = deps.outbox.withdraw(announceDelivery(run));
       if (isUnsaid) {
         deps.runs.setDelivery(run.id, "skipped", "stopped before it was sent");
-        deps.runs.settle(run.id);
+        deps.runs.markSettled(run.id);
       }
       return isUnsaid;
     },
@@ -91,7 +92,7 @@ function send(deps: SubagentDeps, run: Run, from: string, written: string): Send
   deps.mail.sendToRun(run.id, from, text);
   // Its task still stands in its transcript, and nothing there says that somebody ended it.
   if (fresh.state === "stopped") deps.mail.addNote(run.sessionId, `stopped:${run.id}:${fresh.generation}`, WAS_STOPPED);
-  deps.runs.again(run.id);
+  deps.runs.reopen(run.id);
   deps.db.afterCommit(() => deps.lane.ring(run.id, run.requesterKey));
   return "continued";
 }

@@ -9,7 +9,7 @@ import { resultOf } from "./announce.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { briefParamsSchema } from "./documents/brief-params.ts";
 import type { Briefing } from "./documents/briefing.ts";
-import { outcomeSentence } from "./report.ts";
+import { outcomeSentence } from "./outcome.ts";
 import { until } from "./runner.ts";
 import type { Steering } from "./steering.ts";
 import { currentRuns, findTarget, runsOf } from "./targets.ts";

@@ -6,7 +6,7 @@ import { capText } from "../core/visible-text.ts";
 import { type Entry, isTopicNote } from "../stores/transcript-entry.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
 import { transcriptOfRun } from "./deps.ts";
-import { quotable } from "./report.ts";
+import { quotable } from "./quoting.ts";
 
 export const DEFAULT_LOG = 20;
 export const MAX_LOG = 200;

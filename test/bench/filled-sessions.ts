@@ -101,7 +101,7 @@ function addArchived(stores: Stores, chat: string, archive: (sessionId: string) 
   runs.start(id);
   runs.addSpend(id, SPEND);
   runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "delivered" });
-  runs.settle(id);
+  runs.markSettled(id);
   runs.setDocumented([{ id, generation: 1 }]);
   runs.setArchiveName(id, archive(child.id));
   runs.setArchived(id);

@@ -24,7 +24,7 @@ import { createDelivery } from "../../src/gateway/delivery.ts";
 import { createLane, type Lane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
 import type { ModelRouter } from "../../src/models/router.ts";
-import { recordDelivery } from "../../src/subagents/ending.ts";
+import { recordDelivery } from "../../src/subagents/posting.ts";
 import { detectSandbox } from "../../src/tools/sandbox.ts";
 
 export interface Rig {

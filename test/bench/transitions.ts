@@ -39,7 +39,7 @@ interface Filled {
 function move({ runs, count }: Filled): void {
   for (let i = 0; i < PER_ROUND; i++) {
     const id = runId(Math.floor(Math.random() * count));
-    const moved = [runs.again(id), runs.start(id), runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "pending" })];
+    const moved = [runs.reopen(id), runs.start(id), runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "pending" })];
     if (moved.includes(false)) throw new Error(`run ${id} refused a transition`);
   }
 }

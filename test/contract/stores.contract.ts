@@ -502,15 +502,15 @@ function runContract(rig: () => StoreRig): void {
   it("[CM7] a finished run goes on as the next generation, an unfinished one doesn't", () => {
     const { runs } = rig().stores;
     runs.insert(newRun("r1"));
-    expect(runs.again("r1")).toBe(false);
+    expect(runs.reopen("r1")).toBe(false);
     runs.start("r1");
-    expect(runs.again("r1")).toBe(false);
+    expect(runs.reopen("r1")).toBe(false);
     runs.putAside("r1", true);
     runs.countResume("r1");
     expect(runs.get("r1")).toMatchObject({ resumes: 1, crashes: 1 });
     runs.end("r1", { ...END, as: "error", reason: "broke" });
-    runs.settle("r1");
-    expect(runs.again("r1")).toBe(true);
+    runs.markSettled("r1");
+    expect(runs.reopen("r1")).toBe(true);
     const fresh = {
       state: "queued",
       generation: 2,
@@ -573,7 +573,7 @@ function runContract(rig: () => StoreRig): void {
       runs.start(id);
     }
     for (const id of ["keep", "delete"]) runs.end(id, { ...END, as: "done" });
-    for (const id of ["keep", "delete", "running"]) runs.settle(id);
+    for (const id of ["keep", "delete", "running"]) runs.markSettled(id);
     const settledAt = rig().clock.now();
     const due = (before: number | null): string[] =>
       runs
@@ -595,14 +595,14 @@ function runContract(rig: () => StoreRig): void {
       runs.start(id);
       runs.end(id, { ...END, as: "done" });
       runs.setDelivery(id, "blocked", "kicked");
-      runs.settle(id);
+      runs.markSettled(id);
     }
     runs.setArchiveName("archived", "x.deleted");
     for (const id of ["waits", "archived"]) runs.setDelivery(id, "pending");
     const now = rig().clock.now();
     expect(runs.listArchiveDue(now, 10).map((run) => run.id)).toEqual(["archived"]);
     runs.setDelivery("waits", "delivered");
-    runs.settle("waits");
+    runs.markSettled("waits");
     expect(runs.listArchiveDue(now, 10)).toHaveLength(2);
   });
 

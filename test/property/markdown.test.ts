@@ -6,7 +6,7 @@ import { splitEntities, splitMarkdown } from "../../src/channels/split.ts";
 import { isCostly } from "../../src/core/markdown-cost.ts";
 import { parseAnnounceReply } from "../../src/subagents/announce.ts";
 import { closed } from "../../src/subagents/markdown-blocks.ts";
-import { quotable } from "../../src/subagents/report.ts";
+import { quotable } from "../../src/subagents/quoting.ts";
 import { recordSections } from "../../src/subagents/sections.ts";
 import { renderMarkdown } from "../../src/web/markdown.ts";
 import { cases } from "./cases.ts";

@@ -22,7 +22,7 @@ import type { Tool } from "../../src/core/tool.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
 import { createLane, type Lane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, Models } from "../../src/models/model.ts";
-import { recordDelivery } from "../../src/subagents/ending.ts";
+import { recordDelivery } from "../../src/subagents/posting.ts";
 import type { Requester, SpawnRequest } from "../../src/subagents/spawn.ts";
 import { CHAT_KEY } from "./runs.ts";
 

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { checkMemoryReference, MEMORY_TIERS, type MemoryReference } from "../../agents/memory.ts";
 import { safeParse } from "../../core/safe-parse.ts";
-import { oneLine } from "../report.ts";
+import { oneLine } from "../quoting.ts";
 
 const MAX_MISSION_BYTES = 500;
 const MAX_REFERENCES = 10;

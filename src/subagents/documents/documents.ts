@@ -86,7 +86,7 @@ function createQueue(deps: DocumentDeps, left: Set<string>, stopping: AbortSigna
     // Not at once: whatever is being committed or answered now goes first.
     working ??= new Promise<void>((resolve) => setImmediate(resolve)).then(work);
   };
-  const again = async (runId: string): Promise<void> => {
+  const tryLater = async (runId: string): Promise<void> => {
     const waitMs = waits.get(runId) ?? FIRST_RETRY_MS;
     waits.set(runId, Math.min(waitMs * 2, MAX_RETRY_MS));
     await deps.clock.sleep(waitMs, stopping);
@@ -97,12 +97,12 @@ function createQueue(deps: DocumentDeps, left: Set<string>, stopping: AbortSigna
     for (const runId of waiting) {
       waiting.delete(runId);
       const done = left.delete(runId) ? await writeLeft(deps, runId) : await writeOne(deps, runId);
-      if (done === "failed") void again(runId);
+      if (done === "failed") void tryLater(runId);
       else waits.delete(runId);
       if (typeof done === "object") written.push(done);
     }
     working = null;
-    if (written.length > 0 && !tickOff(deps, written)) for (const { id } of written) void again(id);
+    if (written.length > 0 && !tickOff(deps, written)) for (const { id } of written) void tryLater(id);
   };
   return {
     add,

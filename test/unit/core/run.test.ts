@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { advance, isUnfinished, RUN_STATES, type RunEvent, type RunState, STATUS_WORD, sourcesOf } from "../../../src/core/run.ts";
 
 const ENDS = ["done", "error", "timeout", "stopped", "interrupted"] as const;
-const EVENTS: RunEvent[] = [{ type: "start" }, ...ENDS.map((as): RunEvent => ({ type: "end", as })), { type: "again" }];
+const EVENTS: RunEvent[] = [{ type: "start" }, ...ENDS.map((as): RunEvent => ({ type: "end", as })), { type: "reopen" }];
 
 describe("advance", () => {
   it("[RU1] goes queued → running → one of the five ends, and nowhere else", () => {
@@ -37,7 +37,7 @@ describe("advance", () => {
             expect(open).toBe(true);
             open = false;
           }
-          if (event.type === "again") open = true;
+          if (event.type === "reopen") open = true;
           state = next;
           expect(isUnfinished(state)).toBe(open);
         }

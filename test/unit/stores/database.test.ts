@@ -479,7 +479,7 @@ describe("plans", () => {
     runs.addSpend("r", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null });
     runs.end("r", { as: "done", reason: null, incomplete: false, delivery: "none" });
     runs.setDelivery("r", "delivered");
-    runs.settle("r");
+    runs.markSettled("r");
     runs.listUnfinished();
     runs.countUnfinished("k");
     runs.listOf("k", 5);
@@ -492,7 +492,7 @@ describe("plans", () => {
     runs.listArchiveDue(0, 5);
     runs.setArchiveName("r", "x");
     runs.setArchived("r");
-    runs.again("r");
+    runs.reopen("r");
     runs.countUnfinishedByState();
     const mail = createMail({ db, clock });
     mail.sendToRun("r", "a", "b");

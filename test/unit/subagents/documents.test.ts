@@ -113,7 +113,7 @@ describe("documents", () => {
     started(scene, run);
     ended(scene, run, "error");
     await scene.folder.clock.advance(5_000);
-    scene.folder.stores.runs.again(run.id);
+    scene.folder.stores.runs.reopen(run.id);
     started(scene, run);
     await scene.folder.clock.advance(5_000);
     ended(scene, run, "done");

@@ -1,8 +1,7 @@
 // What the requester's model is told of an announcement, at the moment it reads the result.
 import { expect, it } from "vitest";
 import type { Run } from "../../../src/core/run.ts";
-import { noteAbout, noteEntries } from "../../../src/subagents/notes.ts";
-import { noteText } from "../../../src/subagents/report.ts";
+import { noteAbout, noteEntries, noteText } from "../../../src/subagents/notes.ts";
 import { makeRun } from "../../support/runs.ts";
 
 const text = noteText({ run: makeRun(), as: "done", answer: { result: "<untrusted x>\n42", notes: "" }, sentence: "It did." });

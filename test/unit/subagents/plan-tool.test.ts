@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import { stepOf } from "../../../src/core/run.ts";
 import { childTools } from "../../../src/subagents/child.ts";
+import { infoText, listText } from "../../../src/subagents/overview.ts";
 import { createPlanTool } from "../../../src/subagents/plan-tool.ts";
-import { infoText, listText } from "../../../src/subagents/report.ts";
 import { createDelegation, makeAgent } from "../../support/delegation.ts";
 import { makeRun } from "../../support/runs.ts";
 import { callTool } from "../../support/tool-context.ts";
@@ -25,7 +25,7 @@ describe("plan", () => {
     scene.folder.stores.runs.end(run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" });
     await note(steps("doing"));
     expect(scene.get(run).plan).toEqual(steps("done", "done"));
-    scene.folder.stores.runs.again(run.id);
+    scene.folder.stores.runs.reopen(run.id);
     expect(scene.get(run).plan).toBeNull();
   });
 

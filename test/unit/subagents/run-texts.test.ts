@@ -4,19 +4,12 @@ import { fromMarkdown } from "mdast-util-from-markdown";
 import { describe, expect, it } from "vitest";
 import { statsLine } from "../../../src/core/message.ts";
 import type { EndState, Run } from "../../../src/core/run.ts";
-import {
-  announcementOf,
-  cost,
-  count,
-  duration,
-  infoText,
-  listText,
-  MAX_WORDS,
-  noteText,
-  outcomeSentence,
-  quotable,
-  tokens,
-} from "../../../src/subagents/report.ts";
+import { announcementOf, MAX_WORDS } from "../../../src/subagents/announcement.ts";
+import { cost, count, duration, tokens } from "../../../src/subagents/figures.ts";
+import { noteText } from "../../../src/subagents/notes.ts";
+import { outcomeSentence } from "../../../src/subagents/outcome.ts";
+import { infoText, listText } from "../../../src/subagents/overview.ts";
+import { quotable } from "../../../src/subagents/quoting.ts";
 import { makeRun } from "../../support/runs.ts";
 
 const PATH = "/state/agents/main/sessions/99999999-8888-4777-8666-555555555555.jsonl";

@@ -1,0 +1,52 @@
+// What became of a run, in words: the one sentence for models (NV3), and the sections of its last message (RO3). Pure.
+import { shortId } from "../core/ids.ts";
+import { type EndState, type Run, type RunSections, SECTION_NAMES } from "../core/run.ts";
+import type { ModelError } from "../models/model.ts";
+import { oneLine } from "./quoting.ts";
+
+/** How a run ends, as whoever ends it knows. */
+export interface Ending {
+  readonly as: EndState;
+  readonly reason: string | null;
+  readonly incomplete: boolean;
+  /** What it said last, for when its transcript doesn't tell: it can't be read any more, or the clock was set back. */
+  readonly words?: string;
+  /** What the child could not read of its own history. */
+  readonly notice?: string | null;
+  /** What its model failed with. */
+  readonly error?: ModelError | null;
+  /** Its transcript was waited for long enough. */
+  readonly isLost?: boolean;
+  /** Messages to it that it did not come to read. */
+  readonly unread?: number;
+}
+
+/** What became of it, in one plain sentence (NV3). */
+export function outcomeSentence(run: Run, as: EndState, reason: string | null, incomplete: boolean): string {
+  const name = `The sub-agent "${oneLine(run.label)}" (run ${shortId(run.id)})`;
+  switch (as) {
+    case "done":
+      return incomplete ? `${name} stopped early: ${reason}. Its result may be incomplete.` : `${name} completed its task.`;
+    case "error":
+      return `${name} failed: ${reason ?? "no reason is known"}. What stands below is what it had until then.`;
+    case "timeout":
+      return `${name} ran out of time (${reason ?? "its limit"}) and was ended. What stands below is what it had until then.`;
+    case "interrupted":
+      return `${name} was interrupted by a restart of the gateway and did not finish. What stands below is what it had until then.`;
+    case "stopped":
+      return `${name} was stopped${reason === null ? "" : ` (${reason})`} before it finished. It announces nothing.`;
+  }
+}
+
+/** `RISKS, BLOCKERS`: what the child left out of the output contract; empty when it kept it. */
+export const missingSections = (sections: RunSections): string =>
+  SECTION_NAMES.filter((name) => sections[name] === null)
+    .map((name) => name.toUpperCase())
+    .join(", ");
+
+/** The sections as the child was asked for them, and which it left out (RO3). */
+export function sectionsText(sections: RunSections): string {
+  const missing = missingSections(sections);
+  const found = SECTION_NAMES.flatMap((name) => (sections[name] === null ? [] : [`${name.toUpperCase()}:\n${sections[name]}`]));
+  return [...found, ...(missing === "" ? [] : [`(left out: ${missing})`])].join("\n\n");
+}

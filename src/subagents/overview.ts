@@ -1,0 +1,97 @@
+// Runs as people ask about them: the numbered list (CM2) and everything on record about one (CM6). Pure.
+import { shortId } from "../core/ids.ts";
+import { isUnfinished, type Run, stepOf } from "../core/run.ts";
+import { cost, duration, runtimeOf, tokens } from "./figures.ts";
+import { sectionsText } from "./outcome.ts";
+import { oneLine, quotable } from "./quoting.ts";
+
+const ICON: Record<Run["state"], string> = {
+  queued: "⏳",
+  running: "▶️",
+  done: "✅",
+  error: "❌",
+  timeout: "⏱️",
+  stopped: "⏹️",
+  interrupted: "⚡",
+};
+
+export interface ListOptions {
+  readonly runs: readonly Run[];
+  readonly now: number;
+  readonly bootId: string;
+  readonly title: string;
+  /** How many of earlier starts are left out. */
+  readonly leftOut: number;
+  position(run: Run): number | null;
+}
+
+const NONE_YET = "No sub-agents yet. Ask the agent for something to be done in the background, or use `/subagents spawn <task>`.";
+
+/** CM2: numbered, newest first; the caller remembers what each number meant. */
+export function listText({ runs, now, bootId, title, leftOut, position }: ListOptions): string {
+  const active = runs.filter((run) => isUnfinished(run.state)).length;
+  const head = [`🧭 ${title}`, `Active: ${active} · Done: ${runs.length - active}`];
+  const rest = leftOut === 0 ? [] : ["", `${leftOut} from before the gateway's last start: \`/subagents all\``];
+  if (runs.length === 0) return [...head, ...(leftOut === 0 ? ["", NONE_YET] : rest)].join("\n");
+  const lines = runs.map((run, i) => {
+    const place = run.state === "queued" ? position(run) : null;
+    const state = place === null ? run.state : `queued (place ${place})`;
+    const when = run.startedAt === null ? `age ${duration(now - run.createdAt)}` : duration(runtimeOf(run, now));
+    const ago = run.endedAt === null ? "" : `, ${duration(now - run.endedAt)} ago`;
+    const doing = run.state === "running" && run.doing !== null ? ` · ${oneLine(run.doing)}` : "";
+    const step = run.state === "running" && stepOf(run.plan) !== null ? ` · step ${stepOf(run.plan)}` : "";
+    const earlier = run.bootId !== bootId && !isUnfinished(run.state) ? " · (earlier start)" : "";
+    return `${i + 1}) ${ICON[run.state]} ${state} · ${oneLine(run.label)} · ${when}${ago} · ${shortId(run.id)} · \`${run.childKey}\`${step}${doing}${earlier}`;
+  });
+  return [...head, "", ...lines, ...rest].join("\n");
+}
+
+export interface InfoOptions {
+  readonly run: Run;
+  readonly now: number;
+  readonly transcript: string;
+  readonly archiveDue: number | null;
+  readonly position: number | null;
+  /** The models that really answered. */
+  readonly answeredBy: readonly string[];
+}
+
+/** CM6. */
+export function infoText({ run, now, transcript, archiveDue, position, answeredBy }: InfoOptions): string {
+  const at = (time: number | null): string =>
+    time === null ? "-" : `${new Date(time).toISOString()} (${duration(Math.abs(now - time))} ${time > now ? "from now" : "ago"})`;
+  const spent = [tokens(run.spend), cost(run.spend.costUsd)].filter((part) => part !== null).join(" • ");
+  const state = [
+    run.state,
+    run.incomplete ? "(incomplete)" : "",
+    position === null ? "" : `(place ${position})`,
+    run.reason === null ? "" : `– ${run.reason}`,
+  ];
+  const archive = run.archivedAt !== null ? `archived ${at(run.archivedAt)}` : archiveDue === null ? "not due" : at(archiveDue);
+  const fields: [string, string][] = [
+    ["Status", state.filter((part) => part !== "").join(" ")],
+    ["Label", oneLine(run.label)],
+    ["Task", oneLine(run.task)],
+    ["Run", run.id],
+    ["Session key", run.childKey],
+    ["Session id", run.sessionId],
+    ["Transcript", transcript],
+    ["Created", at(run.createdAt)],
+    ["Started", at(run.startedAt)],
+    ["Ended", at(run.endedAt)],
+    ["Runtime", run.startedAt === null ? "-" : duration(runtimeOf(run, now))],
+    ["Model", `${run.model} (thinking ${run.thinking})`],
+    ["Answered by", answeredBy.length === 0 ? "-" : answeredBy.map(oneLine).join(", ")],
+    ["Usage", spent],
+    ["Cleanup", run.cleanup],
+    ["Archive", archive],
+    ["Delivery", run.deliveryReason === null ? run.delivery : `${run.delivery} – ${run.deliveryReason}`],
+  ];
+  if (run.doing !== null) fields.splice(1, 0, ["Doing", oneLine(run.doing)]);
+  const step = stepOf(run.plan);
+  if (step !== null) fields.splice(1, 0, ["Step", step]);
+  if (run.generation > 1) fields.push(["Generation", String(run.generation)]);
+  if (run.resumes > 0) fields.push(["Resumed", `${run.resumes}×`]);
+  const report = run.sections === null ? [] : ["", quotable(sectionsText(run.sections))];
+  return ["🧭 Sub-agent", ...fields.map(([name, value]) => `- **${name}:** ${value}`), ...report].join("\n");
+}

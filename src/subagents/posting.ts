@@ -1,0 +1,52 @@
+// An announcement on its way: its id, its row in the outbox, and what becomes of it. The row is written in the transaction that
+// ends the run (ending.ts); from then on delivery moves it, and the run's own delivery state in the same transaction.
+import { publicErrorText } from "../core/errors.ts";
+import { shortId } from "../core/ids.ts";
+import type { Channel, OutMessage, Part } from "../core/message.ts";
+import type { Run } from "../core/run.ts";
+import type { OutboxRow } from "../stores/outbox-row.ts";
+import type { Runs } from "../stores/runs.ts";
+import type { SubagentDeps } from "./deps.ts";
+import { oneLine } from "./quoting.ts";
+
+type Deps = Pick<SubagentDeps, "runs" | "outbox" | "channel" | "log">;
+
+/** DL1: the id says what it is about, so that a run (or a later generation of it) can be announced only once. */
+export const announceDelivery = (run: Run): string =>
+  run.generation === 1 ? announceDeliveries(run) : `${announceDeliveries(run)}:g${run.generation}`;
+
+/** What the ids of all its announcements begin with. */
+export const announceDeliveries = ({ childKey, id }: Pick<Run, "childKey" | "id">): string => `announce:v1:${childKey}:${id}`;
+
+/** The run's delivery state moves in the transaction that moves its announcement; settled, the archive time counts. */
+export function recordDelivery(runs: Runs, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void {
+  const run = row.runId === null ? null : runs.get(row.runId);
+  // A run that goes on has a new announcement to wait for; a late delivery of the old one says nothing about it.
+  if (run === null || announceDelivery(run) !== row.delivery) return;
+  runs.setDelivery(run.id, state, reason);
+  if (state !== "sending") runs.markSettled(run.id);
+}
+
+/** False: it was posted before, or there is no channel to post it to. */
+export function post(deps: Deps, run: Run, message: OutMessage): boolean {
+  const channel = deps.channel(run.address.channel, run.address.account);
+  if (channel === null) {
+    const reason = `the channel ${run.address.channel} is off; once it is on again, \`/subagents retry ${shortId(run.id)}\` posts it`;
+    deps.runs.setDelivery(run.id, "blocked", reason);
+    deps.runs.markSettled(run.id);
+    return false;
+  }
+  const parts = render(deps, channel, run, message);
+  return deps.outbox.add({ delivery: announceDelivery(run), address: run.address, parts, runId: run.id });
+}
+
+function render({ log }: Deps, channel: Channel, run: Run, message: OutMessage): Part[] {
+  try {
+    return channel.render(message, run.address);
+  } catch (error) {
+    log.error({ err: error, runId: run.id }, "an announcement could not be rendered");
+    const where = `\`/subagents log ${shortId(run.id)}\` shows what it wrote`;
+    const instead = `⚠️ The announcement of "${oneLine(run.label)}" could not be shown: ${publicErrorText(error)}. ${where}.`;
+    return channel.render({ markdown: instead, kind: "announcement" }, run.address);
+  }
+}
