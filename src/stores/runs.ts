@@ -106,9 +106,9 @@ export function createRuns(deps: RunDeps): Runs {
   const { db, clock } = deps;
   const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : readRun(deps, row));
   const get = (id: string): Run | null => one(db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
-  const changed = (id: string): void => {
-    const row = db.get<{ state: RunState }>("SELECT state FROM runs WHERE id = ?", id);
-    if (row !== undefined) db.afterCommit(() => deps.bus.emit({ type: "run.changed", runId: id, state: row.state }));
+  const changed: Changed = (id, known) => {
+    const state = known ?? db.get<{ state: RunState }>("SELECT state FROM runs WHERE id = ?", id)?.state;
+    if (state !== undefined) db.afterCommit(() => deps.bus.emit({ type: "run.changed", runId: id, state }));
   };
   return {
     insert(run, firstMessage = null) {
@@ -121,7 +121,7 @@ export function createRuns(deps: RunDeps): Runs {
         run.requesterRunId,
         run.requesterKey,
       );
-      changed(run.id);
+      changed(run.id, "queued");
     },
     openingOf: (sessionId) =>
       db.get<RunOpening>(
@@ -149,7 +149,8 @@ function readRun({ onDamaged }: Pick<RunDeps, "onDamaged">, row: RunRow): Run | 
   }
 }
 
-type Changed = (id: string) => void;
+/** `state` where the caller knows it: a look at the row for each small change is a good part of what the change costs. */
+type Changed = (id: string, state?: RunState) => void;
 
 /** Takes the present time as its parameter. */
 const FRESH_LIMITS = "deadline_at = iif(timeout_ms > 0, ? + timeout_ms, NULL), steps = 0";
@@ -161,7 +162,7 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
     const target = advance(sources[0] ?? "queued", event);
     const marks = sources.map(() => "?").join(", ");
     const moved = db.run(`UPDATE runs SET state = ?, ${set} WHERE id = ? AND state IN (${marks})`, target, ...params, id, ...sources) === 1;
-    if (moved) changed(id);
+    if (moved && target !== null) changed(id, target);
     return moved;
   };
   return {
@@ -208,15 +209,18 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
     },
     beginStep: (id, step, doing) =>
       db.relaxed(() => {
-        if (db.run("UPDATE runs SET steps = ?, doing = ? WHERE id = ? AND state = 'running'", step, doing, id) === 1) changed(id);
+        if (db.run("UPDATE runs SET steps = ?, doing = ? WHERE id = ? AND state = 'running'", step, doing, id) === 1)
+          changed(id, "running");
       }),
     setDoing: (id, doing) =>
       db.relaxed(() => {
-        if (db.run("UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS NOT ?", doing, id, doing) === 1) changed(id);
+        const sql = "UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS NOT ?";
+        if (db.run(sql, doing, id, doing) === 1) changed(id, "running");
       }),
     setPlan(id, plan) {
       const text = JSON.stringify(plan);
-      if (db.run("UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS NOT ?", text, id, text) === 1) changed(id);
+      const sql = "UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS NOT ?";
+      if (db.run(sql, text, id, text) === 1) changed(id, "running");
     },
     setDocumented(runs) {
       // Writing the documents once more changes nothing, so nobody needs to wait for this.
@@ -245,10 +249,11 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
       changed(id);
     },
     markSettled(id) {
-      const sql = "UPDATE runs SET settled_at = ? WHERE id = ? AND ended_at IS NOT NULL RETURNING cleanup";
-      const settled = db.get<{ cleanup: Run["cleanup"] }>(sql, clock.now(), id);
-      if (settled !== undefined) db.afterCommit(() => bus.emit({ type: "run.settled", runId: id, cleanup: settled.cleanup }));
-      changed(id);
+      const sql = "UPDATE runs SET settled_at = ? WHERE id = ? AND ended_at IS NOT NULL RETURNING cleanup, state";
+      const settled = db.get<{ cleanup: Run["cleanup"]; state: RunState }>(sql, clock.now(), id);
+      if (settled === undefined) return;
+      db.afterCommit(() => bus.emit({ type: "run.settled", runId: id, cleanup: settled.cleanup }));
+      changed(id, settled.state);
     },
     setArchiveName(id, name) {
       db.run("UPDATE runs SET archive_name = ? WHERE id = ?", name, id);

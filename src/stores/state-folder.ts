@@ -8,7 +8,10 @@ import { AppError } from "../core/errors.ts";
 export interface StateFolder {
   /** Looks. Null: all is well; else what is wrong, in words. */
   problem(): string | null;
-  /** Throws AppError("storage") as long as something is wrong: what waits goes on when the folder is back. */
+  /**
+   * Throws AppError("storage") as long as something is wrong: what waits goes on when the folder is back. Asked before every
+   * promise, so it looks at the first file alone, and at all of them only to say what is wrong.
+   */
   check(): void;
 }
 
@@ -24,8 +27,9 @@ export function holdStateFolder(stateDir: string, names: readonly string[]): Sta
   return {
     problem,
     check() {
-      const text = problem();
-      if (text !== null) throw new AppError("storage", text);
+      const [first] = held;
+      if (first === undefined || idOf(first.path) === first.id) return;
+      throw new AppError("storage", problem() ?? "The state folder was gone for a moment.");
     },
   };
 }

@@ -92,7 +92,6 @@ export function createTranscripts(deps: Deps): Transcripts {
     },
     ensure: (ref) => ensure(state, ref),
     append(ref, entries) {
-      deps.check?.();
       const file = forAppend(state, ref);
       const { full, lines } = toLines(deps, entries, file.lastId);
       appendLines(file, lines);

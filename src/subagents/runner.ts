@@ -22,6 +22,7 @@ export interface Runner {
   suspend(): void;
 }
 
+const THINKING = "thinking";
 const STORAGE_RETRY_MS = 5_000;
 const MAX_RETRY_MS = 5 * 60_000;
 /** A run that fails this often on a disk that works has a broken file: it ends without it. */
@@ -161,6 +162,8 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
   const agent = deps.agents.find(run.agentId);
   if (agent === null)
     return { outcome: "error", text: "", reason: `agent "${run.agentId}" is not configured any more`, error: null, notice: null };
+  /** What its row says it does: saying it again would be a transaction for nothing. */
+  let known: string | null = null;
   return deps.turns.run({
     ...childSteps(deps, run, agent, signal),
     id: `run:${run.id}:${run.generation}`,
@@ -176,11 +179,15 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
     waitForNews: () => waitForChildren(deps, run, slot, signal),
     waitOutsideLane: (work) => slot.outside(work, signal),
     onText: () => {},
-    onStep: (step) => deps.runs.beginStep(run.id, step, "thinking"),
+    onStep(step) {
+      deps.runs.beginStep(run.id, step, THINKING);
+      known = THINKING;
+    },
     onDoing(doing) {
       // What a tool still says while it is ended is no news, and would hide that the run was put aside.
       if (signal.aborted) return;
-      deps.runs.setDoing(run.id, doing.slice(0, 200));
+      if (doing !== known) deps.runs.setDoing(run.id, doing.slice(0, 200));
+      known = doing;
       deps.bus.emit({ type: "turn.doing", sessionKey: run.childKey, address: null, runId: run.id, doing });
     },
   });
