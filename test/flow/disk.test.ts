@@ -244,8 +244,8 @@ describe("[RC4] damaged rows", () => {
       herald,
       `UPDATE runs SET state = 'running', ended_at = NULL, params = '{"ro';
        UPDATE sessions SET address = '{' WHERE key = 'agent:main:web:dm:main';
-       INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, created_at)
-         VALUES ('reply:lost', 0, 1, '{', 'web/local/main/-', '{"text":"x"}', 'queued', 1);
+       INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, rank, created_at)
+         VALUES ('reply:lost', 0, 1, '{', 'web/local/main/-', '{"text":"x"}', 'queued', 1, 1);
        INSERT INTO inbox (channel, account, external_id, raw, state, received_at) VALUES ('web', 'local', 'broken', '{', 'new', 1);`,
     );
     await herald.restart();
