@@ -17,6 +17,7 @@ import { openDatabase } from "../../src/stores/database.ts";
 import { createOutbox, type Outbox } from "../../src/stores/outbox.ts";
 import { createTries } from "../../src/stores/tries.ts";
 import { createFakeTelegram, type FakeTelegram, type SeenMessage } from "../support/fake-telegram.ts";
+import { createFastClock } from "../support/fast-clock.ts";
 import { createMemoryInbox } from "../support/memory-inbox.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -44,13 +45,15 @@ async function deliver(add: (outbox: Outbox) => void): Promise<void> {
   const bus = createBus((error) => {
     throw error;
   });
-  const outbox = createOutbox({ db, clock: systemClock, bus });
+  // A message a second in a chat (DL7), and a hundred thousand characters are many messages.
+  const clock = createFastClock(30);
+  const outbox = createOutbox({ db, clock, bus });
   const common = {
     db,
     outbox,
-    tries: createTries({ db, clock: systemClock }),
+    tries: createTries({ db, clock }),
     bus,
-    clock: systemClock,
+    clock,
     log: silentLogger,
     failpoint: noFailpoints,
   };
@@ -106,7 +109,9 @@ describe("where text goes", () => {
         outbox.add({ delivery: `announce:v1:${n}`, address: old, parts: channel.render({ markdown: `result ${n}` }, old), runId: `r${n}` });
       }
     });
-    expect(fake.messages(-10055).map(({ text }) => text)).toEqual(["result 1", "result 2", "result 3"]);
+    // Those that wait for their turn anyway may share a message (DL7).
+    const seen = fake.messages(-10055).flatMap(({ text }) => text.match(/result \d/g) ?? []);
+    expect(seen).toEqual(["result 1", "result 2", "result 3"]);
     expect(fake.messages(-55)).toEqual([]);
     expect(sends().filter(({ payload }) => payload.chat_id === -55)).toHaveLength(1);
   });

@@ -49,6 +49,8 @@ interface LocalAppOptions extends PeerOptions {
   readonly redacts?: boolean;
 }
 
+/** Sixty answers in one chat leave at a message a second (DL7). */
+const SETTLED_MS = 90_000;
 const UNHANDLED =
   "(SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM outbox WHERE state IN ('queued','sending','unknown'))";
 
@@ -83,7 +85,7 @@ export async function createLocalApp(options: LocalAppOptions = {}): Promise<Loc
       await telegram.until(() => telegram.pending().length === 0, "all updates to be taken");
       await waitFor("all rows to be looked at", () => none("(SELECT count(*) FROM inbox WHERE state = 'new')"));
     },
-    settled: async () => void (await waitFor("nothing left to do", () => none(UNHANDLED))),
+    settled: async () => void (await waitFor("nothing left to do", () => none(UNHANDLED), SETTLED_MS)),
     async restart() {
       await running.stop();
       running = await start();
