@@ -1,6 +1,15 @@
-// A lane: a named queue with a concurrency, on p-queue. The store is the truth and a lane only a doorbell: ring(id)
-// says "look at id", the handler claims the row and works from it. Ringing twice is harmless: an id is never worked
-// on by two handlers at once, and a ring during its work makes it be looked at once more afterwards.
+// A lane: a named queue with a concurrency, on p-queue.
+//
+// Who goes next. First come, first served would let a chat with fifty runs hold up another chat's first one until all fifty
+// are through; taking the chat with the fewest unfinished runs would change places whenever one ends, and order within a chat
+// with it. So every ring gets a tag in virtual time: one more than its group's last tag, but never less than the present,
+// which is the tag of what was started last. The lowest tag starts. A backlog of fifty thus stands at fifty different times,
+// a newcomer at the present one, and whoever just had a turn behind it; within a group tags only rise, so order holds.
+//
+// What is worked on. The store is the truth and a lane only a doorbell: ring(id) says "look at id", the handler claims the row
+// and works from it. A ring that is lost is made good by recovery, one too many is harmless: an id is never worked on by two
+// handlers at once, and a ring during its work makes it be looked at once more afterwards (without that, what was written
+// between the handler's last look and its end would wait for ever).
 import PQueue from "p-queue";
 import { createTurnstile } from "../core/turnstile.ts";
 
@@ -43,8 +52,8 @@ interface LaneState {
   readonly running: Set<string>;
   /** Of the running ones, those that gave their slot back for a while. */
   readonly outside: Set<string>;
-  /** Rung while being worked on: look again, for this group. */
-  readonly again: Map<string, string>;
+  /** Rung while being worked on: to be rung for this group when that is over. */
+  readonly rungMeanwhile: Map<string, string>;
   /** How much of a group waits, and its last virtual start time. Kept until virtual time has passed that, or nobody waits. */
   readonly groups: Map<string, { waiting: number; lastTag: number }>;
   /** Virtual time: the tag of what was started last. A group that comes anew starts here, before everybody's backlog. */
@@ -73,7 +82,7 @@ export function createLane(options: LaneOptions): Lane {
     waiting: new Map(),
     running: new Set(),
     outside: new Set(),
-    again: new Map(),
+    rungMeanwhile: new Map(),
     groups: new Map(),
     now: 0,
     seq: 0,
@@ -112,7 +121,7 @@ export function createLane(options: LaneOptions): Lane {
 function ring(state: LaneState, id: string, group: string): void {
   if (state.drained !== null || state.waiting.has(id)) return;
   if (state.running.has(id)) {
-    state.again.set(id, group);
+    state.rungMeanwhile.set(id, group);
     return;
   }
   const known = state.groups.get(group);
@@ -160,9 +169,9 @@ function work(state: LaneState, id: string): Promise<void> {
         state.outside.delete(id);
         slot.free();
         if (state.running.size === 0) state.drained?.resolve();
-        const again = state.again.get(id);
-        state.again.delete(id);
-        if (again !== undefined) ring(state, id, again);
+        const group = state.rungMeanwhile.get(id);
+        state.rungMeanwhile.delete(id);
+        if (group !== undefined) ring(state, id, group);
       });
   });
 }
