@@ -22,7 +22,7 @@ import { threadHint } from "./threads.ts";
 export interface CommandDeps {
   readonly db: Database;
   readonly inbox: Inbox;
-  readonly outbox: Pick<Outbox, "isAnswerWaiting">;
+  readonly outbox: Pick<Outbox, "countAnswersWaiting">;
   readonly sessions: Sessions;
   readonly transcripts: Transcripts;
   readonly runs: Runs;
@@ -115,7 +115,7 @@ function stopAnswer(deps: CommandDeps, context: CommandContext): string | null {
 
 /** Each is answered, but not a thousand of them: while one answer waits to be sent, it serves the others too. */
 function nothingToStop(deps: CommandDeps, context: CommandContext): string | null {
-  if (deps.outbox.isAnswerWaiting(context.inbound.address)) return null;
+  if (deps.outbox.countAnswersWaiting(context.inbound.address, 1) > 0) return null;
   const hint = threadHint(deps, context, "stop");
   return hint === null ? stopText(0) : `Nothing was stopped: nothing is at work in this chat itself. ${hint}`;
 }

@@ -46,7 +46,8 @@ async function deliver(add: (outbox: Outbox) => void): Promise<void> {
     throw error;
   });
   // A message a second in a chat (DL7), and a hundred thousand characters are many messages.
-  const clock = createFastClock(30);
+  // Not too fast: an attempt is waited for two seconds of it (DL6).
+  const clock = createFastClock(5);
   const outbox = createOutbox({ db, clock, bus });
   const common = {
     db,

@@ -8,6 +8,7 @@ import { writeSection } from "../support/readme-section.ts";
 import { children } from "./children.ts";
 import type { Row, Topic } from "./measure.ts";
 import { models } from "./models.ts";
+import { pace } from "./pace.ts";
 import { processTopic } from "./process.ts";
 import { sessions } from "./sessions.ts";
 import { spawn } from "./spawn.ts";
@@ -16,7 +17,7 @@ import { transcripts } from "./transcripts.ts";
 import { transitions } from "./transitions.ts";
 import { turn } from "./turn.ts";
 
-const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, sessions, spawn, throughput, children, models];
+const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, sessions, spawn, throughput, children, models, pace];
 const README = new URL("../../README.md", import.meta.url).pathname;
 
 function machineFacts(): string {

@@ -5,7 +5,7 @@ import { MAX_ENTITIES, MAX_LENGTH, type TelegramPart } from "./render.ts";
 
 /** As published, with a little to spare: Telegram's clock is not ours. A short burst in a chat is fine. */
 export const TELEGRAM_PACE: Pace = {
-  chat: { burst: 3, everyMs: 1_050, answersOnTop: 5 },
+  chat: { burst: 3, everyMs: 1_010, answersOnTop: 5 },
   group: { max: 20, perMs: 61_000 },
   account: { max: 30, perMs: 1_050 },
 };
