@@ -4,7 +4,7 @@ import { createSlackChannel } from "../../../src/channels/slack/channel.ts";
 import type { Address } from "../../../src/core/address.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
-import { type Channel, type OutMessage, statsLine } from "../../../src/core/message.ts";
+import { type Channel, type OutMessage, type Part, statsLine } from "../../../src/core/message.ts";
 import { deliver } from "../../contract/channel.contract.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
 import type { SeenMessage } from "../../support/fake-slack-state.ts";
@@ -142,5 +142,36 @@ describe("a result that is longer than four messages", () => {
       afterMs: 60_000,
       reason: "auth failed (missing_scope files:write): check channels.slack.botToken",
     });
+  });
+});
+
+describe("several announcements in one message", () => {
+  const announcement = (n: number, size = 20): OutMessage => ({
+    ...{
+      kind: "announcement",
+      markdown: `**Sub-agent: job ${n}**\n\nStatus: success\n\nResult:\n${`word${n} `.repeat(size)}\n\n- a\n- b`,
+      stats,
+    },
+  });
+  const part = (message: OutMessage): Part => channel.render(message, address)[0] ?? {};
+
+  it("[DL7] each stands there whole, in order, and the platform takes it", async () => {
+    const parts = [1, 2, 3].map((n) => part(announcement(n)));
+    const joined = channel.join?.(parts) ?? null;
+    expect(joined).not.toBeNull();
+    expect(await channel.send({ address, part: joined ?? {}, key: "joined#0+2+3", repeated: false })).toMatchObject({ status: "sent" });
+    const text = fake.messages(CHANNEL).at(-1)?.text ?? "";
+    const places = [1, 2, 3].map((n) => text.search(new RegExp(`Sub-agent: job ${n}\\**\\n\\nStatus: success[^]*?(?:word${n} ?){20}`)));
+    expect(
+      places.every((at, n) => at >= 0 && at > (places[n - 1] ?? -1)),
+      text,
+    ).toBe(true);
+  });
+
+  it("[DL7] what doesn't fit, and what has buttons, goes by itself", () => {
+    const many = Array.from({ length: 30 }, (_, n) => part(announcement(n, 100)));
+    expect(channel.join?.(many)).toBeNull();
+    const buttons = [{ label: "Stop", command: "/stop" }];
+    expect(channel.join?.([part(announcement(1)), part({ ...announcement(2), buttons })])).toBeNull();
   });
 });
