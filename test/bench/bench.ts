@@ -1,11 +1,13 @@
-// `npm run bench [-- --only <topic>,…] [--out <file>] [--readme]`: what Herald costs, as ratios within one run, so that a
+// `npm run bench [-- --only <topic>,…] [--against <folder>] [--out <file>] [--readme]`: what Herald costs, as ratios within one run, so that a
 // slow or busy machine cancels out. Prints one Markdown table with the facts of the machine; --out writes the same into a
 // file, --readme into README.md.
 import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { writeSection } from "../support/readme-section.ts";
 import { children } from "./children.ts";
+import { cost } from "./cost.ts";
 import type { Row, Topic } from "./measure.ts";
 import { models } from "./models.ts";
 import { pace } from "./pace.ts";
@@ -17,7 +19,7 @@ import { transcripts } from "./transcripts.ts";
 import { transitions } from "./transitions.ts";
 import { turn } from "./turn.ts";
 
-const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, sessions, spawn, throughput, children, models, pace];
+const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, sessions, spawn, throughput, children, models, pace, cost];
 const README = new URL("../../README.md", import.meta.url).pathname;
 
 function machineFacts(): string {
@@ -49,13 +51,19 @@ function chosen(only: string | undefined): readonly Topic[] {
 }
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({ options: { only: { type: "string" }, out: { type: "string" }, readme: { type: "boolean" } } });
+  const { values } = parseArgs({
+    options: { only: { type: "string" }, against: { type: "string" }, out: { type: "string" }, readme: { type: "boolean" } },
+  });
   const topics = chosen(values.only);
   if (values.readme === true && values.only !== undefined) throw new Error("README.md shows all topics: --readme goes without --only.");
   const rows: Row[] = [];
   for (const topic of topics) {
     const startedAt = performance.now();
-    rows.push(...(await topic.run().catch((error: unknown) => [failed(topic, error)])));
+    rows.push(
+      ...(await topic
+        .run({ against: values.against === undefined ? null : resolve(values.against) })
+        .catch((error: unknown) => [failed(topic, error)])),
+    );
     process.stderr.write(`${topic.name}: ${((performance.now() - startedAt) / 1000).toFixed(1)} s\n`);
   }
   const table = toMarkdown(rows);

@@ -14,9 +14,14 @@ export interface Row {
   readonly detail: string;
 }
 
+export interface BenchOptions {
+  /** Folder of a checkout of other code to compare with; null: none. */
+  readonly against: string | null;
+}
+
 export interface Topic {
   readonly name: string;
-  run(): Promise<Row[]>;
+  run(options: BenchOptions): Promise<Row[]>;
 }
 
 export function median(values: readonly number[]): number {

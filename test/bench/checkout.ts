@@ -1,0 +1,73 @@
+// A gateway of a checkout, as the real process on a folder of its own, looked at from outside: what it answered, the CPU time
+// it took, the memory it holds. The same for this checkout and for the one it is compared with.
+import { spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { waitFor } from "../support/wait.ts";
+import { rssMb } from "./measure.ts";
+
+export interface Checkout {
+  /** Posts to a chat of the page; resolves when it is accepted. */
+  post(chat: string, text: string): Promise<void>;
+  /** Resolves when the agent has said so much in all chats together. */
+  said(count: number): Promise<void>;
+  countSaid(): number;
+  /** All threads of the process, since its start. */
+  cpuMs(): number;
+  rssMb(): number;
+  stop(): Promise<void>;
+}
+
+const DEADLINE_MS = 120_000;
+
+export async function startCheckout(root: string, folder: string, config: Record<string, unknown>): Promise<Checkout> {
+  mkdirSync(join(folder, "config"), { recursive: true });
+  const whole = { ...config, web: { port: 0 }, models: { probeLocal: false, ...(config.models as object | undefined) } };
+  writeFileSync(join(folder, "config/herald.json5"), JSON.stringify(whole), { mode: 0o600 });
+  const stateDir = join(folder, "state");
+  const child = spawn(join(root, "node_modules/.bin/node"), [join(root, "src/start.js")], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, HOME: folder, HERALD_STATE_DIR: stateDir },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  const origin = await waitFor(
+    "the gateway to be ready",
+    () => /^Page: +(http:\S+?\/?)(?: |#|$)[\s\S]*^exec: /m.exec(output)?.[1],
+    DEADLINE_MS,
+  );
+  const pid = child.pid ?? 0;
+  const token = readFileSync(join(stateDir, "web-token"), "utf8").trim();
+  const db = new DatabaseSync(join(stateDir, "herald.db"), { readOnly: true });
+  const count = db.prepare("SELECT count(*) AS n FROM web_messages WHERE author = 'agent'");
+  const countSaid = (): number => (count.get() as { n: number }).n;
+  return {
+    async post(chat, text) {
+      const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
+      const body = JSON.stringify({ id: randomUUID(), text, kind: "message" });
+      const answer = await fetch(`${origin}/api/chats/${chat}/messages`, { method: "POST", headers, body });
+      if (!answer.ok) throw new Error(`${root} refused a message: ${answer.status} ${await answer.text()}`);
+    },
+    countSaid,
+    said: async (wanted) => void (await waitFor(`${wanted} answers`, () => countSaid() >= wanted, DEADLINE_MS)),
+    cpuMs: () => cpuMs(pid),
+    rssMb: () => rssMb(pid),
+    async stop() {
+      db.close();
+      const exited = once(child, "exit");
+      child.kill("SIGTERM");
+      await exited;
+    },
+  };
+}
+
+/** User and system time; the kernel counts in hundredths of a second. */
+function cpuMs(pid: number): number {
+  const [, rest = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
+  const fields = rest.split(" ");
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}

@@ -1,0 +1,159 @@
+// What a turn and a spawn with its announcement cost: CPU time and turns a second of the real process, bytes written. With
+// `--against <folder>`, a checkout of other code with its packages installed, as ratios: both gateways run side by side and take
+// turns, so that a busy machine falls on both.
+import { fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { join } from "node:path";
+import { Worker } from "node:worker_threads";
+import { scriptedConfig } from "../support/scripted-model.ts";
+import { type Checkout, startCheckout } from "./checkout.ts";
+import { atMost, median, type Row, type Topic, timed, told, withFolder } from "./measure.ts";
+
+const HERE = new URL("../../", import.meta.url).pathname;
+const SEND_OUT = "Send one out.";
+const ROUNDS = 7;
+const TURNS = 60;
+const SPAWNS = 30;
+const CHATS = 40;
+const PER_CHAT = 10;
+const CONCURRENT = 32;
+
+export const cost: Topic = { name: "cost", run: ({ against }) => withFolder((folder) => measureCost(folder, against)) };
+
+async function measureCost(folder: string, against: string | null): Promise<Row[]> {
+  const worker = new Worker(new URL("./delegating-worker.ts", import.meta.url));
+  const sides: Checkout[] = [];
+  try {
+    const [url] = (await once(worker, "message")) as [string];
+    const config = scriptedConfig(url, { maxConcurrent: CONCURRENT, subagents: { maxConcurrent: CONCURRENT } });
+    const roots = [HERE, ...(against === null ? [] : [against])];
+    for (const [n, root] of roots.entries()) sides.push(await startCheckout(root, join(folder, `side-${n}`), config));
+    const cpu = await measureCpu(sides);
+    const rate = await measureRate(sides);
+    for (const side of sides) await side.stop();
+    const written: Written[] = [];
+    for (const [n, root] of roots.entries()) written.push(await countWritten(root, join(folder, `rig-${n}`)));
+    return toRows(cpu, rate, written);
+  } finally {
+    await worker.terminate();
+  }
+}
+
+interface Cpu {
+  readonly turn: number;
+  readonly run: number;
+}
+
+/** Ms of CPU for each, side by side; the first round warms up. */
+async function measureCpu(sides: readonly Checkout[]): Promise<Cpu[]> {
+  const seen = sides.map(() => ({ turn: [] as number[], run: [] as number[] }));
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [n, side] of sides.entries()) {
+      const turn = await cpuOf(side, TURNS, 1, "How are you?");
+      const run = await cpuOf(side, SPAWNS, 2, SEND_OUT);
+      if (round === 0) continue;
+      seen[n]?.turn.push(turn);
+      seen[n]?.run.push(run);
+    }
+  }
+  return seen.map(({ turn, run }) => ({ turn: median(turn), run: median(run) }));
+}
+
+async function cpuOf(side: Checkout, count: number, answers: number, text: string): Promise<number> {
+  const before = side.cpuMs();
+  let chat = "";
+  for (let n = 0; n < count; n++) {
+    if (n % PER_CHAT === 0) chat = randomUUID();
+    const wanted = side.countSaid() + answers;
+    await side.post(chat, text);
+    await side.said(wanted);
+  }
+  return (side.cpuMs() - before) / count;
+}
+
+/** Turns a second with more chats than it works on at once, each writing again as soon as it is answered. */
+async function measureRate(sides: readonly Checkout[]): Promise<number[]> {
+  const rates = sides.map(() => [] as number[]);
+  for (let round = 0; round <= 3; round++) {
+    for (const [n, side] of sides.entries()) {
+      const wanted = side.countSaid() + CHATS * PER_CHAT;
+      const ms = await timed(async () => {
+        for (let chat = 0; chat < CHATS; chat++) {
+          const id = randomUUID();
+          for (let message = 0; message < PER_CHAT; message++) await side.post(id, "How are you?");
+        }
+        await side.said(wanted);
+      });
+      if (round > 0) rates[n]?.push((CHATS * PER_CHAT * 1000) / ms);
+    }
+  }
+  return rates.map(median);
+}
+
+interface Written {
+  readonly turn: number;
+  readonly run: number;
+}
+
+async function countWritten(root: string, folder: string): Promise<Written> {
+  const child = fork(new URL("./written-worker.ts", import.meta.url), [root, folder], { execPath: join(root, "node_modules/.bin/node") });
+  const [counted] = (await once(child, "message")) as [Written];
+  child.disconnect();
+  return counted;
+}
+
+const kb = (bytes: number): string => `${(bytes / 1024).toFixed(0)} KB`;
+const ms = (value: number): string => `${value.toFixed(1)} ms`;
+
+function toRows([cpu, cpuBefore]: Cpu[], [rate = 0, rateBefore]: number[], [written, writtenBefore]: Written[]): Row[] {
+  if (cpu === undefined || written === undefined) throw new Error("nothing was measured");
+  if (cpuBefore === undefined || rateBefore === undefined || writtenBefore === undefined) {
+    return [
+      told(
+        "CPU of a short turn, and of a turn that spawns with the run and its announcement",
+        `${ms(cpu.turn)}, ${ms(cpu.run)}`,
+        "the real process, model over HTTP",
+      ),
+      told(
+        "written by a short turn, and by a run with its announcement",
+        `${kb(written.turn)}, ${kb(written.run)}`,
+        "bytes of all write calls",
+      ),
+      told("short turns a second at saturation", rate.toFixed(0), `${CHATS} chats, ${CONCURRENT} at a time`),
+    ];
+  }
+  return [
+    atMost(
+      "CPU of a short turn, against the code before",
+      cpu.turn / cpuBefore.turn,
+      0.75,
+      `${ms(cpu.turn)} against ${ms(cpuBefore.turn)}`,
+    ),
+    atMost(
+      "CPU of a turn that spawns, the run and its announcement, against the code before",
+      cpu.run / cpuBefore.run,
+      0.75,
+      `${ms(cpu.run)} against ${ms(cpuBefore.run)}`,
+    ),
+    atMost(
+      "written by a short turn, against the code before",
+      written.turn / writtenBefore.turn,
+      0.45,
+      `${kb(written.turn)} against ${kb(writtenBefore.turn)}`,
+    ),
+    atMost(
+      "written by a run and its announcement, against the code before",
+      written.run / writtenBefore.run,
+      0.45,
+      `${kb(written.run)} against ${kb(writtenBefore.run)}`,
+    ),
+    {
+      measure: "short turns a second at saturation, against the code before",
+      value: `${(rate / rateBefore).toFixed(2)}×`,
+      goal: "≥ 1.3×",
+      met: rate / rateBefore >= 1.3,
+      detail: `${rate.toFixed(0)} against ${rateBefore.toFixed(0)}; ${CHATS} chats, ${CONCURRENT} at a time`,
+    },
+  ];
+}
