@@ -89,7 +89,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       openMessages: stores.outbox.countAllOpen(),
       problem: stores.folder.problem(),
     });
-    const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => statusText(facts()) });
+    const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: (isOperator) => statusText(facts(), isOperator) });
     const moved: AttemptDeps["recordDelivery"] = (...delivery) => recordDelivery(stores.runs, ...delivery);
     const delivery = createDelivery({ ...base, ...stores, channel: channels.find, recordDelivery: moved });
     const page = atStart.config.web.enabled ? createPage({ ...parts, lanes, subagents, status: facts }) : null;

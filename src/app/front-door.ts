@@ -36,7 +36,7 @@ export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "
   readonly lanes: Lanes;
   readonly channels: Channels;
   readonly subagents: SubagentParts;
-  statusText(): string;
+  statusText(isOperator: boolean): string;
 }
 
 /** Nobody types this fast; a flood of commands must not hold up everybody else's. */

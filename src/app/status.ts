@@ -1,4 +1,4 @@
-// What the operator reads: the start-up lines (RN2) and /status.
+// How things stand, in words: the start-up lines (RN2) and /status.
 import type { Config } from "../config/schema.ts";
 import type { Channel } from "../core/message.ts";
 import type { Lane } from "../lanes/lanes.ts";
@@ -21,38 +21,43 @@ export interface StatusSource {
   readonly problem: string | null;
 }
 
-/** One line per channel that is not the page: on, or the setting that would turn it on. */
-export function channelLines({ config, channels }: Pick<StatusSource, "config" | "channels">): string[] {
+/** `state`, and why in brackets for whoever can do something about it. */
+const withReason = (state: string, reason: string | undefined, isOperator: boolean): string =>
+  isOperator && reason !== undefined && reason !== "" ? `${state} (${reason})` : state;
+
+/** One line per channel that is not the page: on, or off; for the operator with the setting that would turn it on. */
+export function channelLines({ config, channels }: Pick<StatusSource, "config" | "channels">, isOperator = true): string[] {
   return Object.entries(config.channels).map(([name, settings]) => {
     const channel = channels.find((one) => one.name === name);
-    if (channel === undefined) return `${name}: off${settings.enabled ? "" : ` (${settings.off})`}`;
+    if (channel === undefined) return `${name}: ${withReason("off", settings.enabled ? undefined : settings.off, isOperator)}`;
     const { state, detail } = channel.health();
-    return `${name}: ${state}${detail === undefined ? "" : ` (${detail})`}`;
+    return `${name}: ${withReason(state, detail, isOperator)}`;
   });
 }
 
-export function execLine(sandbox: Sandbox, unsandboxed: boolean): string {
+export function execLine(sandbox: Sandbox, unsandboxed: boolean, isOperator = true): string {
   if (sandbox.available) return `on, sandboxed (${sandbox.kind} ${sandbox.version})`;
-  if (unsandboxed) return "on, WITHOUT a sandbox (tools.exec.unsandboxed)";
-  return `off: ${sandbox.reason} (${sandbox.howTo})`;
+  if (unsandboxed) return withReason("on, WITHOUT a sandbox", "tools.exec.unsandboxed", isOperator);
+  return isOperator ? `off: ${sandbox.reason} (${sandbox.howTo})` : "off";
 }
 
-/** /status. */
-export function statusText(source: StatusSource): string {
+/** /status. Reasons, settings and paths are for whoever runs the gateway: to others they only tell about somebody's machine. */
+export function statusText(source: StatusSource, isOperator: boolean): string {
   const lanes = source.lanes.map((lane) => {
     const { waiting, running } = lane.depth();
     return `${lane.name} ${running} running, ${waiting} waiting`;
   });
+  const problem = isOperator ? source.problem : "It can't take anything in at the moment; whoever runs it finds out why in its log.";
   return [
     `**Herald ${source.version}**`,
-    ...(source.problem === null ? [] : [`⚠️ ${source.problem}`]),
-    `- Model: \`${source.model}\` (${source.why})`,
-    ...channelLines(source).map((line) => `- ${line}`),
-    `- web: ${source.config.web.enabled ? "on" : "off (set web.enabled)"}`,
+    ...(source.problem === null ? [] : [`⚠️ ${problem}`]),
+    `- Model: ${withReason(`\`${source.model}\``, source.why, isOperator)}`,
+    ...channelLines(source, isOperator).map((line) => `- ${line}`),
+    `- web: ${source.config.web.enabled ? "on" : withReason("off", "set web.enabled", isOperator)}`,
     `- Lanes: ${lanes.join(" · ")}`,
-    `- exec: ${execLine(source.sandbox, source.config.tools.exec.unsandboxed)}`,
-    ...source.mcp.map((server) => `- MCP ${server.name}: ${server.state}${server.detail === "" ? "" : ` (${server.detail})`}`),
+    `- exec: ${execLine(source.sandbox, source.config.tools.exec.unsandboxed, isOperator)}`,
+    ...source.mcp.map((server) => `- MCP ${server.name}: ${withReason(server.state, server.detail, isOperator)}`),
     `- Messages still to deliver: ${source.openMessages}`,
-    `- State: ${source.stateDir}`,
+    ...(isOperator ? [`- State: ${source.stateDir}`] : []),
   ].join("\n");
 }

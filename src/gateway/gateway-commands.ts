@@ -34,7 +34,7 @@ export interface CommandDeps {
   channel(name: string, account: string): Channel | null;
   /** `session.reset.subagents`. */
   keepsSubagents(): boolean;
-  statusText(): string;
+  statusText(isOperator: boolean): string;
 }
 
 const STOP_ANSWER = "answer";
@@ -58,7 +58,12 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       run: (context) => ({ text: () => reset(deps, context) }),
     },
     { name: "reset", usage: "", summary: "the same as /new", run: (context) => ({ text: () => reset(deps, context) }) },
-    { name: "status", usage: "/status", summary: "version, model, channels, lanes, sandbox", run: () => ({ text: deps.statusText() }) },
+    {
+      name: "status",
+      usage: "/status",
+      summary: "version, model, channels, lanes, sandbox",
+      run: (context) => ({ text: deps.statusText(isOperator(deps, context)) }),
+    },
     {
       name: "model",
       usage: "/model [provider/id|default]",

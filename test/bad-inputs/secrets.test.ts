@@ -62,7 +62,8 @@ it("[SC4] SEC-001 no secret reaches a provider by a file of the prompt, the memo
   await app.ask({ chat: 42, text: "and now" });
   const { system, body } = model.calls.at(-1) ?? {};
   expect(system).toContain("The bot's token is [channels.telegram.botToken].");
-  expect(system).toContain("The other one is [mcp.servers.leaky.env.LEAKY_API_KEY].");
+  // What the memory gained since the session began is told at the end (SE8).
+  expect(JSON.stringify(body)).toContain("The other one is [mcp.servers.leaky.env.LEAKY_API_KEY].");
   expect(JSON.stringify(body)).toContain("Uses the key [mcp.servers.leaky.env.LEAKY_API_KEY].");
   expect(JSON.stringify(body)).not.toMatch(/very-secret-0003/);
   expect(JSON.stringify(body)).not.toContain(telegram.token);

@@ -9,10 +9,31 @@ const source: StatusSource = {
   ...{ lanes: [], mcp: [], openMessages: 0, problem: null },
 };
 
+it("[CM8] whoever runs the gateway reads why and what to set; others read how things stand, and nothing of this machine", () => {
+  const failed = { name: "files", state: "failed" as const, detail: "stderr: /home/ann/secret-project" };
+  const full = statusText({ ...source, mcp: [failed] }, true);
+  for (const part of ["(no key)", "TELEGRAM_BOT_TOKEN", "off: not there (install it)", "/home/ann", "State: /state"])
+    expect(full).toContain(part);
+  expect(statusText({ ...source, mcp: [failed], problem: "The folder /state is gone." }, false)).toBe(
+    [
+      "**Herald 1.2.3**",
+      "⚠️ It can't take anything in at the moment; whoever runs it finds out why in its log.",
+      "- Model: `offline/rules`",
+      "- telegram: off",
+      "- slack: off",
+      "- web: on",
+      "- Lanes: ",
+      "- exec: off",
+      "- MCP files: failed",
+      "- Messages still to deliver: 0",
+    ].join("\n"),
+  );
+});
+
 it("[CM8][RC4] a state folder that is gone stands right below the version", () => {
-  expect(statusText(source)).not.toContain("⚠️");
+  expect(statusText(source, true)).not.toContain("⚠️");
   expect(
-    statusText({ ...source, problem: "The state folder is gone." })
+    statusText({ ...source, problem: "The state folder is gone." }, true)
       .split("\n")
       .slice(0, 2),
   ).toEqual(["**Herald 1.2.3**", "⚠️ The state folder is gone."]);
