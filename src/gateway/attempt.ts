@@ -10,7 +10,7 @@ import type { Channel, SendResult } from "../core/message.ts";
 import type { Database } from "../stores/database.ts";
 import type { Outbox, Standing } from "../stores/outbox.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
-import { MAX_DEATHS, type Tries } from "../stores/tries.ts";
+import type { Tries } from "../stores/tries.ts";
 import type { Pacer, Place } from "./pace.ts";
 
 export interface AttemptDeps {
@@ -41,6 +41,11 @@ export interface Turn {
 export const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 5 * 60_000;
 const GIVE_UP_MS = 24 * 3_600_000;
+/**
+ * More than other work is given: nobody can be told of an announcement that is given up, and a process that is killed again and again
+ * from outside would die at the same send three times by chance.
+ */
+const MAX_DEATHS = 10;
 /** How far behind a message others are looked for that could go with it. */
 const LOOK_BEHIND = 30;
 

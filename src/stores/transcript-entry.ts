@@ -53,10 +53,12 @@ export type Entry = EntryBody & {
 /** `about` of notes that tell a model how something stands (agents/topics.ts): written down, or only their place held. */
 export const TOLD_NOTE = "now:";
 export const HELD_NOTE = "held:";
-export const isHeldNote = (entry: Entry): boolean => entry.type === "note" && entry.about?.startsWith(HELD_NOTE) === true;
+const isAbout = (entry: Entry, what: string): boolean =>
+  // A file may be damaged: it says what it likes there.
+  entry.type === "note" && typeof entry.about === "string" && entry.about.startsWith(what);
+export const isHeldNote = (entry: Entry): boolean => isAbout(entry, HELD_NOTE);
 /** Such a note is the runtime talking to the model, and nobody else's business. */
-export const isTopicNote = (entry: Entry): boolean =>
-  isHeldNote(entry) || (entry.type === "note" && entry.about?.startsWith(TOLD_NOTE) === true);
+export const isTopicNote = (entry: Entry): boolean => isHeldNote(entry) || isAbout(entry, TOLD_NOTE);
 
 export const isHeader = (line: string): boolean => line.startsWith('{"type":"session"');
 
