@@ -66,7 +66,7 @@ it("[SE3] any line is no entry, or one that every reader can read", async () => 
     cases(),
   );
   expect(read).toBeGreaterThan(0);
-});
+}, 240_000);
 
 let stateDir: string;
 beforeAll(() => {

@@ -99,7 +99,8 @@ describe.each(WAYS)("search $name", ({ skip, options }) => {
 
 describe("search", () => {
   it("[TL1] is ended at its deadline, and says so", async () => {
-    await put({ "a.txt": "needle" });
+    // Enough to read that it can't be over before anybody looks at the clock.
+    await put({ "a.txt": `${"x".repeat(99)}\n`.repeat(600_000) });
     const tool = createSearchTool({ sandbox: none, timeoutMs: 1 });
     expect((await bench.call(tool, { pattern: "needle" })).text).toContain("the search was ended after 0.001 s");
   });
