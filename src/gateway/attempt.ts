@@ -45,7 +45,7 @@ const GIVE_UP_MS = 24 * 3_600_000;
  * More than other work is given: nobody can be told of an announcement that is given up, and a process that is killed again and again
  * from outside would die at the same send three times by chance.
  */
-const MAX_DEATHS = 10;
+const MAX_DEATHS = 50;
 /** How far behind a message others are looked for that could go with it. */
 const LOOK_BEHIND = 30;
 

@@ -4,12 +4,12 @@ import type { Agents } from "../agents/agent.ts";
 import { ensureSession, prepareSession } from "../agents/open-session.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Channel } from "../core/message.ts";
+import { createRateLimit } from "../core/rate-limit.ts";
 import type { Spend } from "../core/usage.ts";
 import type { Models } from "../models/model.ts";
 import { messageFor } from "../models/model-error.ts";
 import type { Database } from "../stores/database.ts";
 import type { Inbox } from "../stores/inbox.ts";
-import type { Outbox } from "../stores/outbox.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
@@ -22,7 +22,6 @@ import { threadHint } from "./threads.ts";
 export interface CommandDeps {
   readonly db: Database;
   readonly inbox: Inbox;
-  readonly outbox: Pick<Outbox, "countAnswersWaiting">;
   readonly sessions: Sessions;
   readonly transcripts: Transcripts;
   readonly runs: Runs;
@@ -38,7 +37,11 @@ export interface CommandDeps {
 }
 
 const STOP_ANSWER = "answer";
+/** A /stop that finds nothing to stop is answered, but not a thousand of them. */
+const IDLE_STOPS = { burst: 10, refillMs: 10_000 };
+
 export function createGatewayCommands(deps: CommandDeps): Command[] {
+  const idleStops = createRateLimit({ ...IDLE_STOPS, clock: deps.clock });
   return [
     {
       name: "stop",
@@ -47,7 +50,7 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       run: (context) => ({
         text: () => {
           if (context.args.trim().toLowerCase() === STOP_ANSWER) return stopAnswer(deps, context);
-          return stop(deps, context) ?? nothingToStop(deps, context);
+          return stop(deps, context) ?? (idleStops.take(context.sessionKey) ? nothingToStop(deps, context) : null);
         },
       }),
     },
@@ -118,9 +121,7 @@ function stopAnswer(deps: CommandDeps, context: CommandContext): string | null {
   return null;
 }
 
-/** Each is answered, but not a thousand of them: while one answer waits to be sent, it serves the others too. */
-function nothingToStop(deps: CommandDeps, context: CommandContext): string | null {
-  if (deps.outbox.countAnswersWaiting(context.inbound.address, 1) > 0) return null;
+function nothingToStop(deps: CommandDeps, context: CommandContext): string {
   const hint = threadHint(deps, context, "stop");
   return hint === null ? stopText(0) : `Nothing was stopped: nothing is at work in this chat itself. ${hint}`;
 }

@@ -63,7 +63,6 @@ interface State extends GatewayDeps {
 const BATCH = 100;
 const STORAGE_RETRY_MS = 5_000;
 const MAX_TRIES = 3;
-const MAX_WAITING = 10;
 const TOO_MANY = "Too many commands at once: this one was not carried out. Wait a moment, then send it again.";
 
 export function createGateway(deps: GatewayDeps): Gateway {
@@ -167,16 +166,10 @@ function accept(state: State, row: InboxRow): void {
     return queue(state, item, route);
   }
   // Somebody must be able to stop at any time.
-  if (line.name !== "stop" && isTooMuch(state, item, route)) return refuse(state, item);
+  if (line.name !== "stop" && !state.commandLimit.take(`${route.sessionKey} ${inbound.sender.id}`)) return refuse(state, item);
   const deaths = state.deaths.get(row.id) ?? 0;
   if (deaths >= MAX_DEATHS) return answer(state, item, { text: `⚠️ This was not carried out: the gateway ended ${deaths} times at it.` });
   command(state, item, () => state.commands.run(line, { ...route, inboxId: row.id, inbound }));
-}
-
-/** Faster than anybody types, or than the platform takes the answers: they would only come when nobody wants them any more. */
-function isTooMuch(state: State, { channel, inbound }: Item, { sessionKey }: Route): boolean {
-  if (!state.commandLimit.take(`${sessionKey} ${inbound.sender.id}`)) return true;
-  return channel.pace !== undefined && state.outbox.countAnswersWaiting(inbound.address, MAX_WAITING) >= MAX_WAITING;
 }
 
 /** The gate. One transaction with its answer: a pairing code that was made is a code that was told. */

@@ -47,8 +47,6 @@ export interface Outbox extends Joined {
   listBehind(row: OutboxRow, limit: number): OutboxRow[];
   /** When and where something went out, or may have, since that time: one for each message. */
   listSentSince(at: number): { readonly address: Address; readonly at: number }[];
-  /** How many answers to commands that have not failed are still to be sent there, up to `max`. */
-  countAnswersWaiting(address: Address, max: number): number;
   get(id: number): OutboxRow | null;
   /** Written before the call goes out. */
   markSending(id: number): void;
@@ -117,8 +115,6 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
           ...[at, at],
         )
         .flatMap((row) => sentAt(row)),
-    countAnswersWaiting: (address, max) =>
-      db.all(`SELECT 1 FROM outbox WHERE address_key = ? AND aside = 0 AND rank = 0 AND ${OPEN} LIMIT ?`, addressKey(address), max).length,
     get: (id) => one(db.get<StoredRow>("SELECT * FROM outbox WHERE id = ?", id)),
     ...transitions(db, clock),
     ...createJoined(db, clock),

@@ -23,13 +23,16 @@ export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs
     rank: number;
     aside: number;
   };
-  const outbox = rows<Stored>(
+  const stored = rows<Stored>(
     "SELECT id, delivery, n, state, rank, aside, joined_as AS joinedAs, ref, created_at AS createdAt, address, part FROM outbox ORDER BY id",
-  ).map(
+  );
+  // Those that share a message step aside with it.
+  const asideTogether = new Set(stored.flatMap(({ aside, joinedAs }) => (aside === 1 && joinedAs !== null ? [joinedAs] : [])));
+  const outbox = stored.map(
     ({ address, part, rank, aside, ...row }): OutboxFact => ({
       ...row,
       isAnswer: rank === 0,
-      isAside: aside === 1,
+      isAside: aside === 1 || (row.joinedAs !== null && asideTogether.has(row.joinedAs)),
       place: placeOfAddress(address),
       text: (JSON.parse(part) as { text: string }).text,
     }),

@@ -442,7 +442,6 @@ describe("plans", () => {
     outbox.retryAt(id, { notBefore: 0, firstAt: 0, reason: "x", as: "queued", stepsAside: true });
     outbox.listAside("web/local/main/-", 1);
     outbox.stepAside("d");
-    outbox.countAnswersWaiting(ADDRESS, 1);
     outbox.add({ delivery: "e", address: ADDRESS, parts: [{}], runId: "s" });
     const [lead, other] = [outbox.get(id)!, outbox.get(id + 1)!];
     outbox.listBehind(lead, 5);
