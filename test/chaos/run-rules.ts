@@ -1,5 +1,7 @@
 // The rules about runs and what is kept of them: made once, announced once per generation, transcripts whole, archive
 // complete, slots free. Pure.
+
+import { MAX_DEATHS } from "../../src/stores/tries.ts";
 import { announceDelivery, type Case, covers, type Generation, isWithdrawn, repeatedly, type Violation } from "./case.ts";
 import { isMessage, type RunFact, type Said } from "./history.ts";
 import type { Fact } from "./sightings.ts";
@@ -50,8 +52,10 @@ export function announcedOnce(given: Case): Violation[] {
       return [{ kind: "lost", about, text: `generation ${number} ended as ${status} and was not announced (delivery ${run.delivery})` }];
     }
     if (status === "stopped") return [{ kind: "after-stop", about, text: `generation ${number} was stopped and announced all the same` }];
-    // A message that was sent to it in time makes it say something after all.
-    if (isSkip && !told.has(about)) return [{ kind: "wrong-run", about, text: "it was to be skipped and was announced" }];
+    // A message that was sent to it in time makes it say something after all. So do three deaths behind its last word: its end is
+    // then recorded without asking it once more, because that question may be what ends the process.
+    if (isSkip && !told.has(about) && run.resumes < MAX_DEATHS)
+      return [{ kind: "wrong-run", about, text: "it was to be skipped and was announced" }];
     return [...repeatedly(fact), ...wrongWords(fact, status)];
   });
   const unended = given.history.runs.filter((run) => STATUS_OF[run.state] !== undefined && !endOf(given, run, STATUS_OF[run.state]));
