@@ -10,13 +10,11 @@ import type { Channel, SendResult } from "../core/message.ts";
 import type { Database } from "../stores/database.ts";
 import type { Outbox, Standing } from "../stores/outbox.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
-import type { Tries } from "../stores/tries.ts";
 import type { Pacer, Place } from "./pace.ts";
 
 export interface AttemptDeps {
   readonly db: Database;
   readonly outbox: Outbox;
-  readonly tries: Tries;
   readonly clock: Clock;
   readonly bus: Bus;
   readonly log: Logger;
@@ -28,8 +26,6 @@ export interface AttemptDeps {
 
 interface State extends AttemptDeps {
   readonly pacer: Pacer;
-  /** Rows whose sending an earlier process began: one of them may be what ended it. */
-  readonly left: Set<number>;
 }
 
 /** What goes with an attempt: its place in the chat's pace, and whether those behind it will have to wait for theirs. */
@@ -41,30 +37,20 @@ export interface Turn {
 export const FIRST_RETRY_MS = 1_000;
 const MAX_RETRY_MS = 5 * 60_000;
 const GIVE_UP_MS = 24 * 3_600_000;
-/**
- * More than other work is given: nobody can be told of an announcement that is given up, and a process that is killed again and again
- * from outside would die at the same send three times by chance.
- */
-const MAX_DEATHS = 50;
 /** How far behind a message others are looked for that could go with it. */
 const LOOK_BEHIND = 30;
 
 /** Resolves with where the message belongs now, if the chat moved. */
 export async function attempt(state: State, row: OutboxRow, turn: Turn): Promise<Address | null> {
-  const work = state.left.delete(row.id) ? `send:${row.id}` : null;
-  const deaths = work === null ? 0 : state.tries.begin(work);
   try {
-    const [message, result] = deaths < MAX_DEATHS ? await trySend(state, row, turn) : [row, tooDeadly(deaths)];
+    const [message, result] = await trySend(state, row, turn);
     conclude(state, message, result);
-    if (work !== null) state.tries.end(work);
     state.failpoint("delivery.settled");
     return result.status === "retarget" ? result.address : null;
   } finally {
     turn.place.giveBack();
   }
 }
-
-const tooDeadly = (deaths: number): SendResult => ({ status: "failed", reason: `the gateway ended ${deaths} times while it was sent` });
 
 /** The message as it went out, perhaps with others in it, and what became of it. */
 async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): Promise<[OutboxRow, SendResult]> {

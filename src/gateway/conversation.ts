@@ -11,7 +11,7 @@ import type { Lane, Slot } from "../lanes/lanes.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
-import { MAX_DEATHS } from "../stores/tries.ts";
+import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
 import { type Job, type MainTurnDeps, replyText, runTurn, stoppedText } from "./main-turn.ts";
 import { appendRequest, noteStopped } from "./request.ts";
 
@@ -184,9 +184,9 @@ function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): boole
 type Called = Pick<Job, "slot"> & { readonly sessionKey: string; readonly own: Active };
 
 async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, slot, own }: Called): Promise<void> {
-  // Its claim is on record. Processes that ended at it are apologised for; one more ended at the apology.
+  // Its claim is on record. Processes that ended at it are apologised for; the others ended at the apology.
   const deaths = row.attempts - 1;
-  if (deaths > MAX_DEATHS) {
+  if (deaths > MAX_WORDLESS) {
     deps.log.error({ sessionKey, inboxId: row.id, deaths }, "a message ends the gateway whenever it is read; it is dropped");
     return void deps.inbox.finish(row.id);
   }
@@ -201,7 +201,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
     deps.log.error({ sessionKey, inboxId: row.id }, "a waiting message can't be read any more; it is dropped");
     return void deps.inbox.finish(row.id);
   }
-  if (deaths === MAX_DEATHS) {
+  if (deaths >= MAX_DEATHS) {
     const sorry = `⚠️ This message could not be answered: the gateway ended ${deaths} times while working on it. Please put it differently.`;
     return commit(deps, { row, inbound, channel }, sorry);
   }

@@ -22,8 +22,6 @@ interface State extends AttemptDeps {
   readonly deferred: Map<string, { readonly at: number; readonly sleep: AbortController }>;
   /** Attempts by delivery. Nobody else touches such a delivery, also when its address has gone on without it. */
   readonly underWay: Map<string, UnderWay>;
-  /** Rows that an earlier process left: one of them may be what ended it. */
-  readonly left: Set<number>;
   readonly pacer: Pacer;
   readonly stopped: AbortController;
 }
@@ -44,7 +42,7 @@ const PACE_MEMORY_MS = 60_000;
 export function createDelivery(deps: AttemptDeps): Delivery {
   const pacer = createPacer(deps.clock, ({ channel, account }) => deps.channel(channel, account)?.pace);
   const state: State = {
-    ...{ ...deps, pacer, senders: new Map(), rung: new Set(), deferred: new Map(), underWay: new Map(), left: new Set() },
+    ...{ ...deps, pacer, senders: new Map(), rung: new Set(), deferred: new Map(), underWay: new Map() },
     stopped: new AbortController(),
   };
   let unsubscribe = (): void => {};
@@ -53,7 +51,7 @@ export function createDelivery(deps: AttemptDeps): Delivery {
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "outbox.added") pump(state, event.addressKey);
       });
-      for (const id of deps.outbox.recover()) state.left.add(id);
+      deps.outbox.recover();
       // The platform remembers what the process before this one sent.
       for (const { address, at } of deps.outbox.listSentSince(deps.clock.now() - PACE_MEMORY_MS)) pacer.remember(address, at);
       for (const key of deps.outbox.openAddresses()) pump(state, key);

@@ -13,7 +13,7 @@ import type { Lane } from "../lanes/lanes.ts";
 import type { Database } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
-import { MAX_DEATHS, type Tries } from "../stores/tries.ts";
+import { MAX_DEATHS, MAX_WORDLESS, type Tries } from "../stores/tries.ts";
 import type { Access } from "./access.ts";
 import { parseCommandLine } from "./command-line.ts";
 import type { Answer, Commands } from "./commands.ts";
@@ -129,12 +129,12 @@ function lookAgain(state: State): void {
 
 /**
  * What an earlier process left may be what ended it, so the try is on record before anything of the row is read. Given up
- * in words first; if those end the process too, without a word.
+ * in words first; if those end the process again and again, without a word.
  */
 function takeUp(state: State, row: InboxRow): void {
   if (row.id <= state.leftTo && !state.deaths.has(row.id)) state.deaths.set(row.id, state.tries.begin(workOf(row.id)));
   const deaths = state.deaths.get(row.id) ?? 0;
-  if (deaths > MAX_DEATHS) {
+  if (deaths > MAX_WORDLESS) {
     state.log.error(
       { inboxId: row.id, channel: row.channel, deaths },
       "an incoming message ends the gateway whenever it is read; it is dropped",

@@ -71,8 +71,8 @@ export interface Outbox extends Joined {
   reopen(delivery: string): void;
   /** Blocked parts of a run are to be sent again, as they stood; returns how many. */
   requeue(runId: string): number;
-  /** At boot: what was being sent when the process died may have arrived. Returns all rows that an earlier process left. */
-  recover(): number[];
+  /** At boot: what was being sent when the process died may have arrived. */
+  recover(): void;
   countAllOpen(): number;
   purge(before: number): number;
 }
@@ -131,7 +131,6 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
     recover() {
       // The second condition says nothing new; it is what lets SQLite use the index of the open rows.
       db.run(`UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending' AND ${OPEN}`);
-      return db.all<{ id: number }>(`SELECT id FROM outbox WHERE ${OPEN}`).map((row) => row.id);
     },
     countAllOpen: () => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE ${OPEN}`)?.n ?? 0,
     purge: (before) => db.run(`DELETE FROM outbox WHERE ${SETTLED} AND settled_at < ? AND (state <> 'blocked' OR run_id IS NULL)`, before),

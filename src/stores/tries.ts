@@ -1,12 +1,18 @@
 // Work that an earlier process left unfinished may be what ended it. Whoever takes such work up writes the try down first,
-// or a command that kills the process would kill every start for ever; after MAX_DEATHS it is given up instead, in words.
-// Rows that count for themselves do so: a message its attempts (inbox), a run its crashes (runs). What is tried for the first
-// time writes nothing here, so an ordinary day costs nothing.
+// or a command that kills the process would kill every start for ever; after MAX_DEATHS it is given up instead, in words, and
+// after MAX_WORDLESS without. Rows that count for themselves do so: a message its attempts (inbox), a run its crashes (runs).
+// What is tried for the first time writes nothing here, so an ordinary day costs nothing. A send is not counted: nobody can be
+// told that it was given up, and its text was rendered, which is what could be deadly about it, before it came into the outbox.
 import type { Clock } from "../core/clock.ts";
 import type { Database } from "./database.ts";
 
 /** So many processes may end at the same piece of work. */
 export const MAX_DEATHS = 3;
+/**
+ * So many before not even the words about giving it up are tried any more. Far apart from the other: a kill from outside looks
+ * the same, and three or four of those in a row, at a machine that is slow to start, must not make anybody wait for ever.
+ */
+export const MAX_WORDLESS = 20;
 
 export interface Tries {
   /** Survives kill -9 at once. Returns how many processes have ended before this work did; the one that left it behind is the first. */

@@ -35,23 +35,25 @@ export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: Ab
 }
 
 /**
- * Ends a run whose end has ended the process more than once: rows alone, nothing of its transcript is read and no text of it is
- * rendered. What it wrote can be asked for, and its announcement sent by hand.
+ * Ends a run whose end has ended the process again and again: rows alone, nothing of its transcript is read and nothing it wrote is
+ * rendered. What it wrote can be asked for. `says`: the chat is told that much; without, the announcement waits to be sent by hand.
  */
-export function endUnsaid(deps: Deps, run: Run, reason: string): void {
+export function endUnread(deps: Deps, run: Run, { reason, says }: { reason: string; says: boolean }): void {
   const { requesterSessionId, requesterRunId } = whoseRequesterListens(deps, run);
   const posts = run.announce === "post" && requesterRunId === null;
   const as = "interrupted";
+  const answer = { result: "", notes: "" };
   deps.db.transaction(() => {
     if (!deps.runs.end(run.id, { as, reason, incomplete: false, delivery: posts ? "pending" : "skipped" })) return;
-    if (posts) deps.runs.setDelivery(run.id, "blocked", `${reason}; \`/subagents retry ${shortId(run.id)}\` tries once more`);
-    deps.runs.markSettled(run.id);
+    const isPosted = posts && says && post(deps, run, messageOf(deps, run, { as, reason, incomplete: false }, { ...answer, models: [] }));
+    if (posts && !says) deps.runs.setDelivery(run.id, "blocked", `${reason}; \`/subagents retry ${shortId(run.id)}\` tries once more`);
+    if (!isPosted) deps.runs.markSettled(run.id);
     for (const child of deps.runs.unfinishedBelow(run.childKey)) {
       deps.runs.end(child.id, { as: "stopped", reason: "its requester ended", incomplete: false, delivery: "none" });
       deps.runs.markSettled(child.id);
     }
     const sentence = outcomeSentence(run, as, reason, false);
-    const note = noteText({ run, as, answer: { result: "", notes: "" }, sentence, sections: null });
+    const note = noteText({ run, as, answer, sentence, sections: null });
     deps.mail.addNote(requesterSessionId, noteAbout(run), note);
   });
 }

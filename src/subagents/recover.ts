@@ -1,12 +1,13 @@
 // After a restart: queued runs ring again; running ones are taken up from their transcripts, or given up after the
 // second crash (or by config), which is announced too. Runs before the lanes start, so it sees the rows as they were.
 // Whatever is tried here may be what ended the last process. So every crash is on record before anything of the run is
-// touched, and each further one makes the attempt smaller: go on → end it from its last words → end the row alone.
+// touched, and each further one makes the attempt smaller: go on → end it from its last words → end the row and say so → the
+// row alone.
 import { standingOf } from "../agents/context.ts";
 import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
-import { MAX_DEATHS } from "../stores/tries.ts";
+import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
-import { breakOff, endUnsaid } from "./ending.ts";
+import { breakOff, endUnread } from "./ending.ts";
 
 /** Of a run that has not said its last word. */
 const MAX_CRASHES = 2;
@@ -48,8 +49,8 @@ function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): boolean {
   deps.runs.setDoing(run.id, "being ended");
   if (run.crashes > MAX_DEATHS) {
     const reason = `the gateway ended ${run.crashes} times at its end`;
-    deps.log.error({ runId: run.id }, `a run is ended without an announcement: ${reason}`);
-    endUnsaid(deps, run, reason);
+    deps.log.error({ runId: run.id }, `a run is ended without a look at what it wrote: ${reason}`);
+    endUnread(deps, run, { reason, says: run.crashes <= MAX_WORDLESS });
     return true;
   }
   const answered = isAnswered(deps, run);

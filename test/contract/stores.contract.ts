@@ -182,7 +182,7 @@ function outboxContract(rig: () => StoreRig): void {
     rig().stores.outbox.markSent(first.id, "ref");
     rig().stores.outbox.markSending(rig().stores.outbox.head(key)!.id);
     const { outbox } = rig().reopen();
-    expect(outbox.recover()).toEqual([first.id + 1, first.id + 2]);
+    outbox.recover();
     expect(outbox.head(key)).toMatchObject({ n: 1, state: "unknown", sendingAt: rig().clock.now() });
     expect(outbox.countAllOpen()).toBe(2);
   });
@@ -258,7 +258,7 @@ function outboxContract(rig: () => StoreRig): void {
     expect(outbox.listBehind(first!, 5).map((row) => row.id)).toEqual([4]);
     lead = rig().reopen().outbox.get(1)!;
     const { outbox: again } = rig().stores;
-    expect(again.recover()).toEqual([1, 4]);
+    again.recover();
     expect(again.head(key)).toMatchObject({
       id: 1,
       state: "unknown",

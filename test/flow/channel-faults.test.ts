@@ -17,7 +17,6 @@ import { createSecrets } from "../../src/core/secrets.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
 import { openDatabase } from "../../src/stores/database.ts";
 import { createOutbox } from "../../src/stores/outbox.ts";
-import { createTries } from "../../src/stores/tries.ts";
 import { createDoor, newestWords, obey } from "../support/channel-scene.ts";
 import type { FakeModelServer } from "../support/fake-model-server.ts";
 import { createFakeOpenAi } from "../support/fake-openai.ts";
@@ -56,7 +55,7 @@ async function deliverThree(channel: Channel, address: Address, delivery: string
   });
   const db = openDatabase({ path: join(dir, `${delivery.replaceAll(":", "-")}.db`) });
   const outbox = createOutbox({ db, clock, bus });
-  const common = { db, outbox, tries: createTries({ db, clock }), clock, bus, log: silentLogger, failpoint: noFailpoints };
+  const common = { db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints };
   const sender = createDelivery({ ...common, channel: () => channel, recordDelivery: () => undefined });
   const size = channel.name === "telegram" ? 3_900 : 9_000;
   const markdown = ["A", "B", "C"].map((letter) => `${letter.repeat(49)} `.repeat(size / 50)).join("\n\n");

@@ -54,9 +54,9 @@ function makeChannel(): Channel {
 }
 
 function start(): void {
-  const { db, outbox, tries } = folder.stores;
+  const { db, outbox } = folder.stores;
   delivery = createDelivery({
-    ...{ db, outbox, tries, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints },
+    ...{ db, outbox, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints },
     channel: (name) => (isOn && name === "test" ? makeChannel() : null),
     recordDelivery(row, state, reason) {
       if (row.runId !== null) runs.push([row.runId, state, reason].filter((one) => one !== undefined).join(" "));
@@ -494,25 +494,6 @@ it("[DL4] a reserved place is recorded before the text goes into it, and used ag
   await allSent();
   // The place is edited unmarked; only a message of its own, where the place is gone, must say that it may be a repeat.
   expect(attempts[2]?.request).toMatchObject({ ref: "place-7", repeated: true });
-  hang.resolve({ status: "retry", reason: "too late" });
-});
-
-it("[RC4] a message whose sending ended the process fifty times is given up, its run told, and what comes behind it is sent", async () => {
-  const hang = Promise.withResolvers<SendResult>();
-  send = (request) => (request.part.text === "poison" ? hang.promise : ok(request));
-  start();
-  add("announce:1", ["poison"], HOME, "run-1");
-  await settled(1);
-  for (let died = 1; died < 50; died++) {
-    startAgain();
-    await settled(died + 1);
-  }
-  add("reply:2", ["next"]);
-  startAgain();
-  await allSent();
-  expect(texts()).toEqual([...Array<string>(50).fill("poison"), "next"]);
-  expect(runs.at(-1)).toBe("run-1 blocked the gateway ended 50 times while it was sent");
-  expect(folder.stores.db.all("SELECT work FROM tries")).toEqual([]);
   hang.resolve({ status: "retry", reason: "too late" });
 });
 

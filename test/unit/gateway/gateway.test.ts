@@ -138,6 +138,23 @@ it("[RC4][CM9] a command the disk always spoils is given up after three tries, a
   expect(states()).toEqual(["done", "done"]);
 });
 
+it.each([
+  { died: 4, said: ["⚠️ This was not carried out: the gateway ended 4 times at it.", "noted 1"] },
+  { died: 20, said: ["⚠️ This was not carried out: the gateway ended 20 times at it.", "noted 1"] },
+  { died: 21, said: ["noted 1"] },
+])(
+  "[RC4][RC1] a command at which $died processes ended is given up, in words as long as there is hope for them",
+  async ({ died, said }) => {
+    arrive("/stuck", "/note one");
+    for (let deaths = 1; deaths < died; deaths++) folder.stores.tries.begin("inbox:1");
+    gateway.start();
+    await settle();
+    expect(answers()).toEqual(said);
+    expect(states()).toEqual(["done", "done"]);
+    expect(folder.stores.db.all("SELECT work FROM tries")).toEqual([]);
+  },
+);
+
 it("[CM9] a slow command holds up no other", async () => {
   gateway.start();
   arrive("/slow", "/note one");

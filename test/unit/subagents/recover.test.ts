@@ -126,3 +126,22 @@ it("[RC2] a child whose requester is given up ends with it, and is not put aside
     { state: "interrupted", doing: null },
   ]);
 });
+
+it.each([
+  { crashes: 4, delivery: "pending", posts: ["the gateway ended 4 times at its end"] },
+  { crashes: 20, delivery: "pending", posts: ["the gateway ended 20 times at its end"] },
+  { crashes: 21, delivery: "blocked", posts: [] },
+])("[RC1][RC4] a run at whose end $crashes processes ended: $delivery", async ({ crashes, delivery, posts }) => {
+  {
+    await using stage = await stageOf();
+    const { id } = stage.spawn();
+    stage.stores.runs.start(id);
+    for (let n = 1; n < crashes; n++) stage.stores.runs.putAside(id, true);
+    stage.stores.runs.setDoing(id, "being ended");
+  }
+  await using stage = await stageOf();
+  expect(stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
+  expect(stage.stores.runs.listRecent(1)).toMatchObject([{ state: "interrupted", delivery, crashes }]);
+  const posted = stage.stores.db.all<{ part: string }>("SELECT part FROM outbox WHERE delivery LIKE 'announce:%'");
+  expect(posted.map((row) => row.part)).toEqual(posts.map((text) => expect.stringContaining(text)));
+});
