@@ -39,8 +39,11 @@ export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "
   statusText(isOperator: boolean): string;
 }
 
-/** Nobody types this fast; a flood of commands must not hold up everybody else's. */
-const COMMANDS = { burst: 60, refillMs: 12_000 };
+/**
+ * Nobody types this fast; a flood of commands must not hold up everybody else's. No more than a chat carries away either: the answer
+ * to a /stop behind it waits for as many answers, at a message a second on Telegram.
+ */
+const COMMANDS = { burst: 30, refillMs: 2_000 };
 
 export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
   const { stores, agents, subagents, clock, lanes, channels } = deps;

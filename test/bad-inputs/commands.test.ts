@@ -200,7 +200,8 @@ describe("arguments", () => {
   });
 });
 
-describe("floods and other doors", () => {
+// Side by side, each in a chat of its own: their answers leave at a message a second (DL7).
+describe.concurrent("floods and other doors", () => {
   it("[SC3] CMD-024 /new over HTTP needs the one token there is; without it the session stays as it is", async () => {
     const token = readFileSync(join(app.stateDir, "web-token"), "utf8").trim();
     const post = (headers: Record<string, string>, more = {}) =>

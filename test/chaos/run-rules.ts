@@ -34,6 +34,8 @@ const STATUS_OF: Record<string, string> = {
   stopped: "stopped",
 };
 
+const WHILE_ANNOUNCED = `The gateway ended ${MAX_DEATHS} times while this was announced`;
+
 /** AN1, AN6: a generation is announced once, with its own status; a stopped or skipped one never. */
 export function announcedOnce(given: Case): Violation[] {
   const plans = new Map(given.history.said.flatMap((said) => said.children.map((child) => [child.label, child])));
@@ -54,7 +56,7 @@ export function announcedOnce(given: Case): Violation[] {
     if (status === "stopped") return [{ kind: "after-stop", about, text: `generation ${number} was stopped and announced all the same` }];
     // A message that was sent to it in time makes it say something after all. So do three deaths behind its last word: its end is
     // then recorded without asking it once more, because that question may be what ends the process.
-    if (isSkip && !told.has(about) && run.resumes < MAX_DEATHS)
+    if (isSkip && !told.has(about) && !fact.sightings.some(({ text }) => text.includes(WHILE_ANNOUNCED)))
       return [{ kind: "wrong-run", about, text: "it was to be skipped and was announced" }];
     return [...repeatedly(fact), ...wrongWords(fact, status)];
   });

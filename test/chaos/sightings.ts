@@ -8,6 +8,8 @@ const MARK = "(may be repeated)";
 export interface Sighting extends Seen {
   /** It says itself that it may be a repeat. */
   readonly marked: boolean;
+  /** So many announcements of the same label stand before it in the same message: two generations may share one. */
+  readonly before: number;
 }
 
 export type FactKind = "reply" | "answer" | "started" | "announcement";
@@ -94,12 +96,13 @@ export function readSightings(history: History, index: Index): Sightings {
 function partsOf(seen: Seen): Sighting[] {
   const marked = seen.text.startsWith(MARK);
   const text = marked ? seen.text.slice(MARK.length).trimStart() : seen.text;
-  if (!HEADING.test(text)) return [{ ...seen, marked, text }];
-  return text
-    .split(BETWEEN)
-    .flatMap((piece) => piece.split(/(?=^\**Sub-agent: m\d)/m))
-    .map((piece) => ({ ...seen, marked, text: piece.trim() }));
+  if (!HEADING.test(text)) return [{ ...seen, marked, text, before: 0 }];
+  const pieces = text.split(BETWEEN).flatMap((piece) => piece.split(/(?=^\**Sub-agent: m\d)/m).map((one) => one.trim()));
+  const labels = pieces.map((piece) => labelOf(piece));
+  return pieces.map((piece, n) => ({ ...seen, marked, text: piece, before: labels.slice(0, n).filter((one) => one === labels[n]).length }));
 }
+
+const labelOf = (text: string): string | undefined => HEADING.exec(text)?.[1];
 
 /** What Telegram puts between them; Slack has a line of its own, which is no text. */
 const BETWEEN = /\n\n―{5,}\n\n/;
@@ -118,7 +121,7 @@ function createAttribution(history: History, index: Index): (seen: Sighting) => 
   return (seen) => {
     const started = STARTED.exec(seen.text)?.[1];
     if (started !== undefined) return [{ ...WHOLE, kind: "started", about: started }];
-    const label = HEADING.exec(seen.text)?.[1];
+    const label = labelOf(seen.text);
     if (label !== undefined) {
       const generation = generationOf(seen, byText, byJoin, label);
       return [{ ...WHOLE, kind: "announcement", about: label, generation: generation ?? UNKNOWN_GENERATION }];
@@ -140,7 +143,8 @@ type RowsBy = ReadonlyMap<string, readonly OutboxFact[]>;
 
 /** From the key it was sent under; Telegram shows none, but its words are exactly those of an outbox row. */
 function generationOf(seen: Sighting, byText: RowsBy, byJoin: RowsBy, label: string): number | null {
-  const shared = seen.key === null ? undefined : byJoin.get(seen.key)?.find((row) => HEADING.exec(row.text)?.[1] === label);
+  const together = seen.key === null ? [] : (byJoin.get(seen.key) ?? []).filter((row) => labelOf(row.text) === label);
+  const shared = together.toSorted((a, b) => a.id - b.id)[seen.before];
   const delivery =
     shared?.delivery ?? seen.key?.replace(/#\d+$/, "") ?? rowOf(seen, byText.get(`${seen.place} ${seen.text}`) ?? [])?.delivery;
   return delivery?.startsWith("announce:") === true ? Number(/:g(\d+)$/.exec(delivery)?.[1] ?? 1) : null;
@@ -148,6 +152,7 @@ function generationOf(seen: Sighting, byText: RowsBy, byJoin: RowsBy, label: str
 
 /** Two generations may end in the same words. An attempt whose answer was lost stands before the one that is on record. */
 function rowOf(seen: Sighting, rows: readonly OutboxFact[]): OutboxFact | undefined {
-  const inOrder = rows.toSorted((a, b) => Number(a.ref) - Number(b.ref));
-  return inOrder.find((row) => Number(row.ref) >= Number(seen.ref)) ?? inOrder.at(-1);
+  const inOrder = rows.toSorted((a, b) => Number(a.ref) - Number(b.ref) || a.id - b.id);
+  const since = inOrder.filter((row) => Number(row.ref) >= Number(seen.ref));
+  return since[seen.before] ?? since[0] ?? inOrder.at(-1);
 }

@@ -49,7 +49,7 @@ interface LocalAppOptions extends PeerOptions {
   readonly redacts?: boolean;
 }
 
-/** Sixty answers in one chat leave at a message a second (DL7). */
+/** Thirty answers and more in one chat leave at a message a second (DL7). */
 const SETTLED_MS = 90_000;
 const UNHANDLED =
   "(SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM outbox WHERE state IN ('queued','sending','unknown'))";

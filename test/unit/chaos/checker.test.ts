@@ -149,12 +149,29 @@ function joinedHistory(place: Place, between: string, key: string | null): Draft
   const runs = ["m1.1", "m1.2"].map((label) => story.spawn(m1, label));
   story.reply(m1);
   for (const run of runs) story.end(run, "success");
-  const { draft } = story;
-  const [first, second] = draft.outbox.slice(-2) as Mutable<OutboxFact>[];
-  const shown = draft.seen.at(-2) as Mutable<Seen>;
-  draft.seen.pop();
-  Object.assign(shown, { text: `${first?.text}${between}${second?.text}`, key });
-  for (const row of [first, second]) Object.assign(row ?? {}, { joinedAs: key ?? "announce:v1:joined#0+2", ref: shown.ref });
+  return lastTwoInOne(story.draft, between, key);
+}
+
+/** A child that went on before its first announcement had left: both went out as one. */
+function joinedGenerations(place: Place, between: string, key: string | null): Draft {
+  const story = createStory();
+  const m1 = story.say("m1", "spawn", place, { children: [{ label: "m1.1", kind: "quick", cleanup: "keep" }] });
+  const run = story.spawn(m1, "m1.1", { generation: 2 });
+  story.reply(m1);
+  story.end(run, "success");
+  const m2 = story.say("m2", "send", place, { target: "m1.1" });
+  story.answer(m2, '📨 "m1.1" (12345678) had ended; it goes on with your message in the same session and will announce again.');
+  story.end(run, "success", 2, "m2");
+  (story.draft.transcripts.at(-1) as Mutable<TranscriptFact>).entries.push({ id: "mail:1", text: "[m2] more" });
+  return lastTwoInOne(story.draft, between, key);
+}
+
+function lastTwoInOne(draft: Draft, between: string, key: string | null): Draft {
+  const rows = draft.outbox.filter((row) => row.delivery.startsWith("announce:")).slice(-2) as Mutable<OutboxFact>[];
+  const shown = draft.seen.at(-1) as Mutable<Seen>;
+  draft.seen = draft.seen.filter((one) => one === shown || one.ref !== rows[0]?.ref);
+  Object.assign(shown, { text: rows.map((row) => row.text).join(between), key });
+  for (const row of rows) Object.assign(row, { joinedAs: key ?? "announce:v1:joined#0+2", ref: shown.ref });
   return draft;
 }
 
@@ -243,6 +260,11 @@ describe("a clean history", () => {
     const doubled = joinedHistory(place, between, key);
     copy(doubled, "Sub-agent: m1.2", { text: doubled.outbox.at(-1)?.text ?? "" });
     expect(kinds(check(doubled).violations)).toContain("repeated m1.2");
+    const generations = joinedGenerations(place, between, key);
+    expect(check(generations)).toMatchObject({ violations: [], figures: { announcements: 2 } });
+    const cut = joinedGenerations(place, between, key);
+    seenWith(cut, "Sub-agent: m1.1").text = cut.outbox.find((row) => row.delivery.startsWith("announce:"))?.text ?? "";
+    expect(kinds(check(cut).violations)).toEqual(["lost m1.1"]);
   });
 
   it("[DL6] [ST2] what had ended before a stop may be seen after its answer", () => {
