@@ -1,6 +1,6 @@
 // What an agent knows before the conversation starts, read from plain files: the workspace's bootstrap files (AG5) and
-// the memory tiers under `<workspace>/memory/` (ME1). agents/context.ts puts both into the prompt, memory as untrusted
-// hints; subagents/documents/briefing.ts reads single references for a brief (BF1).
+// the memory tiers under `<workspace>/memory/` (ME1). gateway/main-prompt.ts and subagents/child-prompt.ts put both into
+// the prompt, memory as untrusted hints; subagents/documents/briefing.ts reads single references for a brief (BF1).
 import { lstatSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { dayOf } from "../core/clock.ts";

@@ -51,9 +51,9 @@ interface Frame extends Prompt {
 
 async function frameOf(deps: StepDeps, turn: SteppingTurn): Promise<Frame> {
   const prompt = await turn.prompt();
-  const tools = deps.toolCalls.specs(turn.tools());
+  const { specs, chars } = deps.toolCalls.specs(turn.tools());
   const held = prompt.topics.reduce((sum, topic) => sum + (topic.isHeld === true ? topic.text.length : 0), 0);
-  return { ...prompt, tools, chars: prompt.system.length + held + JSON.stringify(tools).length };
+  return { ...prompt, tools: specs, chars: prompt.system.length + held + chars };
 }
 
 /** Makes room first when the window is nearly full; what still doesn't fit is left out of the request, and said so. */

@@ -45,8 +45,8 @@ export interface ToolCalls {
   run(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<string>;
   /** Calls a crash left without a result: repeatable ones are made again, of the others the outcome is unknown. */
   settle(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<void>;
-  /** What the model is told of the tools. */
-  specs(tools: readonly Tool[]): ToolSpec[];
+  /** What the model is told of the tools, and how long that is as JSON. */
+  specs(tools: readonly Tool[]): { specs: ToolSpec[]; chars: number };
 }
 
 const MAX_RESULT = 64 * 1024;
@@ -60,14 +60,20 @@ const UNKNOWN_OUTCOME = "The gateway restarted while this tool ran. Whether it t
 
 export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): ToolCalls {
   // Made once per tool: the conversion costs more than the rest of a step.
-  const specOf = new WeakMap<Tool, ToolSpec>();
+  const known = new WeakMap<Tool, { spec: ToolSpec; chars: number }>();
+  const described = (tool: Tool): { spec: ToolSpec; chars: number } => {
+    const found = known.get(tool);
+    if (found !== undefined) return found;
+    const spec = toSpec(tool);
+    const fresh = { spec, chars: JSON.stringify(spec).length };
+    known.set(tool, fresh);
+    return fresh;
+  };
   return {
-    specs: (tools) =>
-      tools.map((tool) => {
-        const spec = specOf.get(tool) ?? toSpec(tool);
-        specOf.set(tool, spec);
-        return spec;
-      }),
+    specs(tools) {
+      const all = tools.map(described);
+      return { specs: all.map(({ spec }) => spec), chars: all.reduce((sum, { chars }) => sum + chars + 1, 2) };
+    },
     async run(turn, calls, space) {
       const cap = capOf(calls, space);
       const one = async (call: RecordedCall): Promise<string> => {

@@ -86,17 +86,24 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
       return name === null ? null : prices.windowOf({ ...name, definition: providers()[name.provider] });
     },
   });
-  return { models: { ...models, call: (request, onEvent) => models.call(redactRequest(request, deps.secrets), onEvent) }, resolved };
+  const redacted = createRedaction(deps.secrets);
+  return { models: { ...models, call: (request, onEvent) => models.call(redacted(request), onEvent) }, resolved };
 }
 
 /**
  * Messages come from transcripts, which hold no secret. Prompts and tools are put together from elsewhere: files of the
  * workspace, memory, what MCP servers say of themselves. No provider gets a secret of another through them (SC4).
  */
-function redactRequest(request: ModelRequest, secrets: Pick<Secrets, "redact">): ModelRequest {
-  const tools = JSON.stringify(request.tools);
-  const shown = secrets.redact(tools);
-  return { ...request, system: secrets.redact(request.system), ...(shown === tools ? {} : { tools: JSON.parse(shown) as ToolSpec[] }) };
+function createRedaction(secrets: Pick<Secrets, "redact">): (request: ModelRequest) => ModelRequest {
+  // The same objects call after call: only what became known as a secret since has to be looked for in them again.
+  const written = new WeakMap<ToolSpec, string>();
+  const redactTool = (tool: ToolSpec): ToolSpec => {
+    const text = written.get(tool) ?? JSON.stringify(tool);
+    written.set(tool, text);
+    const shown = secrets.redact(text);
+    return shown === text ? tool : (JSON.parse(shown) as ToolSpec);
+  };
+  return (request) => ({ ...request, system: secrets.redact(request.system), tools: request.tools.map(redactTool) });
 }
 
 /** The default agent's model under these settings, and why it is that one, for the operator (RN2). */

@@ -27,7 +27,8 @@ export function abortAfter(clock: Clock, ms: number, abort: AbortController, rea
   void clock.sleep(ms, over.signal).then(() => {
     if (!over.signal.aborted) abort.abort(reason);
   });
-  return () => over.abort();
+  // With a reason: without one an exception with its stack is made, at every end of everything that has a limit.
+  return () => over.abort("over");
 }
 
 /** The UTC day as `2026-01-31`. */

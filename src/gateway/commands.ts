@@ -1,4 +1,4 @@
-// Commands: a table of name, usage and what to do, and the few that concern the gateway itself. A command never waits
+// Commands: a table of name, usage and what to do, filled by gateway-commands.ts and subagent-commands.ts. A command never waits
 // behind a turn (CM9). Its effect and its answer are one transaction: text() runs inside it, signals fire after it.
 import type { Inbound } from "../core/message.ts";
 import type { CommandLine } from "./command-line.ts";

@@ -117,7 +117,7 @@ function nextInLine({ outbox, underWay }: State, key: string): OutboxRow | null 
 function defer(state: State, key: string, at: number): void {
   const known = state.deferred.get(key);
   if (known?.at === at) return;
-  known?.sleep.abort();
+  known?.sleep.abort("over");
   const sleep = new AbortController();
   state.deferred.set(key, { at, sleep });
   const signal = AbortSignal.any([sleep.signal, state.stopped.signal]);
@@ -139,7 +139,7 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
   const over = attempt(state, row, { place, isLast })
     .finally(() => {
       state.underWay.delete(row.delivery);
-      ended.abort();
+      ended.abort("over");
     })
     // The new address may have no sender yet; before, nobody could take the message up, because it was under way.
     .then((movedTo) => movedTo !== null && pump(state, addressKey(movedTo)));

@@ -93,7 +93,7 @@ export async function runTurn(deps: MainTurnDeps, job: Job): Promise<TurnEnd> {
     return end;
   } finally {
     endWatch?.();
-    over.abort();
+    over.abort("over");
     await status;
     deps.bus.emit({ type: "turn.ended", ...where, outcome });
   }

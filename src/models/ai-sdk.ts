@@ -6,7 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import { publicErrorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { addSpend, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
-import { type AttemptEnd, attempt } from "./attempt.ts";
+import { type Attempt, type AttemptEnd, createAttempt } from "./attempt.ts";
 import { type Endpoint, endpointOptions, type ModelTarget } from "./language-model.ts";
 import type { ModelErrorKind, ModelEvent, ModelProblem, ModelReply, ModelRequest, Models } from "./model.ts";
 import { explain, type Failure, missingKey } from "./model-error.ts";
@@ -54,6 +54,7 @@ const THINKING_WORDS = /reasoning|thinking|\bthink\b|\beffort\b/i;
 
 interface Call {
   readonly options: SdkModelsOptions;
+  readonly attempt: Attempt;
   readonly request: ModelRequest;
   /** Aborts with the request or when `stepMs` are over. */
   readonly signal: AbortSignal;
@@ -70,19 +71,20 @@ type ModelEnd =
   | { readonly outcome: "aborted" }
   | { readonly outcome: "error"; readonly failure: Failure; readonly problem: ModelProblem };
 
-/** Never throws; settles soon after an abort; keeps nothing between calls but which models can't think. */
+/** Never throws; settles soon after an abort; keeps nothing between calls but the library's objects and which models can't think. */
 export function createSdkModels(options: SdkModelsOptions): Pick<Models, "call"> {
   const plain = new Set<string>();
+  const attempt = createAttempt();
   return {
     call: async (request, onEvent) => {
       const stop = new AbortController();
       const done = new AbortController();
-      const abort = () => stop.abort();
+      const abort = () => stop.abort("over");
       request.signal.addEventListener("abort", abort, { once: true });
       if (request.signal.aborted) abort();
       const deadline = options.clock.sleep(options.limits.stepMs, done.signal).then(abort);
       const emit = (event: ModelEvent) => guarded(options.log, () => onEvent(event));
-      const call: Call = { options, request, signal: stop.signal, emit, plain, spend: NO_SPEND, text: "" };
+      const call: Call = { options, attempt, request, signal: stop.signal, emit, plain, spend: NO_SPEND, text: "" };
       try {
         return await walkModels(call);
       } catch (error) {
@@ -91,7 +93,7 @@ export function createSdkModels(options: SdkModelsOptions): Pick<Models, "call">
         return { ...brokenReply(call, request.model), outcome: "error", error: { kind: "unknown", message: publicErrorText(error) } };
       } finally {
         request.signal.removeEventListener("abort", abort);
-        done.abort();
+        done.abort("over");
         await deadline;
       }
     },
@@ -166,7 +168,7 @@ async function meteredAttempt(
   if (reasoning !== undefined) options.reasoning = reasoning;
   if (request.tools.length > 0) options.tools = toTools(request.tools, target);
   const startedAt = clock.now();
-  const end = await attempt({ clock, target, call: options, draft, idleMs: limits.idleMs, signal });
+  const end = await call.attempt({ clock, target, call: options, draft, idleMs: limits.idleMs, signal });
   const usage = draft.usage;
   const costUsd = usage === null ? null : prices.costUsd({ ...target, definition: target.endpoint }, usage);
   call.spend = addSpend(call.spend, { usage, costUsd });

@@ -1,5 +1,5 @@
-// The library's object for one model of one endpoint, made per HTTP call so that a rotated key counts at once.
-// Provider packages are imported on first use. attempt.ts → createLanguageModel → @ai-sdk/* | ollama-ai-provider-v2
+// The library's objects, one for each model of an endpoint and kept: to make one costs as much as a twelfth of a short turn.
+// Provider packages are imported on first use. attempt.ts → createLanguageModels → @ai-sdk/* | ollama-ai-provider-v2
 import type { LanguageModelV4, LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { filterNdjson } from "./ndjson.ts";
 import { type ModelSettings, OLLAMA_WINDOW } from "./prices.ts";
@@ -28,8 +28,28 @@ const OFFICIAL_URL: Readonly<Record<ProviderApi, string>> = {
   "openai-compatible": "http://127.0.0.1:8080/v1",
 };
 
-/** Throws only when the endpoint's URL is no URL. */
-export async function createLanguageModel(target: ModelTarget, fetch: typeof globalThis.fetch): Promise<LanguageModelV4> {
+/** More than anybody uses at a time; keys may rotate every hour, and each is another object. */
+const MAX_KEPT = 100;
+
+/** The object for a target. Rejects only when the endpoint's URL is no URL. */
+export type LanguageModels = (target: ModelTarget) => Promise<LanguageModelV4>;
+
+/** `fetch` serves all calls of all objects: whose call it is, it knows by the signal. */
+export function createLanguageModels(fetch: typeof globalThis.fetch): LanguageModels {
+  const kept = new Map<string, LanguageModelV4>();
+  return async (target) => {
+    const { provider, id, endpoint } = target;
+    const { api, baseUrl, apiKey, headers } = endpoint;
+    // All that an object is made of: a rotated key or another address counts with the next call.
+    const key = JSON.stringify([provider, id, api, baseUrl, apiKey, headers]);
+    const model = kept.get(key) ?? (await createLanguageModel(target, fetch));
+    if (kept.size >= MAX_KEPT) kept.clear();
+    kept.set(key, model);
+    return model;
+  };
+}
+
+async function createLanguageModel(target: ModelTarget, fetch: typeof globalThis.fetch): Promise<LanguageModelV4> {
   const { endpoint, provider, id } = target;
   const headers = { ...endpoint.headers };
   const baseURL = apiUrl(endpoint);

@@ -41,6 +41,7 @@ export interface Prices {
 export const OLLAMA_WINDOW = 16_384;
 
 type Catalogue = typeof import("@pydantic/genai-prices");
+type CatalogueProvider = NonNullable<ReturnType<Catalogue["findProvider"]>>;
 
 export function createPrices(options: { readonly clock: Clock }): Prices {
   let catalogue: Catalogue | null = null;
@@ -49,14 +50,31 @@ export function createPrices(options: { readonly clock: Clock }): Prices {
     catalogue ??= createRequire(import.meta.url)("@pydantic/genai-prices") as Catalogue;
     return catalogue;
   };
+  // Kept: that a local server stands in no list, all patterns have to say, with each call and each look at the window.
+  const providers = new Map<string, CatalogueProvider | null>();
+  const findProvider = ({ provider, definition }: PricedModel): CatalogueProvider | null => {
+    const key = `${provider} ${definition?.baseUrl}`;
+    const found = providers.get(key);
+    if (found !== undefined) return found;
+    const { findProvider: find } = load();
+    const named = find({ providerId: provider });
+    const known = named ?? (definition?.baseUrl === undefined ? null : (find({ providerApiUrl: definition.baseUrl }) ?? null));
+    providers.set(key, known);
+    return known;
+  };
+  const lookUp = (model: PricedModel, usage: Usage | null) => {
+    // A local server's model may carry the name of a paid one.
+    const provider = isOllama(model) ? null : findProvider(model);
+    return provider === null ? null : priceOf(load(), provider, model.id, usage, options.clock.now());
+  };
   return {
     costUsd: (model, usage) => {
       const own = settingsOf(model)?.cost;
-      return own === undefined ? (lookUp(load, options.clock, model, usage)?.total_price ?? null) : ownCost(own, usage);
+      return own === undefined ? (lookUp(model, usage)?.total_price ?? null) : ownCost(own, usage);
     },
     windowOf: (model) => {
       const known = settingsOf(model)?.contextWindow ?? (isOllama(model) ? OLLAMA_WINDOW : undefined);
-      return known ?? lookUp(load, options.clock, model, null)?.model.context_window ?? null;
+      return known ?? lookUp(model, null)?.model.context_window ?? null;
     },
   };
 }
@@ -75,16 +93,9 @@ function ownCost(cost: ModelCost, usage: Usage): number {
   return total / 1_000_000;
 }
 
-function lookUp(load: () => Catalogue, clock: Clock, model: PricedModel, usage: Usage | null) {
-  // A local server's model may carry the name of a paid one.
-  if (isOllama(model)) return null;
-  const { calcPrice, findProvider } = load();
-  const baseUrl = model.definition?.baseUrl;
-  const provider =
-    findProvider({ providerId: model.provider }) ?? (baseUrl === undefined ? undefined : findProvider({ providerApiUrl: baseUrl }));
-  if (provider === undefined) return null;
+function priceOf({ calcPrice }: Catalogue, provider: CatalogueProvider, id: string, usage: Usage | null, now: number) {
   try {
-    return calcPrice(usage === null ? {} : toCatalogueUsage(usage), model.id, { provider, timestamp: new Date(clock.now()) });
+    return calcPrice(usage === null ? {} : toCatalogueUsage(usage), id, { provider, timestamp: new Date(now) });
   } catch (error) {
     // The catalogue refuses figures that contradict each other; a provider's slip must not end the turn.
     if (error instanceof Error) return null;

@@ -88,7 +88,7 @@ function valuesOf(schema: Schema): fc.Arbitrary<unknown> {
   }
 }
 
-const SPECS = toolCalls.specs(TOOLS);
+const SPECS = toolCalls.specs(TOOLS).specs;
 const propertiesOf = (name: string): string[] =>
   Object.keys((SPECS.find((spec) => spec.name === name)?.parameters as Schema | undefined)?.properties ?? {});
 const aCall = fc.oneof(...SPECS.map(({ name, parameters }) => damagedTree(valuesOf(parameters as Schema)).map((args) => ({ name, args }))));

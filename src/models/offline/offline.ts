@@ -114,7 +114,7 @@ interface Scene {
   readonly news: readonly string[];
 }
 
-/** How the runtime's own notes begin (agents/turn.ts, agents/context.ts, subagents/report.ts); a person's text in brackets is a request. */
+/** How the runtime's own notes begin (agents/turn.ts, agents/context.ts, subagents/notes.ts); a person's text in brackets is a request. */
 const isNote = (text: string): boolean => /^\[(?:Sub-agent|The gateway|Summary of)\b/.test(text);
 const isNews = (message: ChatMessage): boolean => message.role === "user" && message.text.startsWith("[Sub-agent");
 const isFinal = (message: ChatMessage): boolean => message.role === "assistant" && message.toolCalls.length === 0 && message.text !== "";

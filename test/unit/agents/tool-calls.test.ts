@@ -190,13 +190,13 @@ it("[TL2] PROV-009 the list of tools is asked again for each call: a policy may 
 });
 
 it("[MO1] the model is told name, description and the JSON schema of the arguments", () => {
-  const [spec] = toolCalls.specs(tools);
+  const [spec] = toolCalls.specs(tools).specs;
   expect(spec).toMatchObject({
     name: "copy",
     description: "Copies.",
     parameters: { type: "object", required: ["from"], additionalProperties: false },
   });
-  expect(toolCalls.specs(tools)[0]).toBe(spec);
+  expect(toolCalls.specs(tools).specs[0]).toBe(spec);
 });
 
 it("[IN4] what a tool quotes is cut inside its fence, which names its source; our own words stand behind it", async () => {
