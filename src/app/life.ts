@@ -8,6 +8,7 @@ import type { Base, Lanes } from "./base.ts";
 import type { Channels } from "./channels.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { keepHouse } from "./housekeeping.ts";
+import { giveMemoryBack, processHeap } from "./memory.ts";
 import type { Page, PageAddress } from "./page.ts";
 import { channelLines, execLine, type StatusSource } from "./status.ts";
 import type { Stores } from "./stores.ts";
@@ -62,6 +63,7 @@ export function createLife(deps: LifeDeps): Life {
         deps.frontDoor.introductions.run(over.signal),
         keepHouse(deps.stores, deps.clock, deps.log, over.signal),
         watchFolder(deps, over.signal),
+        giveMemoryBack(processHeap, deps.clock, over.signal),
       ]);
       deps.page?.markReady();
       return report(deps, page);

@@ -1,10 +1,8 @@
 // One GFM tree for the chat platforms: Markdown → Telegram's text + entities (nothing to escape, nothing that can fail
 // to parse, so a cut can't break markup), and Markdown → the subset Slack's markdown block shows.
 // OutMessage.markdown → Channel.render → here → split.ts → parts. The web page renders by itself.
-import { fromMarkdown } from "mdast-util-from-markdown";
-import { gfmFromMarkdown } from "mdast-util-gfm";
-import { gfm } from "micromark-extension-gfm";
 import { isCostly } from "../core/markdown-cost.ts";
+import { type MarkdownRoot, markdownParser } from "../core/markdown-parser.ts";
 import { type FormattedText, splitMarkdown, type TextRange } from "./split.ts";
 import { drawTable } from "./table.ts";
 
@@ -15,8 +13,7 @@ export interface TelegramEntity extends TextRange {
   readonly language?: string;
 }
 
-type Root = ReturnType<typeof fromMarkdown>;
-type Node = Root["children"][number];
+type Node = MarkdownRoot["children"][number];
 type Table = Extract<Node, { type: "table" }>;
 type List = Extract<Node, { type: "list" }>;
 type Style = Omit<TelegramEntity, "offset" | "length">;
@@ -72,9 +69,10 @@ function renderPiece(source: string): FormattedText<TelegramEntity> {
 }
 
 /** Null for what is too deeply nested or too dear to parse: such text is shown as it was written. */
-function parse(source: string): Root | null {
+function parse(source: string): MarkdownRoot | null {
   if (TOO_DEEP.test(source) || isCostly(source)) return null;
   try {
+    const { fromMarkdown, gfm, gfmFromMarkdown } = markdownParser();
     return fromMarkdown(source, { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] });
   } catch (error) {
     if (error instanceof RangeError) return null;
@@ -82,7 +80,7 @@ function parse(source: string): Root | null {
   }
 }
 
-function readDefinitions(tree: Root): Map<string, string> {
+function readDefinitions(tree: MarkdownRoot): Map<string, string> {
   const urls = new Map<string, string>();
   const visit = (nodes: readonly Node[]): void => {
     for (const node of nodes) {
@@ -262,7 +260,7 @@ function convertPiece(source: string): string {
 }
 
 /** Nodes of these types are taken as a whole: code as it is, a table as a fence. */
-function convert(source: string, tree: Root, types: readonly Node["type"][]): string {
+function convert(source: string, tree: MarkdownRoot, types: readonly Node["type"][]): string {
   let result = "";
   let at = 0;
   const visit = (nodes: readonly Node[]): void => {

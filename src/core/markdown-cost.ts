@@ -2,7 +2,7 @@
 // would hold the whole gateway for seconds. This adds up what a text could cost before anybody parses it; what is too dear
 // is shown as it was written. It counts signs, not time: the same text is always shown the same way.
 // channels/markdown.ts, web/markdown.ts and subagents/markdown-blocks.ts ask first.
-import { createRequire } from "node:module";
+import { type MarkdownRoot, markdownParser } from "./markdown-parser.ts";
 
 // Costs are in steps of some 50 ns, weighed by measuring (test/property/markdown.test.ts looks for what was overlooked).
 const PER_CHARACTER = 60;
@@ -81,21 +81,17 @@ function inlineCost(paragraphs: readonly string[]): number {
   return cost;
 }
 
-type Root = ReturnType<typeof import("mdast-util-from-markdown").fromMarkdown>;
-type Node = Root | Root["children"][number];
+type Node = MarkdownRoot | MarkdownRoot["children"][number];
 
 const INLINE = [
   ...["attention", "autolink", "codeText", "htmlText", "labelEnd", "labelStartImage", "labelStartLink", "characterReference"],
   ...["characterEscape", "hardBreakEscape", "strikethrough", "wwwAutolink", "protocolAutolink", "emailAutolink"],
   ...["gfmFootnoteCall", "gfmPotentialFootnoteCall"],
 ];
-const require = createRequire(import.meta.url);
 
 /** What would be parsed for signs: paragraphs, headings, cells of tables; not code. */
 function inlineTexts(text: string): string[] {
-  const { fromMarkdown }: typeof import("mdast-util-from-markdown") = require("mdast-util-from-markdown");
-  const { gfmFromMarkdown }: typeof import("mdast-util-gfm") = require("mdast-util-gfm");
-  const { gfm }: typeof import("micromark-extension-gfm") = require("micromark-extension-gfm");
+  const { fromMarkdown, gfm, gfmFromMarkdown } = markdownParser();
   const found: string[] = [];
   const visit = (node: Node): void => {
     if (node.type === "paragraph" || node.type === "heading" || node.type === "tableCell")

@@ -1,19 +1,13 @@
 // What a Markdown reader makes of a model's text, at block level: which lines are code, and whether the text leaves
 // something open that would swallow what stands behind it. announcement.ts and quoting.ts ask, so that no result can hide our own lines.
-import { createRequire } from "node:module";
 import { hasCostlyBlocks } from "../core/markdown-cost.ts";
+import { type MarkdownRoot, markdownParser } from "../core/markdown-parser.ts";
 
-type Root = ReturnType<typeof import("mdast-util-from-markdown").fromMarkdown>;
-type Block = Root | Root["children"][number];
+type Block = MarkdownRoot | MarkdownRoot["children"][number];
 
 // Only blocks matter here, and inline syntax is what makes hostile text slow to parse.
 const INLINE = ["attention", "autolink", "codeText", "htmlText", "labelEnd", "labelStartImage", "labelStartLink", "characterReference"];
-// Few texts need it, and it is a tenth of the program's start: loaded with the first one.
-const require = createRequire(import.meta.url);
-function parse(text: string): Root {
-  const { fromMarkdown }: typeof import("mdast-util-from-markdown") = require("mdast-util-from-markdown");
-  return fromMarkdown(text, { extensions: [{ disable: { null: INLINE } }] });
-}
+const parse = (text: string): MarkdownRoot => markdownParser().fromMarkdown(text, { extensions: [{ disable: { null: INLINE } }] });
 
 const HEAD = "Result:";
 const AFTER = "what follows";
