@@ -12,6 +12,7 @@ import type { Row, Topic } from "./measure.ts";
 import { models } from "./models.ts";
 import { pace } from "./pace.ts";
 import { processTopic } from "./process.ts";
+import { prompts } from "./prompts.ts";
 import { sessions } from "./sessions.ts";
 import { spawn } from "./spawn.ts";
 import { throughput } from "./throughput.ts";
@@ -19,7 +20,20 @@ import { transcripts } from "./transcripts.ts";
 import { transitions } from "./transitions.ts";
 import { turn } from "./turn.ts";
 
-const TOPICS: readonly Topic[] = [turn, transcripts, transitions, processTopic, sessions, spawn, throughput, children, models, pace, cost];
+const TOPICS: readonly Topic[] = [
+  turn,
+  transcripts,
+  transitions,
+  processTopic,
+  sessions,
+  spawn,
+  throughput,
+  children,
+  models,
+  pace,
+  prompts,
+  cost,
+];
 const README = new URL("../../README.md", import.meta.url).pathname;
 
 function machineFacts(): string {

@@ -10,7 +10,6 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
 import { openDatabase } from "../../src/stores/database.ts";
 import { createOutbox } from "../../src/stores/outbox.ts";
-import { createTries } from "../../src/stores/tries.ts";
 import { createFakeTelegram } from "../support/fake-telegram.ts";
 import { createFloodLimits } from "../support/flood-limits.ts";
 import { waitFor } from "../support/wait.ts";
@@ -42,7 +41,7 @@ async function announceAll(folder: string): Promise<Row> {
     ...{ botToken: telegram.token, apiRoot: telegram.apiRoot, mode: "polling", clock, log: silentLogger },
   });
   const delivery = createDelivery({
-    ...{ db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints, tries: createTries({ db, clock }), channel: () => channel },
+    ...{ db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints, channel: () => channel },
     recordDelivery: () => undefined,
   });
   const address: Address = { channel: "telegram", account: String(telegram.botId), chat: String(PERSON), kind: "dm" };
