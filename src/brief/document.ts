@@ -1,8 +1,9 @@
 // The file format below briefs and responses: Markdown with YAML front matter (Brief protocol 1.2.0).
 // bytes or text → parseDocument → { meta, body } → serializeDocument → text that any YAML 1.1 or 1.2 reader understands.
 // Documents come from strangers, so the header is bounded before YAML sees it and only plain data is let through.
+import { createRequire } from "node:module";
 import { isDeepStrictEqual } from "node:util";
-import { CORE_SCHEMA, constructFromEvents, dump, eventsToAst, type MappingNode, parseEvents, visit, YAMLException } from "js-yaml";
+import type { MappingNode, visit as visitNodes } from "js-yaml";
 import type { z } from "zod";
 
 export const MAX_HEADER_BYTES = 64 * 1024;
@@ -14,6 +15,10 @@ export interface ParsedDocument<M extends object = Record<string, unknown>> {
   readonly meta: M;
   readonly body: string;
 }
+
+// With the first document: whoever only holds the library ready doesn't have to keep it in memory.
+const require = createRequire(import.meta.url);
+const yaml = (): typeof import("js-yaml") => require("js-yaml");
 
 /** The document is refused; the message says why in one sentence. */
 export class DocumentError extends Error {
@@ -55,7 +60,7 @@ export function serializeDocument(meta: object, body: string): string {
   if (!body.isWellFormed()) throw new DocumentError("body is not well-formed Unicode");
   let text: string;
   try {
-    text = `---\n${dump(kept, { lineWidth: -1, noRefs: true })}---\n\n${body}`;
+    text = `---\n${yaml().dump(kept, { lineWidth: -1, noRefs: true })}---\n\n${body}`;
   } catch (cause) {
     throw new DocumentError(`Invalid YAML frontmatter: ${reasonOf(cause)}`, { cause });
   }
@@ -138,6 +143,7 @@ function locateHeader(text: string): { start: number; end: number; bodyStart: nu
 
 function readHeader(source: string): Record<string, unknown> {
   if (Buffer.byteLength(source) > MAX_HEADER_BYTES) throw new DocumentError("Invalid YAML frontmatter: larger than 64 KB");
+  const { CORE_SCHEMA, constructFromEvents, eventsToAst, parseEvents } = yaml();
   try {
     // js-yaml counts the scalars inside the innermost collection as one level more.
     const events = parseEvents(source, { maxDepth: MAX_HEADER_DEPTH + 1 });
@@ -152,9 +158,9 @@ function readHeader(source: string): Record<string, unknown> {
 }
 
 /** Plain trees only: what could expand, pick a type, or shadow another value is refused before any value is made. */
-function refuseUnsafe(documents: Parameters<typeof visit>[0]): void {
+function refuseUnsafe(documents: Parameters<typeof visitNodes>[0]): void {
   let keys = 0;
-  visit(documents, (node) => {
+  yaml().visit(documents, (node) => {
     if (node.kind === "alias" || node.anchor !== undefined) throw new DocumentError("anchors and aliases are not allowed");
     if (node.tagged) throw new DocumentError("tags are not allowed");
     if (node.kind !== "mapping") return;
@@ -176,7 +182,7 @@ function refuseUnsafeKeys(mapping: MappingNode): void {
 }
 
 function reasonOf(error: unknown): string {
-  if (error instanceof YAMLException) return error.mark ? `${error.reason} (line ${error.mark.line + 1})` : error.reason;
+  if (error instanceof yaml().YAMLException) return error.mark ? `${error.reason} (line ${error.mark.line + 1})` : error.reason;
   return error instanceof Error ? error.message : String(error);
 }
 

@@ -1,6 +1,7 @@
-// The Bot API client: grammY's typed calls on Node's own fetch, and one place that says what a failed call means.
+// The Bot API client: grammY's typed calls on Node's own fetch, and one place that says what a failed call means. The build for the
+// web, because that for Node brings a fetch of its own, 4 MB with what it needs, which hangs on a cut answer until its timeout.
 // No retries here: whether a call may be made again is for the caller to decide (poll.ts, send.ts).
-import { Api, type ApiClientOptions, GrammyError, HttpError } from "grammy";
+import { Api, type ApiClientOptions, GrammyError, HttpError } from "grammy/web";
 import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
 
 export interface ApiOptions {
@@ -28,35 +29,24 @@ export function createApi(options: ApiOptions): Api {
     apiRoot: options.apiRoot.replace(/\/+$/, ""),
     timeoutSeconds: options.timeoutMs / 1000,
     sensitiveLogs: false,
-    fetch: bridgeFetch as unknown as GrammyFetch,
+    fetch: strictFetch as unknown as GrammyFetch,
   });
 }
 
 type GrammySignal = NonNullable<Parameters<Api["getMe"]>[0]>;
-/** grammY types a polyfill; it only ever listens for "abort". */
+/** grammY types the polyfill of its other build. */
 export const asGrammySignal = (signal: AbortSignal): GrammySignal => signal as unknown as GrammySignal;
 
-interface ForeignSignal {
-  readonly aborted: boolean;
-  addEventListener(type: "abort", listener: () => void): void;
+interface GrammyInit {
+  readonly method: string;
+  readonly headers: Record<string, string>;
+  readonly body: string | AsyncIterable<Uint8Array>;
+  readonly signal: AbortSignal;
 }
 
-/**
- * grammY's default client hangs on a cut answer until its timeout; Node's fetch notices at once, but refuses the
- * polyfilled signal grammY passes. So the signal is carried over by hand.
- */
-function bridgeFetch(
-  url: string,
-  init: { method: string; headers: Record<string, string>; body: string | AsyncIterable<Uint8Array>; signal: ForeignSignal },
-) {
-  const controller = new AbortController();
-  if (init.signal.aborted) controller.abort();
-  else init.signal.addEventListener("abort", () => controller.abort());
-  const { method, headers, body } = init;
-  // A file is sent as a stream, and that fetch wants to be told.
-  const stream = typeof body === "string" ? {} : { duplex: "half" };
-  return fetch(url, { method, headers, body, ...stream, redirect: "error", signal: controller.signal } as RequestInit);
-}
+/** The token stands in the address, so no redirect is followed. A file is sent as a stream, which fetch wants to be told. */
+const strictFetch = (url: string, { method, headers, body, signal }: GrammyInit): Promise<Response> =>
+  fetch(url, { method, headers, body, signal, redirect: "error", ...(typeof body === "string" ? {} : { duplex: "half" }) } as RequestInit);
 
 /** What a failed call means. Never throws. */
 export function explainFailure(error: unknown): ApiFailure {

@@ -1,7 +1,7 @@
 // Telegram as a Channel: polling or webhook in, text + entities out. Translates only: who may speak, what a command
 // does and when to try again are decided elsewhere.
 // Telegram → receive → inbox → decode → gateway;  outbox → delivery → send → Telegram.
-import type { Api } from "grammy";
+import type { Api } from "grammy/web";
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";

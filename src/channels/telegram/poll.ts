@@ -1,7 +1,8 @@
 // The poll loop: getUpdates → inbox rows and the next offset in one transaction → the next getUpdates, which is what
 // confirms them. Killed anywhere, the stored offset decides: what was not recorded comes again, what was doesn't.
-import type { Api } from "grammy";
+
 import type { Update } from "grammy/types";
+import type { Api } from "grammy/web";
 import { errorText } from "../../core/errors.ts";
 import { heldUpdates } from "./albums.ts";
 import { type ApiFailure, asGrammySignal, explainFailure } from "./api.ts";

@@ -1,7 +1,8 @@
 // What polling and webhook share: who the bot is, and the way of an update into the inbox.
 // Telegram → poll.ts / webhook.ts → takeUpdates → inbox row (durable) → only then confirmed to Telegram.
-import type { Api } from "grammy";
+
 import type { Update } from "grammy/types";
+import type { Api } from "grammy/web";
 import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { ChannelState, InboxSink } from "../../core/message.ts";

@@ -1,7 +1,7 @@
 // One attempt to post one part, and what its outcome means for delivery: done, not done, perhaps done, goes elsewhere.
 // outbox row → delivery → sendPart → Telegram. Telegram can't be asked whether a message arrived, so the difference
 // between "surely not executed" and "may have been" is all that stands between a lost and a repeated text (DL4).
-import { type Api, InputFile } from "grammy";
+import { type Api, InputFile } from "grammy/web";
 import type { Address } from "../../core/address.ts";
 import type { Part, SendRequest, SendResult } from "../../core/message.ts";
 import type { TextFile } from "../long-text.ts";
