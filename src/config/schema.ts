@@ -65,6 +65,9 @@ const agentSubagents = block({
   tools: subagentToolPolicy.prefault({}).describe("Tool policy of sub-agents under this agent, whoever spawned them."),
 });
 
+/** Whose keys an agent uses. Words, though the name of the setting sounds like a secret (variables.ts). */
+export const AUTH_CHOICES = ["own", "fallback"] as const;
+
 const agent = block({
   id: agentId.describe("Name in session keys and folders."),
   name: z.string().min(1).max(100).optional().describe("Name people see; unset: the id."),
@@ -72,7 +75,7 @@ const agent = block({
   model: modelChoice().optional().describe("Model of this agent; unset: agents.defaults.model."),
   workspace: pathText().optional().describe("Folder of this agent's files; unset: agents.defaults.workspace."),
   auth: z
-    .enum(["own", "fallback"])
+    .enum(AUTH_CHOICES)
     .default("fallback")
     .describe("own: only the keys of its own auth.json; fallback: then the main agent's, the environment's and the settings'."),
   tools: toolPolicy.prefault({}).describe("Tool policy of this agent."),

@@ -4,6 +4,7 @@
 import { LOCAL_PORTS } from "../models/local-servers.ts";
 import { BUILT_IN_PROVIDERS, KEYLESS_PROVIDERS } from "../models/provider.ts";
 import { showPath } from "./problems.ts";
+import { AUTH_CHOICES } from "./schema.ts";
 import { isReservedKey, type Path, type Problem } from "./text.ts";
 
 export interface NamedSecret {
@@ -100,7 +101,7 @@ export function fillChannelTokens(tree: unknown, env: Env, warnings: string[]): 
 }
 
 /** Local servers take any key, and people write the server's name there. Replacing that would break every `lmstudio/model`. */
-const NAMES = [BUILT_IN_PROVIDERS, LOCAL_PORTS, CHANNEL_TOKENS].flatMap(Object.keys).concat(KEYLESS_PROVIDERS);
+const NAMES = [BUILT_IN_PROVIDERS, LOCAL_PORTS, CHANNEL_TOKENS].flatMap(Object.keys).concat(KEYLESS_PROVIDERS, AUTH_CHOICES);
 
 function* keysOf(value: unknown): Generator<string> {
   if (Array.isArray(value)) for (const item of value) yield* keysOf(item);

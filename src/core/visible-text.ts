@@ -46,6 +46,17 @@ const UNSEEN_OR_SEEN = new RegExp(`(${SEEN})|${UNSEEN}`, "gv");
 export const replaceUnseen = (text: string, by: (char: string) => string): string =>
   ANY_UNSEEN.test(text) ? text.replace(UNSEEN_OR_SEEN, (match, seen?: string) => seen ?? by(match)) : text;
 
+/** Zero-width, joiners, bidi controls, soft hyphen, BOM: what may stand in or before a command word without a trace. */
+const SLIPS = String.raw`\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff`;
+const SLIP = new RegExp(`[${SLIPS}]`, "g");
+const LEADING = new RegExp(`^[\\s${SLIPS}]+`);
+
+/** A command word as its reader sees it; in other text joiners hold emoji together. */
+export const plainWord = (word: string): string => word.replace(SLIP, "");
+
+/** Where the first word begins, behind blanks and what nobody sees. */
+export const firstWordAt = (text: string): number => LEADING.exec(text)?.[0].length ?? 0;
+
 /** What is left is what a person would see; tabs and line breaks stay. */
 export function visibleText(text: string): string {
   const lines = text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n");

@@ -32,8 +32,9 @@ interface UnderWay {
   readonly over: Promise<unknown>;
 }
 
-/** How long what comes behind it waits for one attempt. */
+/** How long what comes behind it waits for one attempt; the answer to a command no longer than the step in which it is noticed. */
 const PATIENCE_MS = 2_000;
+const PATIENCE_STEP_MS = 200;
 /** The longest a timer can be set for. */
 const MAX_SLEEP_MS = 2 ** 31 - 1;
 /** No platform counts further back. */
@@ -144,7 +145,8 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
     // The new address may have no sender yet; before, nobody could take the message up, because it was under way.
     .then((movedTo) => movedTo !== null && pump(state, addressKey(movedTo)));
   state.underWay.set(row.delivery, { key, parts: row.parts, over });
-  await Promise.race([over, state.clock.sleep(PATIENCE_MS, ended.signal)]);
+  for (let waited = 0; waited < PATIENCE_MS && !ended.signal.aborted && !hasAnswer(state, key, row); waited += PATIENCE_STEP_MS)
+    await Promise.race([over, state.clock.sleep(PATIENCE_STEP_MS, ended.signal)]);
   if (ended.signal.aborted) return void (await over);
   place.over();
   over.then(
@@ -153,3 +155,6 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
   );
   state.outbox.stepAside(row.delivery);
 }
+
+/** The answer to a command waits behind this attempt: whoever says /stop must not wait for somebody's announcement. */
+const hasAnswer = ({ outbox }: State, key: string, row: OutboxRow): boolean => !row.isAnswer && outbox.head(key)?.isAnswer === true;

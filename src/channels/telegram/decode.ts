@@ -6,7 +6,7 @@ import { z } from "zod";
 import type { Address } from "../../core/address.ts";
 import type { Inbound } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
-import { shortText } from "../../core/visible-text.ts";
+import { firstWordAt, shortText } from "../../core/visible-text.ts";
 import { mediaNote, mediaSchema } from "./media.ts";
 import { quotedFrom } from "./quoted.ts";
 
@@ -79,6 +79,8 @@ const MAX_QUOTE = 1_000;
 /** Who Telegram names where no person spoke: itself, "a channel", "an anonymous admin". On no list do they stand for somebody. */
 const STAND_INS: ReadonlySet<number> = new Set([777_000, 136_817_688, 1_087_968_824]);
 
+const marksOf = ({ text, entities, caption_entities }: Message) => (text === undefined ? caption_entities : entities) ?? [];
+
 /** Never throws; null for what is nobody's message or has another shape than Telegram's. */
 export function decodeUpdate(raw: unknown, account: string): Inbound | null {
   const parsed = safeParse(stored, raw);
@@ -107,8 +109,10 @@ function decodeMessage(source: Message, album: readonly Message[], me: Me, accou
   if (address === null) return null;
   const mention = new RegExp(`(?<![\\w@])@${me.username}(?!\\w)`, "i");
   const written = source.text ?? source.caption ?? "";
-  const unnamed = written.replace(new RegExp(`^\\s*@${me.username}(?!\\w)[,:]?\\s*`, "i"), "").trimStart();
-  const quoted = quotedFrom(written, written.length - unnamed.length, source.entities ?? source.caption_entities ?? []);
+  const named = written.slice(firstWordAt(written)).replace(new RegExp(`^@${me.username}(?!\\w)[,:]?`, "i"), "");
+  // Behind what nobody sees as well: the gateway looks for a command there.
+  const unnamed = named.slice(firstWordAt(named));
+  const quoted = quotedFrom(written, written.length - unnamed.length, marksOf(source));
   const words = quoted ?? unnamed.trimEnd();
   const base = { address, sender: senderOf(from), ref: String(source.message_id) };
   // Forwarded words are somebody else's: to read, not to run.

@@ -62,11 +62,13 @@ describe("decoding a message", () => {
     ["a bare word in code", "stop", [{ type: "code", offset: 0, length: 4 }], "`stop`"],
     ["code with back-ticks in it", "!stop `x`", [{ type: "code", offset: 0, length: 9 }], "`` !stop `x` ``"],
     ["code behind the bot's name", "@herald_bot /stop", [{ type: "code", offset: 12, length: 5 }], "`/stop`"],
+    ["code behind what nobody sees", "\u200b/stop", [{ type: "code", offset: 1, length: 5 }], "`/stop`"],
+    ["a code block behind a mark of direction", "\u200f\u2060stop", [{ type: "pre", offset: 2, length: 4 }], "```\nstop\n```"],
   ])("[ST1] in %s a command is no command", (_where, text, entities, expected) => {
     const inbound = message({ chat: dm, text, entities });
     expect(inbound).toMatchObject({ kind: "message", text: expected });
     expect(parseCommandLine(inbound?.text ?? "", () => true)).toBeNull();
-    expect(message({ chat: dm, caption: text, caption_entities: entities, photo: [] })?.kind).toBe("message");
+    expect(message({ chat: dm, caption: text, caption_entities: entities, entities: [], photo: [] })?.kind).toBe("message");
   });
 
   it("[ST1] a command before or beside code is one, and nonsense about code changes nothing", () => {

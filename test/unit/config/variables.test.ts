@@ -4,6 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { loadConfig } from "../../../src/config/config.ts";
+import { configJsonSchema } from "../../../src/config/schema.ts";
+import { collectSecrets } from "../../../src/config/variables.ts";
 import type { AppError } from "../../../src/core/errors.ts";
 
 const variable = (name: string) => `\${${name}}`;
@@ -162,6 +164,23 @@ describe("secrets", () => {
     for (const name of ["ollama", "lmstudio", "llamacpp", "openai", "openrouter", "slack"]) {
       expect(load({ models: { providers: { lab: local(name) } } }).secrets, name).toEqual([]);
     }
+  });
+
+  it("[SC4] no word the settings offer a choice of is a secret, whatever the setting is called", () => {
+    const choices: { path: (string | number)[]; words: string[] }[] = [];
+    const visit = (schema: Record<string, unknown>, path: (string | number)[]): void => {
+      const words = (schema.enum ?? (schema.const === undefined ? [] : [schema.const])) as unknown[];
+      if (words.length > 0) choices.push({ path, words: words.filter((word) => typeof word === "string") });
+      for (const [key, inner] of Object.entries((schema.properties ?? {}) as Record<string, Record<string, unknown>>))
+        visit(inner, [...path, key]);
+      for (const inner of [schema.items, schema.additionalProperties, ...((schema.anyOf ?? []) as unknown[])])
+        if (typeof inner === "object" && inner !== null) visit(inner as Record<string, unknown>, [...path, 0]);
+    };
+    visit(configJsonSchema(), []);
+    expect(choices.length).toBeGreaterThan(10);
+    expect(choices.some(({ words }) => words.includes("fallback"))).toBe(true);
+    for (const { path, words } of choices)
+      for (const word of words) expect(collectSecrets({ [String(path.at(-1))]: word }, {}, []), `${path.join(".")}: ${word}`).toEqual([]);
   });
 
   it("[SC4] a refusal never shows the value of a setting", () => {

@@ -245,6 +245,23 @@ it("[DL6] an attempt that hangs is waited for two seconds; then what comes behin
   expect(folder.stores.outbox.get(1)).toMatchObject({ state: "sent", ref: "x" });
 });
 
+it("[DL6][ST1] the answer to a command waits a moment for an attempt that hangs, not two seconds", async () => {
+  const door = Promise.withResolvers<SendResult>();
+  send = (request) => (request.part.text === "hangs" ? door.promise : ok(request));
+  start();
+  add("announce:1", ["hangs"]);
+  add("reply:2", ["two"]);
+  await settled(1);
+  folder.stores.outbox.add({ delivery: "answer:3", address: HOME, parts: [{ text: "stopped" }], isAnswer: true });
+  await folder.clock.advance(200);
+  await settled(2);
+  expect(texts()).toEqual(["hangs", "stopped", "two"].slice(0, texts().length));
+  expect(texts()).toContain("stopped");
+  door.resolve({ status: "sent", ref: "1" });
+  await allSent();
+  expect(texts()).toEqual(["hangs", "stopped", "two"]);
+});
+
 it("[DL6][DL4] killed while others had gone ahead of a hanging attempt: it is asked for, and sent only when it is not there", async () => {
   const door = Promise.withResolvers<SendResult>();
   send = (request) => (request.part.text === "hangs" && attempts.length < 2 ? door.promise : ok(request));
