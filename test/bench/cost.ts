@@ -16,8 +16,12 @@ const ROUNDS = 7;
 const TURNS = 60;
 const SPAWNS = 30;
 const CHATS = 40;
-const PER_CHAT = 10;
+/** In one go: more than 300 in 15 s the page doesn't take from anybody. */
+const PER_CHAT = 7;
+const REFILL_MS = 15_000;
 const CONCURRENT = 32;
+/** Long enough to give back what a burst took. */
+const REST_MS = 30_000;
 
 export const cost: Topic = { name: "cost", run: ({ against }) => withFolder((folder) => measureCost(folder, against)) };
 
@@ -31,14 +35,18 @@ async function measureCost(folder: string, against: string | null): Promise<Row[
     for (const [n, root] of roots.entries()) sides.push(await startCheckout(root, join(folder, `side-${n}`), config));
     const cpu = await measureCpu(sides);
     const rate = await measureRate(sides);
+    await rest(REST_MS);
+    const rss = sides.map((side) => side.rssMb());
     for (const side of sides) await side.stop();
     const written: Written[] = [];
     for (const [n, root] of roots.entries()) written.push(await countWritten(root, join(folder, `rig-${n}`)));
-    return toRows(cpu, rate, written);
+    return [...toRows(cpu, rate, written), memoryRow(rss)];
   } finally {
     await worker.terminate();
   }
 }
+
+const rest = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 interface Cpu {
   readonly turn: number;
@@ -64,7 +72,7 @@ async function cpuOf(side: Checkout, count: number, answers: number, text: strin
   const before = side.cpuMs();
   let chat = "";
   for (let n = 0; n < count; n++) {
-    if (n % PER_CHAT === 0) chat = randomUUID();
+    if (n % 10 === 0) chat = randomUUID();
     const wanted = side.countSaid() + answers;
     await side.post(chat, text);
     await side.said(wanted);
@@ -76,6 +84,7 @@ async function cpuOf(side: Checkout, count: number, answers: number, text: strin
 async function measureRate(sides: readonly Checkout[]): Promise<number[]> {
   const rates = sides.map(() => [] as number[]);
   for (let round = 0; round <= 3; round++) {
+    await rest(REFILL_MS);
     for (const [n, side] of sides.entries()) {
       const wanted = side.countSaid() + CHATS * PER_CHAT;
       const ms = await timed(async () => {
@@ -156,4 +165,16 @@ function toRows([cpu, cpuBefore]: Cpu[], [rate = 0, rateBefore]: number[], [writ
       detail: `${rate.toFixed(0)} against ${rateBefore.toFixed(0)}; ${CHATS} chats, ${CONCURRENT} at a time`,
     },
   ];
+}
+
+function memoryRow([rss = 0, before]: number[]): Row {
+  const measure = "RSS at rest after a burst of messages";
+  const detail = `${REST_MS / 1000} s after the last of ${4 * CHATS * PER_CHAT} at full speed`;
+  if (before === undefined) return told(measure, `${Math.round(rss)} MB`, detail);
+  return atMost(
+    `${measure}, against the code before`,
+    rss / before,
+    0.6,
+    `${Math.round(rss)} MB against ${Math.round(before)} MB, ${detail}`,
+  );
 }
