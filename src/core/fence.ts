@@ -21,7 +21,10 @@ const MAX_SOURCE = 500;
  * the text could not know: a prompt has to be the same bytes at each call, or no provider's cache would serve it.
  */
 export const fence = ({ source, text }: Quoted, token: string): string =>
-  `<untrusted ${token} from=${JSON.stringify(visibleLine(source, MAX_SOURCE))}>\n${disarm(visibleText(text))}\n</untrusted ${token}>`;
+  `<untrusted ${token} from=${quotedLine(source, MAX_SOURCE)}>\n${disarm(visibleText(text))}\n</untrusted ${token}>`;
+
+/** A label or a name inside a sentence of ours: one line in quotation marks that it can't close, and no mark in it means anything. */
+export const quotedLine = (text: string, max = MAX_SOURCE): string => JSON.stringify(disarm(visibleLine(text, max)));
 
 export const newFenceToken = (): string => randomBytes(6).toString("hex");
 

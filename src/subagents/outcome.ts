@@ -1,8 +1,8 @@
 // What became of a run, in words: the one sentence for models (NV3), and the sections of its last message (RO3). Pure.
+import { quotedLine } from "../core/fence.ts";
 import { shortId } from "../core/ids.ts";
 import { type EndState, type Run, type RunSections, SECTION_NAMES } from "../core/run.ts";
 import type { ModelError } from "../models/model.ts";
-import { oneLine } from "./quoting.ts";
 
 /** How a run ends, as whoever ends it knows. */
 export interface Ending {
@@ -23,7 +23,7 @@ export interface Ending {
 
 /** What became of it, in one plain sentence (NV3). */
 export function outcomeSentence(run: Run, as: EndState, reason: string | null, incomplete: boolean): string {
-  const name = `The sub-agent "${oneLine(run.label)}" (run ${shortId(run.id)})`;
+  const name = `The sub-agent ${quotedLine(run.label)} (run ${shortId(run.id)})`;
   switch (as) {
     case "done":
       return incomplete ? `${name} stopped early: ${reason}. Its result may be incomplete.` : `${name} completed its task.`;

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { Run } from "../core/run.ts";
 import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolJson } from "../core/tool.ts";
 import { allowedAgents } from "./limits.ts";
-import { type ControlDeps, includeEarlier, ownRuns, quoteLog, send } from "./subagents-tool.ts";
+import { type ControlDeps, includeEarlier, ownRuns, quoteLog, quoteRuns, send } from "./subagents-tool.ts";
 import { MAX_LOG } from "./transcript-view.ts";
 
 export function createSessionTools(deps: ControlDeps): Tool[] {
@@ -22,7 +22,7 @@ export function createSessionTools(deps: ControlDeps): Tool[] {
         createdAt: new Date(run.createdAt).toISOString(),
         ...mark(run),
       }));
-      return toolJson([{ key: context.sessionKey, own: true }, ...children]);
+      return quoteRuns([{ key: context.sessionKey, own: true }, ...children]);
     },
   });
   const history = defineTool({

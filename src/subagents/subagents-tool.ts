@@ -63,7 +63,7 @@ export function createSubagentsTool(deps: ControlDeps): Tool {
     capability: "session",
     async run(args, context) {
       const { action } = args;
-      if (action === "list") return toolJson(listOf(deps, context, args));
+      if (action === "list") return quoteRuns(listOf(deps, context, args));
       const found = targets(deps, context, args.ids ?? []);
       if ("problem" in found) return toolError(found.problem);
       return act(deps, { ...args, action }, context, found.runs);
@@ -106,7 +106,8 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
     case "wait":
       return wait(deps, args, context, runs);
     case "result":
-      return isUnfinished(run.state) ? toolError(`Run ${run.id} is ${run.state}; it has no result yet.`) : toolJson(withResult(deps, run));
+      if (isUnfinished(run.state)) return toolError(`Run ${run.id} is ${run.state}; it has no result yet.`);
+      return quoteRuns(withResult(deps, run), outcomes([run]));
     case "stop": {
       const stopped = deps.db.transaction(() => deps.steering.stop(runs, "by its requester"));
       return toolJson({
@@ -168,8 +169,17 @@ async function wait(deps: ControlDeps, args: Args, context: ToolContext, runs: r
   context.progress(`waiting for ${runs.length} sub-agents`);
   const clear = abortAfter(deps.clock, (args.timeoutSeconds ?? 60) * 1000, deadline);
   await context.waitOutsideLane(() => until(deps.bus, isOver, signal)).finally(clear);
-  return toolJson({ complete: isOver(), runs: now().map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run))) });
+  const waited = now();
+  const seen = waited.map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run)));
+  return quoteRuns({ complete: isOver(), runs: seen }, outcomes(waited));
 }
+
+/** JSON behind the fence: what children and their programs wrote stands in it, as labels, steps, doing and results (IN4). */
+export const quoteRuns = (runs: unknown, remark = ""): ToolResult => toolQuote("sub-agents", JSON.stringify(runs), remark);
+
+/** NV3: what became of those that ended, in the runtime's own words and therefore outside the fence. */
+const outcomes = (runs: readonly Run[]): string =>
+  runs.flatMap((run) => (isUnfinished(run.state) ? [] : [outcomeSentence(run, run.state, run.reason, run.incomplete)])).join("\n");
 
 export const quoteLog = (deps: ControlDeps, run: Run, options: { limit: number | undefined; tools: boolean }): ToolResult =>
   toolQuote(
@@ -187,10 +197,8 @@ const view = (deps: ControlDeps, run: Run) => ({
   place: deps.lane.position(run.id),
 });
 
-/** NV3: the plain sentence first, the rest is data from the child. */
 const withResult = (deps: ControlDeps, run: Run) => ({
   ...view(deps, run),
-  outcome: isUnfinished(run.state) ? null : outcomeSentence(run, run.state, run.reason, run.incomplete),
-  untrustedResult: resultOf(deps.transcripts, run),
-  untrustedSections: run.sections,
+  ...resultOf(deps.transcripts, run),
+  sections: run.sections,
 });

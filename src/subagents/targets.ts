@@ -1,5 +1,6 @@
 // Which run a person or a model means: a number of the last list, `last`, a run-id prefix, a label or a full key (CM3).
 // Looks only below the caller's own session: a run of somebody else and one that does not exist get the same answer.
+import { quotedLine } from "../core/fence.ts";
 import { shortId } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
@@ -62,7 +63,7 @@ function pick(matches: readonly Run[], target: string): Found {
   const [first] = matches;
   if (first === undefined) return unknown(target);
   if (matches.length === 1) return { run: first };
-  const some = matches.slice(0, 5).map((run) => `${shortId(run.id)} (${run.label})`);
+  const some = matches.slice(0, 5).map((run) => `${shortId(run.id)} (${quotedLine(run.label)})`);
   return { problem: `"${target.slice(0, 80)}" fits ${matches.length} sub-agents: ${some.join(", ")}. Use a number or more of the run id.` };
 }
 

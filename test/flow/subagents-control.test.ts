@@ -1,6 +1,7 @@
 // The model's own control of its children against the real process: fan-out and fan-in in one turn, every action of
 // `subagents`, and children of children that report to their parent.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { withoutFences } from "../../src/core/fence.ts";
 import { calls, child, plan, type Step, spawns, whoAsks } from "../support/brain.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
@@ -14,10 +15,11 @@ afterEach(async () => scene.calm());
 afterAll(async () => scene[Symbol.asyncDispose]());
 
 const control = (args: Record<string, unknown>): Step => calls(["subagents", args]);
-const parse = (text: string | undefined) => JSON.parse(text ?? "null");
+/** Behind the fence, or bare; our own sentences stand below it. */
+const parse = (text: string | undefined) => JSON.parse(withoutFences(text ?? "null").split("\n")[0] ?? "");
 interface Waited {
   complete: boolean;
-  runs: { label: string; state: string; outcome?: string; untrustedResult?: { result: string } }[];
+  runs: { label: string; state: string; result?: string }[];
 }
 
 describe("wait", () => {
@@ -29,11 +31,11 @@ describe("wait", () => {
     ]);
     const waited: Waited = parse(results.at(-1));
     expect(waited.complete).toBe(true);
-    expect(waited.runs.map((run) => [run.label, run.state, run.untrustedResult?.result])).toEqual([
+    expect(waited.runs.map((run) => [run.label, run.state, run.result])).toEqual([
       ["left", "done", "left half"],
       ["right", "done", "right half"],
     ]);
-    expect(waited.runs[0]?.outcome).toMatch(/^The sub-agent "left" \(run [0-9a-f]{8}\) completed its task\.$/);
+    expect(results.at(-1)).toMatch(/\n<\/untrusted [0-9a-f]{12}>\nThe sub-agent "left" \(run [0-9a-f]{8}\) completed its task\.\n/);
   });
 
   it("[TL8] any returns with the first; a deadline returns with what there is", async () => {
@@ -88,17 +90,14 @@ describe("the other actions", () => {
         .runs.map((run: { label: string; state: string }) => `${run.label} ${run.state}`)
         .sort(),
     ).toEqual(["broken error", "worker done"]);
-    expect(parse(result)).toMatchObject({
-      state: "done",
-      outcome: expect.stringContaining("completed"),
-      untrustedResult: { result: "first result" },
-    });
+    expect(parse(result)).toMatchObject({ state: "done", result: "first result" });
+    expect(result).toMatch(/completed its task\.$/);
     expect(log).toContain("first result");
     expect(resumeDone).toMatch(/is done: only an interrupted, failed, timed-out or stopped one can be resumed\./);
     expect(parse(assigned)).toMatchObject({ status: "sent", note: expect.stringContaining("announce again") });
-    expect(parse(second).untrustedResult.result).toBe("second result");
+    expect(parse(second).result).toBe("second result");
     expect(parse(resumed)).toMatchObject({ status: "sent" });
-    expect(parse(mended).runs[0]).toMatchObject({ state: "done", untrustedResult: { result: "mended" } });
+    expect(parse(mended).runs[0]).toMatchObject({ state: "done", result: "mended" });
     expect(chat.run("worker")).toMatchObject({ generation: 2, state: "done" });
     await waitFor("four announcements", async () => (await chat.announcements()).length === 4);
   });

@@ -2,6 +2,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { withoutFences } from "../../src/core/fence.ts";
 import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
 import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
@@ -248,7 +249,7 @@ describe("what a child may ask for", () => {
         ["sessions_send", { sessionKey: mine.key, message: "x" }],
       ),
     ]);
-    expect(JSON.parse(list ?? "").map((one: { key: string }) => one.key)).toEqual([mine.key, mine.run("mine").child_key]);
+    expect(JSON.parse(withoutFences(list ?? "")).map((one: { key: string }) => one.key)).toEqual([mine.key, mine.run("mine").child_key]);
     expect(own).toContain("visible words");
     expect(foreign).toBe(`There is no session "${theirs}" that you can see.`);
     expect(absent?.replace(nobodys, theirs)).toBe(foreign);
