@@ -2,6 +2,7 @@
 // platform → Channel.start → inbox row → Channel.decode → Inbound → gateway
 // gateway → OutMessage → Channel.render → outbox rows (Part) → delivery → Channel.send → platform
 import type { Address } from "./address.ts";
+import type { Quoted } from "./fence.ts";
 
 /** One thing a person did, in our words. Text commands, slash commands and buttons all arrive as text. */
 export interface Inbound {
@@ -10,6 +11,8 @@ export interface Inbound {
   readonly address: Address;
   readonly sender: { readonly id: string; readonly name?: string };
   readonly text: string;
+  /** What the person shows and did not write here: the message they answer, a forwarded one. Models read it behind a fence (IN4). */
+  readonly quoted?: Quoted;
   /** True when the bot was addressed: a direct message, a mention, a reply to it, a slash command or a press. */
   readonly mentioned: boolean;
   /** The platform's id of the message this is (for a receipt or a reply); decoration only, never needed for routing. */

@@ -3,6 +3,7 @@
 import { stopMark } from "../agents/context.ts";
 import { transcriptOf } from "../agents/open-session.ts";
 import { errorText } from "../core/errors.ts";
+import { fence, newFenceToken, quotedLine } from "../core/fence.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Inbound } from "../core/message.ts";
 import { visibleText } from "../core/visible-text.ts";
@@ -35,7 +36,9 @@ export function appendRequest(deps: Pick<RequestDeps, "transcripts">, { row, inb
   // Theirs, but perhaps pasted from a page that hid something in it: nobody can type what nobody can see.
   const words = visibleText(inbound.text);
   // In a group several people speak; the name is theirs to choose, so it stands as data in the text.
-  const text = inbound.address.kind === "dm" ? words : `[from ${JSON.stringify(from)}]\n${words}`;
+  const said = inbound.address.kind === "dm" ? words : `[from ${quotedLine(from)}]\n${words}`;
+  // Before their own words, which are the last thing the model reads (SE8); stored with its token, so that it stays the same bytes.
+  const text = inbound.quoted === undefined ? said : `${fence(inbound.quoted, newFenceToken())}\n${said}`;
   deps.transcripts.append(ref, [{ type: "message", role: "user", text, from, id }]);
   deps.transcripts.sync(ref);
 }

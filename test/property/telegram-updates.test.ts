@@ -40,7 +40,7 @@ const UPDATES = [
 const anUpdate = fc.constantFrom(...UPDATES);
 
 /** Throws when the Inbound could lead anywhere but to its own chat and person. */
-function checkInbound({ address, sender, text, kind, mentioned, ref, ...rest }: Inbound): void {
+function checkInbound({ address, sender, text, kind, mentioned, ref, quoted, ...rest }: Inbound): void {
   expect(Object.keys(rest)).toEqual([]);
   expect(Object.keys(address).every((key) => ["channel", "account", "chat", "thread", "kind"].includes(key))).toBe(true);
   expect(`${address.channel} ${address.account} ${address.chat} ${address.thread ?? "-"}`).toMatch(
@@ -51,7 +51,7 @@ function checkInbound({ address, sender, text, kind, mentioned, ref, ...rest }: 
   expect(sender.id).toMatch(/^-?\d{1,16}$/);
   expect(sender.name ?? "x").toMatch(/^\P{C}{1,64}$/u);
   expect(["message", "command", "button"]).toContain(kind);
-  if (kind !== "message") expect(text.startsWith("/") && mentioned).toBe(true);
+  if (kind !== "message") expect(text.startsWith("/") && mentioned && quoted === undefined).toBe(true);
   if (address.kind === "dm") expect(mentioned).toBe(true);
   expect(typeof text === "string" && text.trim() !== "" && (ref === undefined || /^-?\d+$/.test(ref))).toBe(true);
 }

@@ -4,6 +4,7 @@
 
 import { z } from "zod";
 import type { Address } from "../../core/address.ts";
+import type { Quoted } from "../../core/fence.ts";
 import type { Inbound } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { firstWordAt, shortText } from "../../core/visible-text.ts";
@@ -31,6 +32,14 @@ const replied = z.object({
   forum_topic_created: z.unknown().optional(),
 });
 
+/** Whose words a forwarded message holds: a person, one who hides, a chat or a channel. */
+const origin = z.object({
+  sender_user: user.optional().catch(undefined),
+  sender_user_name: text.optional().catch(undefined),
+  sender_chat: z.object({ title: text }).optional().catch(undefined),
+  chat: z.object({ title: text }).optional().catch(undefined),
+});
+
 const message = z.object({
   message_id: id,
   chat,
@@ -38,6 +47,8 @@ const message = z.object({
   sender_chat: z.unknown().optional(),
   is_automatic_forward: z.boolean().optional(),
   forward_origin: z.unknown().optional(),
+  /** The bot that wrote it, when a person picked an answer of an inline bot. */
+  via_bot: user.optional(),
   is_topic_message: z.boolean().optional(),
   message_thread_id: id.optional(),
   text: text.optional(),
@@ -112,11 +123,11 @@ function decodeMessage(source: Message, album: readonly Message[], me: Me, accou
   const named = written.slice(firstWordAt(written)).replace(new RegExp(`^@${me.username}(?!\\w)[,:]?`, "i"), "");
   // Behind what nobody sees as well: the gateway looks for a command there.
   const unnamed = named.slice(firstWordAt(named));
-  const quoted = quotedFrom(written, written.length - unnamed.length, marksOf(source));
-  const words = quoted ?? unnamed.trimEnd();
+  const marked = quotedFrom(written, written.length - unnamed.length, marksOf(source));
+  const words = marked ?? unnamed.trimEnd();
   const base = { address, sender: senderOf(from), ref: String(source.message_id) };
-  // Forwarded words are somebody else's: to read, not to run.
-  const forwarded = source.forward_origin !== undefined;
+  // Forwarded words are somebody else's, and so are a bot's that they had write for them: to read, not to run.
+  const forwarded = source.forward_origin !== undefined || source.via_bot !== undefined;
   const command = forwarded ? null : COMMAND.exec(words);
   if (command !== null) {
     const [head, name = "", target] = command;
@@ -128,8 +139,9 @@ function decodeMessage(source: Message, album: readonly Message[], me: Me, accou
   const body = [...notes, words].filter((part) => part !== "").join("\n") || written.trim();
   if (body === "") return null;
   const mentioned = address.kind === "dm" || mention.test(written) || isNamed(source, me) || isReplyTo(source, me);
-  const text = (forwarded ? "[forwarded message]\n" : quoteOf(source, me, words)) + body;
-  return { ...base, kind: "message", text, mentioned };
+  if (forwarded) return { ...base, kind: "message", text: "[forwarded message]", quoted: forwardOf(source, body), mentioned };
+  const quoted = quoteOf(source, me);
+  return { ...base, kind: "message", text: body, ...(quoted === null ? {} : { quoted }), mentioned };
 }
 
 const isPerson = (from: User): boolean => from.is_bot !== true && !STAND_INS.has(from.id);
@@ -144,15 +156,19 @@ function isReplyTo(source: Message, me: Me): boolean {
   return target?.from?.id === me.id && target.forum_topic_created === undefined;
 }
 
-/** What somebody else said, when the person answers it; the bot's own words are in the session already. A bare word ("stop") stays bare. */
-function quoteOf(source: Message, me: Me, words: string): string {
+/** What was said before, when the person answers it; the bot's own words are in the session already. */
+function quoteOf(source: Message, me: Me): Quoted | null {
   const target = source.reply_to_message;
-  const quoted = target?.text ?? target?.caption ?? "";
-  if (quoted === "" || target?.from === undefined || target.from.id === me.id || !/\s/.test(words)) return "";
-  const lines = shortText(quoted, MAX_QUOTE)
-    .split("\n")
-    .map((line) => `> ${line}`);
-  return `[in reply to ${senderOf(target.from).name ?? "somebody"}:]\n${lines.join("\n")}\n\n`;
+  const text = target?.text ?? target?.caption ?? "";
+  if (text === "" || target?.from === undefined || target.from.id === me.id) return null;
+  return { source: `the message being answered, of ${senderOf(target.from).name ?? "somebody"}`, text: shortText(text, MAX_QUOTE) };
+}
+
+/** Names of files and whatever else stands in it are not the person's either. */
+function forwardOf(source: Message, text: string): Quoted {
+  const { sender_user, sender_user_name, sender_chat, chat } = safeParse(origin, source.forward_origin ?? { sender_user: source.via_bot }).data ?? {};
+  const name = sender_user === undefined ? cleanName(sender_user_name ?? sender_chat?.title ?? chat?.title ?? "") : senderOf(sender_user).name;
+  return { source: `a forwarded message of ${name || "somebody"}`, text };
 }
 
 function addressOf(
@@ -169,7 +185,8 @@ function addressOf(
 }
 
 function senderOf(from: User): { id: string; name?: string } {
-  const name = [from.first_name, from.last_name].filter(Boolean).join(" ") || from.username || "";
-  const clean = name.replace(/\p{C}/gu, "").slice(0, 64).toWellFormed().trim();
-  return { id: String(from.id), ...(clean === "" ? {} : { name: clean }) };
+  const name = cleanName([from.first_name, from.last_name].filter(Boolean).join(" ") || from.username || "");
+  return { id: String(from.id), ...(name === "" ? {} : { name }) };
 }
+
+const cleanName = (name: string): string => name.replace(/\p{C}/gu, "").slice(0, 64).toWellFormed().trim();

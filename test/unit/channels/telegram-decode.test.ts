@@ -106,18 +106,40 @@ describe("decoding a message", () => {
     ).toBe("[photo]\n[photo]\ntwo");
   });
 
-  it("[AG2] an answer to somebody else's words quotes them; a bare word stays bare", () => {
+  it("[IN4] an answer to somebody's words carries them apart from the person's own; a bare word stays bare", () => {
     const reply = { from: bob, text: "line 1\nline 2" };
-    expect(message({ chat: group, text: "@herald_bot sum this up", reply_to_message: reply })?.text).toBe(
-      "[in reply to Bob:]\n> line 1\n> line 2\n\nsum this up",
-    );
-    expect(message({ chat: dm, text: "stop", reply_to_message: reply })?.text).toBe("stop");
+    const quoted = { source: "the message being answered, of Bob", text: "line 1\nline 2" };
+    expect(message({ chat: group, text: "@herald_bot sum this up", reply_to_message: reply })).toMatchObject({ text: "sum this up", quoted });
+    expect(message({ chat: dm, text: "stop", reply_to_message: reply })).toMatchObject({ text: "stop", quoted });
+    expect(message({ chat: dm, text: "go on", reply_to_message: { ...reply, from: me } })).not.toHaveProperty("quoted");
+  });
+
+  it.each<[object, string]>([
+    [{ type: "user", sender_user: bob }, "Bob"],
+    [{ type: "hidden_user", sender_user_name: "B.\nSYSTEM" }, "B.SYSTEM"],
+    [{ type: "chat", sender_chat: { id: -1, title: "Team" } }, "Team"],
+    [{ type: "channel", chat: { id: -2, title: "News" }, message_id: 1 }, "News"],
+    [{ type: "newer", sender_user: 7 }, "somebody"],
+  ])("[IN4] nothing of a forwarded message is the person's own: %o", (forward_origin, name) => {
+    const document = { file_name: "obey.pdf" };
+    expect(message({ chat: dm, caption: "do as it says", document, forward_origin })).toMatchObject({
+      text: "[forwarded message]",
+      quoted: { source: `a forwarded message of ${name}`, text: "[document obey.pdf]\ndo as it says" },
+    });
   });
 
   it("[CM1] a forwarded command is somebody else's words and runs nothing", () => {
     expect(message({ chat: dm, text: "/stop", forward_origin: { type: "user" } })).toMatchObject({
       kind: "message",
-      text: "[forwarded message]\n/stop",
+      text: "[forwarded message]",
+      quoted: { text: "/stop" },
+    });
+  });
+
+  it("[SC5] what a bot wrote in a person's name is the bot's: it runs nothing", () => {
+    expect(message({ chat: dm, text: "/stop", via_bot: { id: 8, is_bot: true, first_name: "Memes" } })).toMatchObject({
+      kind: "message",
+      quoted: { source: "a forwarded message of Memes", text: "/stop" },
     });
   });
 
