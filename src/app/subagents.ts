@@ -72,6 +72,7 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
   const spawn = createSpawn({
     ...deps,
     briefing,
+    redact,
     contextTransfer: (sessionKey) => stores.scratchpad.read(sessionKey, "context_transfer") ?? "",
     checkModelName: models.checkName,
   });

@@ -68,6 +68,7 @@ export interface SpawnDeps
   readonly briefing: Pick<Briefing, "check" | "apply">;
   /** The requester's section `context_transfer` of its scratchpad (NV2). */
   contextTransfer(sessionKey: string): string;
+  redact(text: string): string;
   /** Null when the name can be used, else why not. */
   checkModelName(model: string): string | null;
 }
@@ -197,8 +198,9 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
     requesterRunId: requester.runId,
     depth: (parent?.depth ?? 0) + 1,
     address: requester.address,
-    label: labelOf(request),
-    task: request.task.slice(0, TASK_PREVIEW),
+    // Redacted before they are cut: of a secret that the cut goes through, the rest would be known to no redactor.
+    label: labelOf(deps.redact(oneLine(request.label ?? request.task))),
+    task: deps.redact(request.task).slice(0, TASK_PREVIEW),
     model: picked.model,
     thinking: request.thinking ?? settings.thinking ?? caller.thinking,
     timeoutMs: (request.runTimeoutSeconds ?? settings.runTimeoutMs / 1000) * 1000,
@@ -213,8 +215,7 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
   return { run, agent, warning: picked.warning ?? null };
 }
 
-function labelOf(request: SpawnRequest): string {
-  const text = oneLine(request.label ?? request.task);
+function labelOf(text: string): string {
   if (text.length <= MAX_LABEL) return text;
   const head = text.slice(0, MAX_LABEL * 16);
   const clusters = [...new Intl.Segmenter().segment(head)].map((part) => part.segment);

@@ -17,7 +17,7 @@ import { type Bus, createBus } from "../../src/core/events.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { Run } from "../../src/core/run.ts";
-import { createSecrets } from "../../src/core/secrets.ts";
+import { createSecrets, type Secrets } from "../../src/core/secrets.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
 import { createLane, type Lane } from "../../src/lanes/lanes.ts";
@@ -32,6 +32,7 @@ export interface Stage extends AsyncDisposable {
   readonly lane: Lane;
   readonly bus: Bus;
   readonly agents: Agents;
+  readonly secrets: Secrets;
   /** Spawns from the chat; throws when it is not accepted. */
   spawn(request?: Partial<SpawnRequest>, requester?: Partial<Requester>): Run;
   get(id: string): Run;
@@ -109,7 +110,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
     chores = parts.archiver.run(over.signal);
   }
   return {
-    ...{ stores, parts, lane, bus, agents },
+    ...{ stores, parts, lane, bus, agents, secrets },
     ...lookUps(stores, parts),
     reconfigure(subagents, rest = {}) {
       config = settings(subagents, rest);

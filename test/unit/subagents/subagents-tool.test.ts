@@ -119,6 +119,16 @@ describe("what children and their programs wrote", () => {
   });
 });
 
+it("[SC4] a secret in a task is not cut in half by the label made of it, nor by the task on record", async () => {
+  await using stage = await stageOf({ subagents: { maxChildrenPerSession: 1_000 } });
+  const secret = "ghp_lab_key_000111222333abcdef";
+  stage.secrets.add("GITHUB_TOKEN", secret);
+  for (const lead of [0, 20, 49, 50, 60, 75, 79, 480, 499]) {
+    const { label, task } = stage.spawn({ task: `${"x".repeat(lead)}${secret} and more to do` });
+    expect([lead, label, task].join("\n")).not.toMatch(/g?hp_|_lab/);
+  }
+});
+
 describe("allowedTools", () => {
   it("[TL2] a tool the sub-agent can't have is refused with the reason, never dropped without a word", async () => {
     await using stage = await stageOf({ config: { tools: { subagents: { tools: { deny: ["edit"] } } } } });
