@@ -2,7 +2,10 @@
 // passes through redact(), so a token that ends up in an error URL or a tool's output shows as its name (SC4).
 
 export interface Secrets {
-  /** Registers a value; short ones and plain numbers are ignored, they would shred ordinary text and ids. */
+  /**
+   * Registers a value; short ones and plain numbers are ignored, they would shred ordinary text and ids. A name that another
+   * value has gets a number: restore could only guess which of the two is meant.
+   */
   add(name: string, value: string | undefined): void;
   redact(text: string): string;
   /**
@@ -22,7 +25,7 @@ export function createSecrets(): Secrets {
     add(name, value) {
       if (value === undefined || value.length < MIN_LENGTH || /^\d{1,15}$/.test(value) || names.has(value)) return;
       // It will stand inside JSON texts: `headers["x-key"]` must not end a string there.
-      const shown = name.replace(/["\\\p{Cc}]/gu, "'");
+      const shown = unusedName(name.replace(/["\\\p{Cc}]/gu, "'"), new Set(names.values()));
       // URL-encoded and JSON-escaped spellings leak just as well.
       for (const spelling of [value, encodeURIComponent(value), JSON.stringify(value).slice(1, -1)]) {
         if (!names.has(spelling)) names.set(spelling, shown);
@@ -53,6 +56,12 @@ export function createSecrets(): Secrets {
       return { text: restored, unknown: [...unknown] };
     },
   };
+}
+
+function unusedName(name: string, used: ReadonlySet<string>): string {
+  let unused = name;
+  for (let n = 2; used.has(unused); n++) unused = `${name} ${n}`;
+  return unused;
 }
 
 const escapePattern = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");

@@ -79,19 +79,20 @@ export function createCredentials(options: CredentialsOptions): Credentials {
   const cache = new Map<string, Cached>();
   const seen = new Set<string>();
 
-  const learn = (provider: string, apiKey: string): void => {
+  const learn = (name: string, apiKey: string): void => {
     if (seen.has(apiKey)) return;
     seen.add(apiKey);
-    options.onSecret?.(`${provider} key`, apiKey);
+    options.onSecret?.(name, apiKey);
   };
-  const keep = (provider: string, apiKey: string, source: KeySource): Credential => {
-    learn(provider, apiKey);
+  const keep = (apiKey: string, source: KeySource): Credential => {
+    learn(source.name, apiKey);
     return { apiKey, source };
   };
 
   const keysOf = (agentId: string): AuthKeys => {
     const keys = readAuth(authPath(options.stateDir, agentId), cache, options.onWarning);
-    for (const [provider, apiKey] of keys) learn(provider, apiKey);
+    // By its agent: under one name a file that holds the keys of two agents would be written back with the one in the other's place.
+    for (const [provider, apiKey] of keys) learn(`${provider} key of ${agentId}`, apiKey);
     return keys;
   };
 
@@ -109,13 +110,13 @@ export function createCredentials(options: CredentialsOptions): Credentials {
 
   const fromFile = (provider: string, agentId: string): Credential | null => {
     const apiKey = keysOf(agentId).get(provider);
-    return apiKey === undefined ? null : keep(provider, apiKey, { kind: "file", name: `agents/${agentId}/auth.json` });
+    return apiKey === undefined ? null : { apiKey, source: { kind: "file", name: `agents/${agentId}/auth.json` } };
   };
 
   const fromEnv = (provider: string): Credential | null => {
     for (const name of findBuiltIn(provider)?.envKeys ?? []) {
       const value = options.settings().env[name]?.trim();
-      if (value) return keep(provider, value, { kind: "env", name });
+      if (value) return keep(value, { kind: "env", name });
     }
     return null;
   };
@@ -123,7 +124,7 @@ export function createCredentials(options: CredentialsOptions): Credentials {
   const fromConfig = (provider: string): Credential | null => {
     const { configProviders } = options.settings();
     const value = Object.hasOwn(configProviders, provider) ? configProviders[provider]?.apiKey?.trim() : undefined;
-    return value ? keep(provider, value, { kind: "config", name: `models.providers.${provider}.apiKey` }) : null;
+    return value ? keep(value, { kind: "config", name: `models.providers.${provider}.apiKey` }) : null;
   };
 
   return {

@@ -65,6 +65,16 @@ it("[SC4] no known value survives, wherever it stands", () => {
 });
 
 describe("written back", () => {
+  it("[SC4] each value has a name of its own, so that two that moved don't take each other's place", () => {
+    const secrets = createSecrets();
+    for (const value of ["sk-of-ann-1234", "sk-of-bob-1234", "sk-of-eve-1234"]) secrets.add("KEY", value);
+    secrets.add("KEY", "sk-of-bob-1234");
+    const file = "a=sk-of-ann-1234\nb=sk-of-bob-1234\ne=sk-of-eve-1234\n";
+    expect(secrets.redact(file)).toBe("a=[KEY]\nb=[KEY 2]\ne=[KEY 3]\n");
+    const [a, b, e] = secrets.redact(file).trim().split("\n");
+    expect(secrets.restore(`${e}\n${b}\n${a}\n`, file)).toEqual({ text: "e=sk-of-eve-1234\nb=sk-of-bob-1234\na=sk-of-ann-1234\n", unknown: [] });
+  });
+
   const known = (): Secrets => {
     const secrets = createSecrets();
     secrets.add("API_KEY", "sk-one-0123/456");

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createSecrets } from "../../../src/core/secrets.ts";
 import { type CredentialsOptions, createCredentials } from "../../../src/models/credentials.ts";
 
 let stateDir = "";
@@ -52,6 +53,17 @@ describe("find", () => {
     await put("late", { anthropic: { apiKey: "of-late" } });
     credentials.find("anthropic", "main");
     expect(heard).toContain("of-late");
+  });
+
+  it("[SC4] two agents' keys for one provider have two names: written back in another order, each is still its own", async () => {
+    await put("main", { anthropic: { apiKey: "sk-of-main-1" } });
+    await put("coder", { anthropic: { apiKey: "sk-of-coder-1" } });
+    const secrets = createSecrets();
+    create({ onSecret: secrets.add });
+    const file = "main: sk-of-main-1\ncoder: sk-of-coder-1\n";
+    const [main, coder] = secrets.redact(file).split("\n");
+    expect([main, coder]).toEqual(["main: [anthropic key of main]", "coder: [anthropic key of coder]"]);
+    expect(secrets.restore(`${coder}\n${main}\n`, file)).toEqual({ text: "coder: sk-of-coder-1\nmain: sk-of-main-1\n", unknown: [] });
   });
 
   it('[MO7] an agent with auth: "own" has the keys of its own file and no others, wherever they stand', async () => {
@@ -153,8 +165,8 @@ describe("find", () => {
     const credentials = create({ env: { ANTHROPIC_API_KEY: "sk-secret-2" }, onSecret: (name, value) => told.push([name, value]) });
     for (let n = 0; n < 2; n++) for (const provider of ["openai", "anthropic"]) credentials.find(provider, "main");
     expect(told).toEqual([
-      ["openai key", "sk-secret-1"],
-      ["anthropic key", "sk-secret-2"],
+      ["openai key of main", "sk-secret-1"],
+      ["ANTHROPIC_API_KEY", "sk-secret-2"],
     ]);
   });
 });
