@@ -25,6 +25,23 @@ const SECRET_NAME = /(?:token|secret|passw(?:or)?d|passphrase|credentials?|apike
 /** Does the name of a key or variable say that its value is nobody's business? */
 export const looksSecret = (name: string): boolean => SECRET_NAME.test(name);
 
+/** A long word of letters and digits, a UUID, padded base64; an address with a password in it. */
+const TOKEN =
+  /(?=\w*\d)(?=\w*[A-Za-z])\w{16,}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|^[\w+/-]{16,}={1,2}$|:\/\/[^/\s:@]*:[^/\s@]+@/i;
+const CREDENTIALS = /^(?:bearer|basic|token|apikey)\s+\S+$/i;
+const FILE_PATH = /^(?:~|\.{1,2})?\//;
+
+/**
+ * Headers and variables of an MCP server are named by whoever made it, so few names tell: there a value is secret by its form
+ * as well. Not everything there is, or an `X-Toolset: issues` would take a plain word out of every text. `text` holds `value`.
+ */
+function isSecret(path: Path, value: string, text = value): boolean {
+  if (looksSecret(String(path.at(-1)))) return true;
+  const [first, second, , block] = path;
+  const isNamedByOthers = first === "mcp" && second === "servers" && (block === "headers" || block === "env");
+  return isNamedByOthers && (CREDENTIALS.test(text) || (TOKEN.test(value) && !FILE_PATH.test(value) && !/\s/.test(value)));
+}
+
 interface Substitution {
   readonly env: Env;
   readonly missing: Problem[];
@@ -122,10 +139,14 @@ export function collectSecrets(tree: unknown, env: Env, used: Substitution["used
     if (value && !ours.has(value) && !found.has(value)) found.set(value, { name, value, isLiteral });
   };
   for (const [name, value] of Object.entries(env)) if (looksSecret(name)) add(name, value, false);
-  for (const { path, name } of used) if (looksSecret(String(path.at(-1)))) add(name, lookUp(env, name), false);
+  const texts = new Map([...strings(tree, [])].map(({ path, text }) => [showPath(path), text]));
+  for (const { path, name } of used) {
+    const value = lookUp(env, name) ?? "";
+    if (isSecret(path, value, texts.get(showPath(path)))) add(name, value, false);
+  }
   const fromEnv = new Set(used.map(({ path }) => showPath(path)));
   for (const { path, text } of strings(tree, [])) {
-    if (!looksSecret(String(path.at(-1))) || fromEnv.has(showPath(path))) continue;
+    if (!isSecret(path, text) || fromEnv.has(showPath(path))) continue;
     add(showPath(path), text, true);
     add(showPath(path), text.split(" ").at(-1), true); // "Bearer abc" leaks as "abc", too
   }

@@ -157,6 +157,35 @@ describe("secrets", () => {
     ]);
   });
 
+  it("[SC4] what an MCP server's headers and variables hold is secret by its form too, whatever it is called", () => {
+    const env = {
+      GITHUB: "ghp_lab_key_000111222333abcdef",
+      DATABASE_URL: "postgres://ann:hush@db.example/x",
+      ID: "9f8c1d2e-1111-4222-8333-abcdefabcdef",
+      SALT: "aGVsbG8+d29y/GQ9MQ==",
+    };
+    const headers = { "X-Custom": "Bearer hush-hush", "X-Second": variable("SECOND"), "X-Third": `Token ${variable("THIRD")}` };
+    const harmless = {
+      env: { HOME: variable("HOME"), LEVEL: "information", DATA: "/srv/data_of_the_team_2024", DAY: "2024-11-05", NOTE: "see page 1234567890123456a" },
+      headers: { "X-Toolsets": "repos,issues,pull_requests", "User-Agent": "herald/1.0 (+https://example.com)", "X-Readonly": "true" },
+    };
+    const { secrets } = load(
+      {
+        mcp: {
+          servers: {
+            ...{ a: { command: "x", env }, b: { url: "http://127.0.0.1", headers } },
+            ...{ c: { command: "x", env: harmless.env }, d: { url: "http://127.0.0.1", headers: harmless.headers } },
+          },
+        },
+      },
+      { SECOND: "xoxz-AbCdEfGh12345678ij", THIRD: "short-and-random" },
+    );
+    expect(secrets.map(({ value }) => value).sort()).toEqual(
+      [...Object.values(env), "Bearer hush-hush", "hush-hush", "xoxz-AbCdEfGh12345678ij", "short-and-random"].sort(),
+    );
+    expect(secrets.find(({ value }) => value === "short-and-random")?.name).toBe("THIRD");
+  });
+
   it("[SC4] the name of a server as its key is a name and no secret", () => {
     const local = (apiKey: string) => ({ api: "openai-compatible", baseUrl: "http://127.0.0.1:1", apiKey });
     const { secrets } = load({ models: { providers: { "lm-studio": local("lm-studio"), third: local("a-real-key") } } }, {});
