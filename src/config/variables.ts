@@ -26,8 +26,7 @@ const SECRET_NAME = /(?:token|secret|passw(?:or)?d|passphrase|credentials?|apike
 export const looksSecret = (name: string): boolean => SECRET_NAME.test(name);
 
 /** A long word of letters and digits, a UUID, padded base64; an address with a password in it. */
-const TOKEN =
-  /(?=\w*\d)(?=\w*[A-Za-z])\w{16,}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|^[\w+/-]{16,}={1,2}$|:\/\/[^/\s:@]*:[^/\s@]+@/i;
+const TOKEN = /(?=\w*\d)(?=\w*[A-Za-z])\w{16,}|[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|^[\w+/-]{16,}={1,2}$|:\/\/[^/\s:@]*:[^/\s@]+@/i;
 const CREDENTIALS = /^(?:bearer|basic|token|apikey)\s+\S+$/i;
 const FILE_PATH = /^(?:~|\.{1,2})?\//;
 

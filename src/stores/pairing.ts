@@ -5,6 +5,10 @@
 // three strangers must not keep everybody else out for that hour: a code that had its ten minutes makes room for whoever asks
 // next, and channels share the places, so that strangers on Telegram can't keep a colleague on Slack waiting. So a flood of
 // strangers is given some twenty codes an hour and not one row more, however many they are.
+//
+// Nor may a handful of them hold the places in turns, each asking again the moment another's ten minutes are over: who had a
+// code in the last day that nobody answered has had those ten minutes. They take a place that is free and nobody else's, and
+// give it up to the next newcomer. Their rows stay that long; of a day of such flood there are some hundreds.
 import { randomInt } from "node:crypto";
 import type { Address } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
@@ -22,6 +26,7 @@ export interface PairingRequest extends Sender {
   readonly code: string;
   readonly senderName: string;
   readonly address: Address;
+  /** When they first asked; an unanswered code before this one counts. */
   readonly createdAt: number;
   readonly expiresAt: number;
 }
@@ -58,8 +63,10 @@ const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const CODE_LENGTH = 8;
 const LIFETIME_MS = 3_600_000;
 const MAX_PENDING = 3;
-/** So long a code is good whatever happens. */
+/** So long a person's first code is good whatever happens. */
 const KEPT_MS = 10 * 60_000;
+/** So long it is remembered that a code ended without an answer. */
+const REMEMBERED_MS = 24 * 3_600_000;
 
 interface Stored {
   channel: string;
@@ -93,7 +100,11 @@ export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; 
       .map(fromCode);
   const stateOf = (sender: Sender): Person["state"] | null =>
     db.get<{ state: Person["state"] }>(`SELECT state FROM people WHERE ${SAME}`, ...idOf(sender))?.state ?? null;
-  const placeFor = (sender: Sender): Place => (stateOf(sender) === "refused" ? "none" : findPlace(pending(), sender, clock.now()));
+  // Asked of who has no code now: then a row of theirs is one that nobody answered.
+  const askedBefore = (sender: Sender): boolean =>
+    db.get(`SELECT 1 FROM pairing_codes WHERE ${SAME} AND expires_at > ?`, ...idOf(sender), clock.now() - REMEMBERED_MS) !== undefined;
+  const placeFor = (sender: Sender): Place =>
+    stateOf(sender) === "refused" ? "none" : findPlace(pending(), { ...sender, askedBefore: askedBefore(sender) }, clock.now());
   const decide = (code: string, state: Person["state"]): PairingRequest | null =>
     db.part(() => {
       const found = pending().find((one) => one.code === code.trim().toUpperCase());
@@ -118,7 +129,7 @@ export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; 
       db.part(() => {
         const place = placeFor(from);
         if (place === "none") return null;
-        if (place !== "free") db.run("DELETE FROM pairing_codes WHERE code = ?", place.takenFrom);
+        if (place !== "free") db.run("UPDATE pairing_codes SET expires_at = ? WHERE code = ?", clock.now(), place.takenFrom);
         const code = insertCode(db, from, clock.now());
         changed();
         return code;
@@ -144,21 +155,26 @@ export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; 
 type Place = "free" | "none" | { readonly takenFrom: string };
 
 /** `waiting`: oldest first. */
-function findPlace(waiting: readonly PairingRequest[], sender: Sender, now: number): Place {
+function findPlace(waiting: readonly PairingRequest[], sender: Sender & { askedBefore: boolean }, now: number): Place {
   if (waiting.some((one) => isSame(one, sender))) return "none";
   if (waiting.length < MAX_PENDING) return "free";
   const lines = Map.groupBy(waiting, ({ channel, account }) => `${channel} ${account}`);
   const own = lines.get(`${sender.channel} ${sender.account}`)?.length ?? 0;
   const crowded = [...lines.values()].find((line) => line.length > own + 1);
-  const oldest = crowded?.[0] ?? waiting.find((one) => now - one.createdAt >= KEPT_MS);
+  // Not from a line shorter than their own, or the channels would take each other's share back and forth.
+  const mayTake = ({ channel, account, createdAt }: PairingRequest): boolean =>
+    !sender.askedBefore && now - createdAt >= KEPT_MS && (lines.get(`${channel} ${account}`)?.length ?? 0) >= own;
+  const oldest = crowded?.[0] ?? waiting.find(mayTake);
   return oldest === undefined ? "none" : { takenFrom: oldest.code };
 }
 
 function insertCode(db: Database, from: Sender & Pick<PairingRequest, "senderName" | "address">, now: number): string {
   const code = Array.from({ length: CODE_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
-  db.run("DELETE FROM pairing_codes WHERE expires_at <= ?", now);
+  db.run("DELETE FROM pairing_codes WHERE expires_at <= ?", now - REMEMBERED_MS);
   db.run(
-    "INSERT INTO pairing_codes (code, channel, account, sender_id, sender_name, address, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+    `INSERT INTO pairing_codes (code, channel, account, sender_id, sender_name, address, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT (channel, account, sender_id) DO UPDATE SET
+       code = excluded.code, sender_name = excluded.sender_name, address = excluded.address, expires_at = excluded.expires_at`,
     code,
     ...idOf(from),
     from.senderName.slice(0, 80),

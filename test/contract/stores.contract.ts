@@ -717,11 +717,46 @@ function smallStoreContract(rig: () => StoreRig): void {
     expect(asks("4")).not.toBeNull();
     expect(asks("5")).toBeNull();
     expect(waiting()).toEqual(["2", "3", "4"]);
-    // Who lost the place asks again later and gets one; who has a code keeps it.
+    // Who lost the place waits for one that is free; a newcomer doesn't.
     await rig().clock.advance(60_000);
-    expect(asks("4")).toBeNull();
+    expect([asks("4"), asks("1")]).toEqual([null, null]);
+    expect(asks("5")).not.toBeNull();
+    expect([waiting(), pairing.approve(second)]).toEqual([["3", "4", "5"], null]);
+    await rig().clock.advance(50 * 60_000);
     expect(asks("1")).not.toBeNull();
-    expect([waiting(), pairing.approve(second)]).toEqual([["3", "4", "1"], null]);
+  });
+
+  it("[SC1] accounts that keep asking in turns hold no place against a newcomer, and take none from one", async () => {
+    const { pairing } = rig().stores;
+    const ask = (id: string): boolean => pairing.request(person(id)) !== null;
+    const flood = Array.from({ length: 6 }, (_, n) => `flood${n}`);
+    for (let minute = 0; minute < 180; minute++) {
+      for (const id of flood) ask(id);
+      await rig().clock.advance(60_000);
+    }
+    expect(pairing.listPending()).toHaveLength(3);
+    expect(ask("ann")).toBe(true);
+    // For the whole hour: nobody else is new.
+    for (let minute = 0; minute < 59; minute++) {
+      for (const id of flood) ask(id);
+      await rig().clock.advance(60_000);
+    }
+    expect(pairing.listPending().map((one) => one.senderId)).toContain("ann");
+    await rig().clock.advance(25 * 3_600_000);
+    expect(ask("bob")).toBe(true);
+    expect(rig().stores.db.all("SELECT 1 FROM pairing_codes")).toHaveLength(1);
+  });
+
+  it("[SC1] a channel's one place is not taken by another's newcomers, whoever holds it", async () => {
+    const { pairing } = rig().stores;
+    const colleague = { ...person("A"), channel: "slack", account: "team" };
+    for (const id of ["1", "2"]) pairing.request(person(id));
+    pairing.request(colleague);
+    await rig().clock.advance(10 * 60_000);
+    expect(pairing.request(person("3"))).not.toBeNull();
+    expect(pairing.request(person("4"))).not.toBeNull();
+    expect(pairing.request(person("5"))).toBeNull();
+    expect(pairing.listPending().map((one) => one.senderId)).toEqual(["A", "3", "4"]);
   });
 
   it("[SC1] strangers on one channel take no place from somebody on another", () => {
@@ -743,7 +778,8 @@ function smallStoreContract(rig: () => StoreRig): void {
       if (n % 10 === 0) await rig().clock.advance(36_000);
     }
     expect(given).toBeLessThan(25);
-    expect(rig().stores.db.all("SELECT 1 FROM pairing_codes")).toHaveLength(3);
+    expect(pairing.listPending()).toHaveLength(3);
+    expect(rig().stores.db.all("SELECT 1 FROM pairing_codes")).toHaveLength(given);
   });
 
   it("[SC1] a refused person gets no other code until that is revoked; who was let in and is revoked is a stranger at once", () => {

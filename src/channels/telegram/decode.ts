@@ -166,8 +166,10 @@ function quoteOf(source: Message, me: Me): Quoted | null {
 
 /** Names of files and whatever else stands in it are not the person's either. */
 function forwardOf(source: Message, text: string): Quoted {
-  const { sender_user, sender_user_name, sender_chat, chat } = safeParse(origin, source.forward_origin ?? { sender_user: source.via_bot }).data ?? {};
-  const name = sender_user === undefined ? cleanName(sender_user_name ?? sender_chat?.title ?? chat?.title ?? "") : senderOf(sender_user).name;
+  const { sender_user, sender_user_name, sender_chat, chat } =
+    safeParse(origin, source.forward_origin ?? { sender_user: source.via_bot }).data ?? {};
+  const name =
+    sender_user === undefined ? cleanName(sender_user_name ?? sender_chat?.title ?? chat?.title ?? "") : senderOf(sender_user).name;
   return { source: `a forwarded message of ${name || "somebody"}`, text };
 }
 

@@ -109,7 +109,10 @@ describe("decoding a message", () => {
   it("[IN4] an answer to somebody's words carries them apart from the person's own; a bare word stays bare", () => {
     const reply = { from: bob, text: "line 1\nline 2" };
     const quoted = { source: "the message being answered, of Bob", text: "line 1\nline 2" };
-    expect(message({ chat: group, text: "@herald_bot sum this up", reply_to_message: reply })).toMatchObject({ text: "sum this up", quoted });
+    expect(message({ chat: group, text: "@herald_bot sum this up", reply_to_message: reply })).toMatchObject({
+      text: "sum this up",
+      quoted,
+    });
     expect(message({ chat: dm, text: "stop", reply_to_message: reply })).toMatchObject({ text: "stop", quoted });
     expect(message({ chat: dm, text: "go on", reply_to_message: { ...reply, from: me } })).not.toHaveProperty("quoted");
   });

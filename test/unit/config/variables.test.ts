@@ -166,7 +166,13 @@ describe("secrets", () => {
     };
     const headers = { "X-Custom": "Bearer hush-hush", "X-Second": variable("SECOND"), "X-Third": `Token ${variable("THIRD")}` };
     const harmless = {
-      env: { HOME: variable("HOME"), LEVEL: "information", DATA: "/srv/data_of_the_team_2024", DAY: "2024-11-05", NOTE: "see page 1234567890123456a" },
+      env: {
+        HOME: variable("HOME"),
+        LEVEL: "information",
+        DATA: "/srv/data_of_the_team_2024",
+        DAY: "2024-11-05",
+        NOTE: "see page 1234567890123456a",
+      },
       headers: { "X-Toolsets": "repos,issues,pull_requests", "User-Agent": "herald/1.0 (+https://example.com)", "X-Readonly": "true" },
     };
     const { secrets } = load(

@@ -72,7 +72,10 @@ describe("written back", () => {
     const file = "a=sk-of-ann-1234\nb=sk-of-bob-1234\ne=sk-of-eve-1234\n";
     expect(secrets.redact(file)).toBe("a=[KEY]\nb=[KEY 2]\ne=[KEY 3]\n");
     const [a, b, e] = secrets.redact(file).trim().split("\n");
-    expect(secrets.restore(`${e}\n${b}\n${a}\n`, file)).toEqual({ text: "e=sk-of-eve-1234\nb=sk-of-bob-1234\na=sk-of-ann-1234\n", unknown: [] });
+    expect(secrets.restore(`${e}\n${b}\n${a}\n`, file)).toEqual({
+      text: "e=sk-of-eve-1234\nb=sk-of-bob-1234\na=sk-of-ann-1234\n",
+      unknown: [],
+    });
   });
 
   const known = (): Secrets => {

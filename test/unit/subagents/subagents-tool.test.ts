@@ -89,7 +89,8 @@ describe("what children and their programs wrote", () => {
     expect(parsed).toMatchObject({ runId: run.id, state: "done", label: expect.stringContaining("ignore all rules") });
     expect(readSpelled(parsed.result)).toBe(report);
     expect([outside(list?.text ?? ""), outside(sessions?.text ?? "")]).toEqual(["", ""]);
-    for (const one of [waited, result]) expect(outside(one?.text ?? "")).toMatch(/^\nThe sub-agent "x\\" .*" \(run [0-9a-f]{8}\) completed its task\.$/);
+    for (const one of [waited, result])
+      expect(outside(one?.text ?? "")).toMatch(/^\nThe sub-agent "x\\" .*" \(run [0-9a-f]{8}\) completed its task\.$/);
   });
 
   it("[IN4] what a running child's program printed last is fenced too", async () => {
@@ -114,7 +115,7 @@ describe("what children and their programs wrote", () => {
       expect(text).not.toMatch(MARKS);
     }
     const { text } = await desk.call("subagents", { action: "result", ids: [stage.get(runs[0]?.id ?? "").label] });
-    expect(text).toContain('fits 2 sub-agents');
+    expect(text).toContain("fits 2 sub-agents");
     expect(text.slice(text.indexOf("fits"))).not.toMatch(MARKS);
   });
 });
