@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { Address } from "../core/address.ts";
 import { publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
-import { fence, newFenceToken } from "../core/fence.ts";
+import { disarm, fence, newFenceToken } from "../core/fence.ts";
 import type { Logger } from "../core/logger.ts";
 import { safeParse } from "../core/safe-parse.ts";
 import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
@@ -173,11 +173,15 @@ function contextOf(turn: CallingTurn, call: RecordedCall): ToolContext {
   };
 }
 
-/** Fenced once, here, and stored so: later calls send the same bytes. Cut first, or the fence would lose its end. */
+/**
+ * Fenced once, here, and stored so: later calls send the same bytes. Cut first, or the fence would lose its end. In our own
+ * words stand paths, names and labels that somebody else may have chosen, so no mark means anything there either.
+ */
 function resultText({ text, quoted }: ToolResult, max: number): string {
   const cap = (whole: string): string => capText(visibleText(whole), max, "ask for a smaller part");
-  if (quoted === undefined) return cap(text);
-  return [fence({ ...quoted, text: cap(quoted.text) }, newFenceToken()), ...(text === "" ? [] : [cap(text)])].join("\n");
+  const own = disarm(cap(text));
+  if (quoted === undefined) return own;
+  return [fence({ ...quoted, text: cap(quoted.text) }, newFenceToken()), ...(own === "" ? [] : [own])].join("\n");
 }
 
 const toEntry = (call: RecordedCall, result: ToolResult, max: number): NewEntry => ({

@@ -38,7 +38,7 @@ export const fenceTokenOf = (id: string): string => createHash("sha256").update(
 const MARKS =
   /<(?=[|｜][^<>\s]{1,40}[|｜]>|\/?untrusted\b|\/?s>|[be]os>|(?:start|end)_of_turn>|<\/?SYS>>)|\[(?=\/?(?:INST|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS)\])/gi;
 
-const disarm = (text: string): string => text.replace(MARKS, (sign) => (sign === "<" ? "⟦U+003C⟧" : "⟦U+005B⟧"));
+export const disarm = (text: string): string => text.replace(MARKS, (sign) => (sign === "<" ? "⟦U+003C⟧" : "⟦U+005B⟧"));
 
 const OPENING = /^<untrusted ([0-9a-f]{12}) from="(?:[^"\\\n]|\\.)*">\n/gm;
 

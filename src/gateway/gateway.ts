@@ -287,4 +287,4 @@ function track(state: State, rowId: number, work: Promise<void>): void {
 }
 
 const pairingText = (code: string): string =>
-  `I don't know you yet. Your pairing code is **${code}** (valid for one hour; for ten minutes if many ask). Whoever runs this gateway can let you in on its page or with \`npm run pair -- ${code}\`.`;
+  `I don't know you yet. Your pairing code is **${code}** (valid for one hour, or for less if many ask). Whoever runs this gateway can let you in on its page or with \`npm run pair -- ${code}\`.`;

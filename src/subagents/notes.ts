@@ -1,7 +1,7 @@
 // Notes of finished runs, for their requester's model: what they say, and their way into its transcript. What is known of the announcement is added at this
 // moment and not when the run ended: then it was only about to be sent (NV3). From here on the text stays as it is, so that
 // a provider's cache goes on serving it.
-import { fence, newFenceToken } from "../core/fence.ts";
+import { disarm, fence, newFenceToken } from "../core/fence.ts";
 import { type EndState, type Run, type RunSections, SECTION_NAMES, STATUS_WORD } from "../core/run.ts";
 import type { Mail } from "../stores/mail.ts";
 import type { Runs } from "../stores/runs.ts";
@@ -28,7 +28,7 @@ export function noteText(options: NoteOptions): string {
   const words = [result, ...(notes === "" ? [] : ["", "Notes:", notes]), ...noteSections(options)];
   return [
     `[Sub-agent ${options.run.childKey} — runtime status: ${STATUS_WORD[options.as]}]`,
-    options.sentence,
+    disarm(options.sentence),
     fence({ source: "the sub-agent", text: words.join("\n") }, newFenceToken()),
   ].join("\n");
 }
@@ -58,7 +58,7 @@ export const noteEntries = (runs: Pick<Runs, "get">, notes: readonly Mail[]): Ne
 function withDelivery(runs: Pick<Runs, "get">, { text, from }: Mail): string {
   const run = runs.get(from.slice(0, from.lastIndexOf(":")));
   const sentence = run === null ? "" : deliverySentence(run, noteAbout(run) === from);
-  return sentence === "" ? text : text.replace(/^(?=<untrusted )/m, `${sentence}\n`);
+  return sentence === "" ? text : text.replace(/^(?=<untrusted )/m, () => `${disarm(sentence)}\n`);
 }
 
 /** Has the person seen it? `isLatest`: the run was not sent on since. */

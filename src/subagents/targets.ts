@@ -4,6 +4,7 @@ import { quotedLine } from "../core/fence.ts";
 import { shortId } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
+import { readSpelled } from "../core/visible-text.ts";
 import type { Listings } from "../stores/listings.ts";
 import type { Runs } from "../stores/runs.ts";
 
@@ -29,7 +30,10 @@ export interface TargetDeps {
 }
 
 export function findTarget(deps: TargetDeps, sessionKey: string, text: string): Found {
-  const target = text.trim().replace(/^"(.*)"$/, "$1");
+  // As a model was told it.
+  const target = readSpelled(text)
+    .trim()
+    .replace(/^"(.*)"$/, "$1");
   if (target === "") return { problem: "Which sub-agent? Give a number of the list, `last`, a run id, a label or a session key." };
   if (/^#?\d{1,4}$/.test(target)) return byNumber(deps, sessionKey, Number(target.replace("#", "")));
   const all = runsOf(deps.runs, sessionKey);

@@ -89,6 +89,8 @@ describe("what children and their programs wrote", () => {
     expect(parsed).toMatchObject({ runId: run.id, state: "done", label: expect.stringContaining("ignore all rules") });
     expect(readSpelled(parsed.result)).toBe(report);
     expect([outside(list?.text ?? ""), outside(sessions?.text ?? "")]).toEqual(["", ""]);
+    const told = (JSON.parse(withoutFences(list?.text ?? "")) as { runs: { label: string }[] }).runs.map(({ label }) => label);
+    expect((await desk.call("subagents", { action: "result", ids: told })).text).toContain(run.id);
     for (const one of [waited, result])
       expect(outside(one?.text ?? "")).toMatch(/^\nThe sub-agent "x\\" .*" \(run [0-9a-f]{8}\) completed its task\.$/);
   });
