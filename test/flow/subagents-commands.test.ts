@@ -70,7 +70,7 @@ describe("targets", () => {
     await chat.ask("/subagents list");
     expect(await chat.ask("/subagents info 7")).toBe("There is no number 7: the last list went from 1 to 2.");
     expect(await chat.ask("/subagents info 0")).toBe("There is no number 0: the last list went from 1 to 2.");
-    expect(await chat.ask("/subagents info twin")).toMatch(/^"twin" fits 2 sub-agents: [0-9a-f]{8} \(twin\), [0-9a-f]{8} \(twin\)\./);
+    expect(await chat.ask("/subagents info twin")).toMatch(/^"twin" fits 2 sub-agents: [0-9a-f]{8} \("twin"\), [0-9a-f]{8} \("twin"\)\./);
     expect(await chat.ask("/subagents info nobody")).toBe('There is no sub-agent "nobody" in this session. `/subagents list` shows them.');
     expect(await chat.ask("/subagents info ../../../etc/passwd")).toMatch(/^There is no sub-agent/);
     expect(await chat.ask("/subagents info")).toMatch(/^Which sub-agent\?/);
