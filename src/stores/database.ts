@@ -44,6 +44,7 @@ export interface DatabaseOptions extends FileOptions {
 }
 
 const SLOW_MS = 50;
+const READS = /^\s*SELECT\b/;
 const SQLITE_IOERR_FSYNC = 1034;
 
 /** Opens and migrates. Throws AppError("state") in words when the file can't be used; never recreates a damaged one. */
@@ -73,7 +74,13 @@ export function openDatabase(options: DatabaseOptions): Database {
       return doubt.watch(write);
     },
     get: <T>(sql: string, ...params: Params) => statement(sql).get(...clean(params)) as T | undefined,
-    all: <T>(sql: string, ...params: Params) => statement(sql).all(...clean(params)) as T[],
+    all<T>(sql: string, ...params: Params) {
+      const query = statement(sql);
+      const given = clean(params);
+      // Most lists are empty, and `get` says so at an eighth of what `all` costs. A write would be made twice.
+      if (READS.test(sql) && query.get(...given) === undefined) return [];
+      return query.all(...given) as T[];
+    },
     transaction: (work) => transactions.commit(work, false),
     relaxed: (work) => transactions.commit(work, true),
     part: transactions.part,
