@@ -9,6 +9,11 @@ export interface Secrets {
   add(name: string, value: string | undefined): void;
   redact(text: string): string;
   /**
+   * How many characters at the end of a text may be the beginning of a secret. Whoever cuts a text, or shows one that still
+   * grows, leaves them away first: the part of a secret that is left of a cut is no known value, so redact would show it.
+   */
+  heldBack(text: string): number;
+  /**
    * The way back, for a text that is written where `original` stood and was made from what redact showed of it: each name is
    * its value again, as `original` spells it. A name whose value doesn't stand there is never filled in, or a model could
    * have any secret written wherever it likes; it comes back in `unknown`, because the text would be broken with it.
@@ -34,6 +39,13 @@ export function createSecrets(): Secrets {
       pattern = new RegExp(longestFirst.map(escapePattern).join("|"), "g");
     },
     redact: (text) => (pattern === null ? text : text.replace(pattern, (value) => `[${names.get(value)}]`)),
+    heldBack(text) {
+      const at = beginningAtEnd(text, [...names.keys()]);
+      // A whole value that reaches past that place would itself be cut there.
+      const across =
+        pattern === null ? [] : [...text.matchAll(pattern)].filter(({ index, 0: value }) => index < at && index + value.length > at);
+      return text.length - (across[0]?.index ?? at);
+    },
     restore(text, original) {
       const shown = new Set([...names.values()].map((name) => `[${name}]`).filter((mark) => text.includes(mark)));
       if (shown.size === 0 || pattern === null) return { text, unknown: [] };
@@ -65,6 +77,16 @@ function unusedName(name: string, used: ReadonlySet<string>): string {
 }
 
 const escapePattern = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** Where the longest end of the text begins with which one of the values goes on; its length when none does. */
+function beginningAtEnd(text: string, values: readonly string[]): number {
+  const longest = values.reduce((most, value) => Math.max(most, value.length), 1);
+  for (let at = Math.max(0, text.length - longest + 1); at < text.length; at += 1) {
+    const end = text.slice(at);
+    if (values.some((value) => value.length > end.length && value.startsWith(end))) return at;
+  }
+  return text.length;
+}
 
 /** What redact shows as a name, name by name in order: values in any spelling, and the name itself where the text has it so. */
 function spellingsIn(text: string, pattern: RegExp, names: ReadonlyMap<string, string>): Map<string, string[]> {

@@ -21,6 +21,55 @@ it("[SC4] the longest secret wins where one holds another, and the first name of
   expect(secrets.redact("abcdefghijkl abcdefgh")).toBe("[LONG] [SHORT]");
 });
 
+describe("[SC4] heldBack", () => {
+  const secrets = createSecrets();
+  secrets.add("KEY", "ghp_lab_key");
+  secrets.add("LONG", "ghp_lab_key_and_more");
+  secrets.add("NEXT", "keyring-77");
+  secrets.add("VAULT", "vault-key");
+
+  it.each([
+    ["no secret begins at its end", "plain text", 0],
+    ["nothing at all", "", 0],
+    ["a secret has begun", "it is ghp_la", 6],
+    ["its first character", "so g", 1],
+    ["a whole one that may be a longer one", "it is ghp_lab_key", 11],
+    ["a whole one that can't be longer", "it is ghp_lab_key_and_more", 0],
+    ["a whole one, whose end may begin another, goes with it", "a vault-key", 9],
+    ["something else followed", "ghp_la, he said", 0],
+  ])("%s", (_, text, length) => {
+    expect(secrets.heldBack(text)).toBe(length);
+  });
+
+  it("knows the spellings too, and nothing without secrets", () => {
+    expect(createSecrets().heldBack("ghp_la")).toBe(0);
+    const quoted = createSecrets();
+    quoted.add("QUOTED", 'ab"cdefgh');
+    expect(quoted.heldBack('{"x":"ab\\"cd')).toBe(6);
+    expect(quoted.heldBack("?x=ab%22")).toBe(5);
+  });
+
+  it("a text given out piece by piece, less what is held back, shows no part of a secret", () => {
+    const piece = fc.constantFrom("vault-", "ghp_lab_key", "ghp_", "lab_key", "keyring-77", "ring-77", "_and_more", " ", "x");
+    fc.assert(
+      fc.property(fc.array(piece), fc.array(fc.nat(12)), (pieces, cuts) => {
+        const text = pieces.join("");
+        let given = "";
+        let rest = "";
+        let at = 0;
+        for (const step of [...cuts, text.length]) {
+          rest += text.slice(at, at + step);
+          at = Math.min(text.length, at + step);
+          const safe = rest.slice(0, rest.length - secrets.heldBack(rest));
+          given += secrets.redact(safe);
+          rest = rest.slice(safe.length);
+        }
+        expect(given + secrets.redact(rest)).toBe(secrets.redact(text));
+      }),
+    );
+  });
+});
+
 it("[SC4] short and missing values are ignored: they would shred ordinary text", () => {
   const secrets = createSecrets();
   secrets.add("EMPTY", "");
