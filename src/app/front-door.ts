@@ -27,7 +27,7 @@ export interface FrontDoor {
   readonly introductions: Introductions;
 }
 
-export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "log" | "failpoint" | "bootId" | "crewPath"> {
+export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "log" | "failpoint" | "bootId" | "crewPath" | "secrets"> {
   readonly stores: Stores;
   readonly agents: Agents;
   readonly models: Models;
@@ -51,6 +51,7 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
   const conversations = createConversations({
     ...shared,
     tools: subagents.mainTools,
+    heldBack: deps.secrets.heldBack,
     prompt: createMainPrompt({ ...deps, ...stores, memoryEnabled: () => deps.config().memory.enabled }),
   });
   const commands = createCommands([

@@ -2,9 +2,10 @@
 import type { LoadedConfig } from "../config/config.ts";
 import type { Config } from "../config/schema.ts";
 import type { Secrets } from "../core/secrets.ts";
+import { visibleText } from "../core/visible-text.ts";
 import type { SdkModelsOptions } from "../models/ai-sdk.ts";
 import { createCredentials } from "../models/credentials.ts";
-import type { ModelRequest, ToolSpec } from "../models/model.ts";
+import type { ModelReply, ModelRequest, ToolSpec } from "../models/model.ts";
 import { missingKey, unreadableKeys } from "../models/model-error.ts";
 import { createOfflineModel } from "../models/offline/offline.ts";
 import { createPrices } from "../models/prices.ts";
@@ -87,7 +88,16 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
     },
   });
   const redacted = createRedaction(deps.secrets);
-  return { models: { ...models, call: (request, onEvent) => models.call(redacted(request), onEvent) }, resolved };
+  const call: ModelRouter["call"] = async (request, onEvent) =>
+    withoutBeginning(await models.call(redacted(request), onEvent), deps.secrets);
+  return { models: { ...models, call }, resolved };
+}
+
+/** An answer that broke off in the middle of a secret ends before it: what there is of it is no known value (SC4). */
+function withoutBeginning(reply: ModelReply, secrets: Pick<Secrets, "heldBack">): ModelReply {
+  if (reply.outcome === "ok" && reply.finish !== "length") return reply;
+  const text = visibleText(reply.text);
+  return { ...reply, text: text.slice(0, text.length - secrets.heldBack(text)) };
 }
 
 /**

@@ -97,6 +97,7 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "ro
     pairing: stores.pairing,
     redeliver: (runId) => redeliver(deps, runId),
     redact: (text) => secrets.redact(text),
+    heldBack: (text) => secrets.heldBack(text),
     status: () => statusOf(deps.status()),
   });
 }

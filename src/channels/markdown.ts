@@ -1,7 +1,7 @@
 // One GFM tree for the chat platforms: Markdown → Telegram's text + entities (nothing to escape, nothing that can fail
 // to parse, so a cut can't break markup), and Markdown → the subset Slack's markdown block shows.
 // OutMessage.markdown → Channel.render → here → split.ts → parts. The web page renders by itself.
-import { isCostly } from "../core/markdown-cost.ts";
+import { createMarkdownBudget, type MarkdownBudget } from "../core/markdown-cost.ts";
 import { type MarkdownRoot, markdownParser } from "../core/markdown-parser.ts";
 import { type FormattedText, splitMarkdown, type TextRange } from "./split.ts";
 import { drawTable } from "./table.ts";
@@ -42,8 +42,9 @@ export function toTelegram(markdown: string): FormattedText<TelegramEntity> {
   if (source.length > PARSE_TOTAL) return { text: source, entities: [] };
   let text = "";
   const entities: TelegramEntity[] = [];
+  const budget = createMarkdownBudget(source.length);
   for (const piece of toPieces(source)) {
-    const rendered = renderPiece(piece);
+    const rendered = renderPiece(piece, budget);
     if (text !== "" && rendered.text !== "") text += "\n\n";
     for (const entity of rendered.entities) entities.push({ ...entity, offset: entity.offset + text.length });
     text += rendered.text;
@@ -54,8 +55,8 @@ export function toTelegram(markdown: string): FormattedText<TelegramEntity> {
 const toPieces = (source: string): string[] =>
   source.length <= PARSE_LENGTH ? [source] : splitMarkdown(source, { maxLength: PARSE_LENGTH });
 
-function renderPiece(source: string): FormattedText<TelegramEntity> {
-  const tree = parse(source);
+function renderPiece(source: string, budget: MarkdownBudget): FormattedText<TelegramEntity> {
+  const tree = parse(source, budget);
   if (tree === null) return { text: source, entities: [] };
   const writer: Writer = { text: "", entities: [], open: [], indent: "", urls: readDefinitions(tree), source };
   try {
@@ -69,8 +70,8 @@ function renderPiece(source: string): FormattedText<TelegramEntity> {
 }
 
 /** Null for what is too deeply nested or too dear to parse: such text is shown as it was written. */
-function parse(source: string): MarkdownRoot | null {
-  if (TOO_DEEP.test(source) || isCostly(source)) return null;
+function parse(source: string, budget: MarkdownBudget): MarkdownRoot | null {
+  if (TOO_DEEP.test(source) || !budget.affords(source)) return null;
   try {
     const { fromMarkdown, gfm, gfmFromMarkdown } = markdownParser();
     return fromMarkdown(source, { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] });
@@ -237,10 +238,10 @@ function cellText(cell: Table["children"][number]["children"][number]): string {
  * Markdown as Slack's markdown block shows it: tables, which it doesn't know, become code fences; outside code `<` can't
  * start a mention (`<!channel>`, `<@U…>`). Everything else stays as it was written.
  */
-export function toSlackMarkdown(markdown: string): string {
+export function toSlackMarkdown(markdown: string, budget = createMarkdownBudget(markdown.length)): string {
   const source = markdown.toWellFormed();
   if (source.length > PARSE_TOTAL) return escapeMentions(source);
-  const pieces = toPieces(source).map((piece) => convertPiece(piece));
+  const pieces = toPieces(source).map((piece) => convertPiece(piece, budget));
   return pieces.map((piece, n) => (n === pieces.length - 1 || piece.endsWith("\n") ? piece : `${piece}\n`)).join("");
 }
 
@@ -248,14 +249,14 @@ export function toSlackMarkdown(markdown: string): string {
  * A part of it as it will be posted. What is code may have changed with the cut: a back-tick's partner now stands in another
  * part, or in the same one again. So each part is looked at once more, on its own.
  */
-export function disarmMentions(part: string): string {
+export function disarmMentions(part: string, budget: MarkdownBudget): string {
   if (!MENTION.test(part)) return part;
-  const tree = parse(part);
+  const tree = parse(part, budget);
   return tree === null ? escapeMentions(part) : convert(part, tree, ["code", "inlineCode"]);
 }
 
-function convertPiece(source: string): string {
-  const tree = parse(source);
+function convertPiece(source: string, budget: MarkdownBudget): string {
+  const tree = parse(source, budget);
   return tree === null ? escapeSlackText(source) : convert(source, tree, ["code", "inlineCode", "table"]);
 }
 

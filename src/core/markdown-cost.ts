@@ -9,27 +9,51 @@ const PER_CHARACTER = 60;
 const PER_CELL = 400;
 const PER_BLOCK = 800;
 const ALLOWANCE = 1_000_000;
+/** However long the text: a fifth of a second. */
+const MOST = 4_000_000;
 
 /** Opens a block inside a block: a quote, a bullet, a number, a footnote. */
 const CONTAINER = /[ \t]{0,3}(?:>|[-*+](?=[ \t]|$)|\d{1,9}[.)](?=[ \t]|$)|\[\^[^\]\s]+\]:)/y;
 /** Ends the paragraph above it. */
 const APART = /^[ \t]*(?:$|#{1,6}(?:[ \t]|$)|[-=]+[ \t]*$|(?:[-*_][ \t]*){3,}$)/;
+const DEFINITION = /^ {0,3}\[[^\]]{1,1000}\]:/;
 const UNDERLINE = /^[ \t]*[-=]+[ \t]*$/;
 const BETWEEN_BLOCKS = /\n(?=[ \t]*(?:\n|$|>|#{1,6}[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t]))/;
 /** A word with an address in it is tried anew at each place where one could begin, up to its end. */
 const LONG_WORD = /\S{80,}/g;
 const ADDRESS = /www\.|:\/\/|@/gi;
+/** Where an address could begin, the start of every word for one: behind an open bracket each looks back as far as the bracket. */
+const ADDRESS_START = /(?<![\w+.-])[\w+.-]|(?<![a-z])h/gi;
 
-/** Rendering it takes a tenth of a second at the worst, or not much longer than ordinary text of that length. */
-export function isCostly(markdown: string): boolean {
-  const text = markdown.replaceAll("\r", "\n");
-  const limit = ALLOWANCE + PER_CHARACTER * text.length;
-  const blocks = blockCost(text);
-  if (blocks > limit) return true;
-  // As if paragraphs ended nowhere but at blocks: true of all but long code and tables, which then get a closer look.
-  if (blocks + inlineCost(text.split(BETWEEN_BLOCKS)) <= limit) return false;
-  return blocks + inlineCost(inlineTexts(text)) > limit;
+/** What one message may cost, in however many pieces it is parsed: each alone would be cheap, and a dozen of them hold everybody up. */
+export interface MarkdownBudget {
+  /** Whether this piece may be parsed; if so, it is paid for. */
+  affords(markdown: string): boolean;
 }
+
+export function createMarkdownBudget(length: number): MarkdownBudget {
+  let left = Math.min(ALLOWANCE + 2 * PER_CHARACTER * length, MOST);
+  return {
+    affords(markdown) {
+      const text = markdown.replaceAll("\r", "\n");
+      const fixed = PER_CHARACTER * text.length + blockCost(text);
+      if (fixed > left) return false;
+      // As if paragraphs ended nowhere but at blocks: true of all but long code and tables, which then get a closer look.
+      let cost = fixed + inlineCost(text.split(BETWEEN_BLOCKS));
+      if (cost > left) {
+        // Looking is parsing, too.
+        left -= fixed / 4;
+        cost = fixed + inlineCost(inlineTexts(text));
+      }
+      if (cost > left) return false;
+      left -= cost;
+      return true;
+    },
+  };
+}
+
+/** Rendering it would take more than a fifth of a second, or much longer than ordinary text of that length. */
+export const isCostly = (markdown: string): boolean => !createMarkdownBudget(markdown.length).affords(markdown);
 
 /** The same for whoever looks at blocks only. */
 export const hasCostlyBlocks = (markdown: string): boolean =>
@@ -42,6 +66,7 @@ function blockCost(text: string): number {
   let open = "";
   for (const line of text.split("\n")) {
     const { depth, kind } = containerOf(line);
+    if (DEFINITION.test(line)) cost += PER_BLOCK;
     // Each level is looked for again inside the one before.
     cost += depth * depth * 8;
     if (depth === 0 && !APART.test(line)) {
@@ -76,6 +101,9 @@ function inlineCost(paragraphs: readonly string[]): number {
     const signs = text.match(/[[\]<&`*_~!\\\n]/g)?.length ?? 0;
     // Each mark and each bracket looks back through all that is still open before it.
     cost += marks * marks * 8 + signs * signs * 2;
+    const bracket = text.indexOf("[");
+    const starts = bracket === -1 ? 0 : (text.slice(bracket).match(ADDRESS_START)?.length ?? 0);
+    cost += (starts * starts) / 5;
     for (const [word] of text.matchAll(LONG_WORD)) cost += (word.match(ADDRESS)?.length ?? 0) * word.length * 4;
   }
   return cost;

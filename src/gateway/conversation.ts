@@ -92,7 +92,7 @@ export function createConversations(deps: ConversationDeps): Conversations {
     stopAnswer(sessionKey, { note, buttons }) {
       const own = active.get(sessionKey);
       if (own === undefined || own.job === null) return false;
-      const parts = render(deps, own.job, { markdown: stoppedText(own.job.written, note), buttons });
+      const parts = render(deps, own.job, { markdown: stoppedText(own.job.written, note, deps), buttons });
       // Rows first, as with /stop: killed right here, the message is answered with what there was and never taken up again.
       if (!finish(deps, own.job, parts)) return false;
       noteStopped(deps, sessionKey, [own.job.row.id], "answer");

@@ -34,6 +34,8 @@ export interface MainTurnDeps {
   readonly log: Logger;
   tools(agent: Agent): readonly Tool[];
   readonly prompt: MainPrompt;
+  /** How much of an unfinished text's end may be the beginning of a secret. */
+  heldBack(text: string): number;
 }
 
 /** A waiting message and all that is needed to answer it. */
@@ -119,9 +121,10 @@ async function showWorking(deps: MainTurnDeps, { channel, inbound }: Job, over: 
   show("idle");
 }
 
-/** The answer as far as it came, and that it was stopped (ST3). */
-export function stoppedText(written: string, note: string): string {
-  const text = visibleText(written).trim();
+/** The answer as far as it came, and that it was stopped (ST3). Stopped in the middle of a secret, it ends before it. */
+export function stoppedText(written: string, note: string, { heldBack }: Pick<MainTurnDeps, "heldBack">): string {
+  const all = visibleText(written);
+  const text = all.slice(0, all.length - heldBack(all)).trim();
   return text === "" ? `_${note}_` : `${closed(text)}\n\n_${note}_`;
 }
 

@@ -74,7 +74,10 @@ interface Scanned {
 function scanLines(text: string): Scanned {
   const code = new Set<number>();
   let open: { readonly end: string; readonly isFence: boolean } | null = null;
-  for (const [n, line] of text.split("\n").entries()) {
+  const lines = text.split("\n");
+  for (let n = 0; n < lines.length; n++) {
+    const line = lines[n] ?? "";
+    if (open === null && !/^ {0,3}[`~<]/.test(line)) continue;
     const [, mark = "", info = ""] = /^ {0,3}(`{3,}|~{3,})(.*)$/.exec(line) ?? [];
     if (open === null) {
       const html = HTML_BLOCKS.find(([opener, end]) => opener.test(line) && !line.includes(end));

@@ -18,12 +18,17 @@ export const oneLine = (text: string): string =>
 /** Marks of chat templates: a model may write them, nobody should meet them. */
 const CONTROL_TOKENS = /<\|[a-z_]{1,40}\|>/gi;
 
+/** A line that could pass for one of ours. */
+const OUR_HEADING = /^(?:[^\S\n]|[*_#])*(?:status|result|notes|stats)(?:[^\S\n]|[*_])*:/im;
+
 /** Control tokens and chat-template marks never reach a chat; lines that look like our own headings are quoted. */
 export function quotable(text: string): string {
   const clean = text.replaceAll(ANNOUNCE_SKIP, "").replaceAll(ANNOUNCE_AS_IS, "").replace(CONTROL_TOKENS, "").trim();
+  // A result may be megabytes of lines: which are code is only asked where one needs quoting.
+  if (!OUR_HEADING.test(clean)) return clean;
   const code = codeLines(clean);
   return clean
     .split("\n")
-    .map((line, n) => (!code.has(n) && /^[\s*_#]*(status|result|notes|stats)[\s*_]*:/i.test(line) ? `> ${line.trimStart()}` : line))
+    .map((line, n) => (OUR_HEADING.test(line) && !code.has(n) ? `> ${line.trimStart()}` : line))
     .join("\n");
 }

@@ -10,6 +10,7 @@ import { type Board, type BoardRow, orderRuns } from "./board.ts";
 import type { MessageViews } from "./message-view.ts";
 import type { Outgoing, Outlet } from "./outgoing.ts";
 import { type PairingDesk, peopleView } from "./people-api.ts";
+import type { Renderer } from "./rendering.ts";
 import { openStream, STREAM_LIMITS, type Stream, type StreamLimits } from "./sse.ts";
 import { createThrottle, type ThrottleOptions } from "./throttle.ts";
 import { createTurns, type Turns } from "./turns.ts";
@@ -29,10 +30,12 @@ export interface LiveOptions {
   log: Logger;
   messages: WebMessages;
   views: MessageViews;
+  render: Renderer["render"];
   board: Board;
   pairing: PairingDesk;
   /** For what is rendered; all else is redacted on its way out. */
   redact(text: string): string;
+  heldBack(text: string): number;
   outgoing: Pick<Outgoing, "event">;
   status(): PageStatus;
   isSignedIn(browserId: string): boolean;
@@ -95,6 +98,8 @@ export function createLive(options: LiveOptions): Live {
   const turns = createTurns({
     ...common,
     redact,
+    heldBack: options.heldBack,
+    render: options.render,
     onWorking: (chat) => toChat(chat, "working", turns.working(chat)),
     onDraft(chat) {
       for (const tab of tabs) if (tab.chat === chat) sendDraft(tab, turns, options);

@@ -1,6 +1,6 @@
 // Markdown → HTML that is safe to put on the page: raw HTML is shown as text, javascript: links lose their target,
 // pictures become links that name their host (nothing is ever fetched from elsewhere), links open in a new tab.
-// draft text → here → SSE → page; whole messages → rendering.ts → here (a long one in a worker) → page
+// whole messages and the pieces of a draft → rendering.ts → here (a long one in a worker) → page
 import { createRequire } from "node:module";
 import { isCostly } from "../core/markdown-cost.ts";
 
@@ -49,12 +49,12 @@ const escapeHtml = (text: string): string => text.replace(/[&<>"]/g, (char) => E
 
 /**
  * Renders a text that grows: paragraphs that can't change any more are rendered once, only the end again.
- * A list may fall into two while it streams; the finished message is rendered as a whole.
+ * A list may fall into two while it streams; the finished message is rendered as a whole. One call at a time.
  */
-export function createDraft(): (text: string) => string {
+export function createDraft(render: (markdown: string) => Promise<string>): (text: string) => Promise<string> {
   let settled = "";
   let html = "";
-  return (whole) => {
+  return async (whole) => {
     const text = draftPart(whole);
     if (!text.startsWith(settled)) {
       settled = "";
@@ -62,10 +62,10 @@ export function createDraft(): (text: string) => string {
     }
     const end = settledEnd(text, settled.length);
     if (end > settled.length) {
-      html += renderMarkdown(text.slice(settled.length, end));
+      html += await render(text.slice(settled.length, end));
       settled = text.slice(0, end);
     }
-    return html + renderMarkdown(text.slice(end));
+    return html + (await render(text.slice(end)));
   };
 }
 

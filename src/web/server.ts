@@ -51,6 +51,8 @@ export interface WebServerOptions {
   redeliver: Redeliver;
   /** Replaces known secrets by their names. */
   redact(text: string): string;
+  /** How much of a growing text's end may be the beginning of a secret. */
+  heldBack(text: string): number;
   status(): PageStatus;
   /** Routes of other parts (metrics); gated like all others. */
   routes?: readonly Route[];
@@ -92,7 +94,8 @@ export function createWebServer(options: WebServerOptions): WebServer {
   const signIns = createSignIns({ browsers, clock, log, token });
   signIns.followToken();
   const { isSignedIn } = signIns;
-  const live = createLive({ bus, clock, log, messages, views, board, pairing, redact, outgoing, status, isSignedIn, ...streams });
+  const gates = { redact, heldBack: options.heldBack, outgoing, isSignedIn };
+  const live = createLive({ bus, clock, log, messages, views, render: renderer.render, board, pairing, status, ...gates, ...streams });
   const gate = createGate({
     token,
     signIns,

@@ -8,8 +8,8 @@ export interface Throttle {
 export interface ThrottleOptions {
   clock: Clock;
   everyMs: number;
-  /** Returns how long the next run must wait at least, when that is longer. */
-  work(): number | undefined;
+  /** Never twice at once. Returns how long the next run must wait at least, when that is longer. */
+  work(): Promise<number | undefined> | number | undefined;
   /** Hears of work that threw; the next ring tries again. */
   onError(error: unknown): void;
   /** After it aborts nothing runs any more. */
@@ -17,23 +17,30 @@ export interface ThrottleOptions {
 }
 
 export function createThrottle(options: ThrottleOptions): Throttle {
-  let isWaiting = false;
+  let isRunning = false;
+  let isRung = false;
   let waitMs = options.everyMs;
-  const run = async () => {
+  const runOnce = async () => {
     await options.clock.sleep(waitMs, options.signal);
-    isWaiting = false;
+    // From here on a ring is about something that this run may not have seen.
+    isRung = false;
     if (options.signal.aborted) return;
     try {
-      waitMs = Math.max(options.everyMs, options.work() ?? 0);
+      waitMs = Math.max(options.everyMs, (await options.work()) ?? 0);
     } catch (error) {
       options.onError(error);
     }
   };
+  const run = async () => {
+    isRunning = true;
+    while (isRung) await runOnce();
+    isRunning = false;
+  };
   return {
     ring() {
-      if (isWaiting || options.signal.aborted) return;
-      isWaiting = true;
-      void run();
+      if (options.signal.aborted) return;
+      isRung = true;
+      if (!isRunning) void run();
     },
   };
 }

@@ -5,6 +5,7 @@ import type { Clock } from "../core/clock.ts";
 import type { AppEvent } from "../core/events.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { createDraft } from "./markdown.ts";
+import type { Renderer } from "./rendering.ts";
 import { createThrottle } from "./throttle.ts";
 
 interface WorkingView {
@@ -29,6 +30,10 @@ export interface TurnsOptions {
   clock: Clock;
   /** Replaces known secrets by their names: a draft never passed the channel's gates. */
   redact(text: string): string;
+  /** How much of a growing text's end may be the beginning of a secret: it would be read before it has a name. */
+  heldBack(text: string): number;
+  /** A long draft beside the event loop. */
+  render: Renderer["render"];
   onWorking(chat: string): void;
   onDraft(chat: string): void;
   onError(error: unknown): void;
@@ -46,8 +51,10 @@ interface Turn {
 }
 
 const DRAFT_EVERY_MS = 100;
-/** Rendering takes at most a tenth of the event loop's time, however long the text. */
+/** Rendering takes at most a tenth of the time, however long the text; … */
 const RENDER_SHARE = 10;
+/** … but nobody waits longer than this for the next words. */
+const DRAFT_AT_LEAST_EVERY_MS = 1_000;
 
 export function createTurns(options: TurnsOptions): Turns {
   const turns = new Map<string, Turn>();
@@ -79,7 +86,7 @@ export function createTurns(options: TurnsOptions): Turns {
     working(chat) {
       const turn = turns.get(chat);
       if (turn === undefined) return { working: false, startedAt: null, doing: null };
-      return { working: true, startedAt: turn.startedAt, doing: turn.doing === null ? null : options.redact(turn.doing) };
+      return { working: true, startedAt: turn.startedAt, doing: turn.doing === null ? null : shown(options, turn.doing) };
     },
     draft(chat) {
       const turn = turns.get(chat);
@@ -88,16 +95,21 @@ export function createTurns(options: TurnsOptions): Turns {
   };
 }
 
+/** What of a text that still grows can be read. */
+const shown = ({ redact, heldBack }: TurnsOptions, text: string): string => redact(text.slice(0, text.length - heldBack(text)));
+
 function start(turns: Map<string, Turn>, options: TurnsOptions, chat: string, turnId: string): void {
   const { clock, signal, onError } = options;
-  const render = createDraft();
-  const work = (): number | undefined => {
-    // Ended in the meantime: the message itself is on its way.
-    if (turns.get(chat) !== turn) return undefined;
+  const render = createDraft(options.render);
+  // Ended in the meantime: the message itself is on its way.
+  const isOver = (): boolean => turns.get(chat) !== turn;
+  const work = async (): Promise<number | undefined> => {
+    if (isOver()) return undefined;
     const startedAt = performance.now();
-    turn.html = render(options.redact(visibleText(turn.text)));
+    turn.html = await render(shown(options, visibleText(turn.text)));
+    if (isOver()) return undefined;
     options.onDraft(chat);
-    return (performance.now() - startedAt) * RENDER_SHARE;
+    return Math.min((performance.now() - startedAt) * RENDER_SHARE, DRAFT_AT_LEAST_EVERY_MS);
   };
   const { ring } = createThrottle({ clock, signal, onError, everyMs: DRAFT_EVERY_MS, work });
   const turn: Turn = { turnId, startedAt: clock.now(), doing: null, text: "", html: "", ring };

@@ -81,6 +81,7 @@ describe("many chats", () => {
         channel: () => channel,
         tools: () => [],
         prompt: async () => ({ system: "system", topics: [] }),
+        heldBack: () => 0,
       },
       turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
     });

@@ -1,10 +1,12 @@
 // /stop against the real process: the answer comes at once, the model's connections close, processes are gone, nothing
 // starts afterwards and nothing is announced later, not even after a restart.
 import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, type Step, spawns } from "../support/brain.ts";
 import { openEvents } from "../support/event-stream.ts";
 import { type Chat, createScene, type Scene } from "../support/scene.ts";
+import { SCRIPTED_KEY } from "../support/scripted-model.ts";
 import { waitFor } from "../support/wait.ts";
 
 let scene: Scene;
@@ -148,6 +150,21 @@ describe("a stop button", () => {
     await press(chat);
     await waitFor("the stop of the rest", async () => (await said(chat)).at(-1) === "⚙️ Agent was aborted. Stopped 1 sub-agent.");
     expect(chat.run("helper").state).toBe("stopped");
+  });
+
+  it("[ST3] [SC4] an answer stopped in the middle of a secret ends before it, in the chat and on disk", async () => {
+    const chat = scene.chat();
+    await chat.say(plan([{ pieces: [`half of this and let x be ${SCRIPTED_KEY.slice(0, -1)}`], hang: "after-text" }]));
+    await written(chat);
+    await press(chat);
+    await waitFor("the stopped answer", async () => (await said(chat)).length === 1);
+    expect((await said(chat))[0]).toMatch(/^half of this and let x be\n\n_Stopped here/);
+    await waitFor("the turn's end", () => scene.model.open === 0, SOON_MS);
+    const folder = join(scene.herald.stateDir, "agents");
+    const files = readdirSync(folder, { recursive: true }).filter((name) => String(name).endsWith(".jsonl"));
+    const answers = files.map((name) => readFileSync(join(folder, String(name)), "utf8")).filter((text) => text.includes('"partial":true'));
+    expect(answers.join("")).toContain("half of this and let x be");
+    for (const text of answers) expect(text).not.toMatch(new RegExp(`"role":"assistant"[^\n]*${SCRIPTED_KEY.slice(0, 10)}`));
   });
 
   it("[ST3] a press that comes when the answer is complete ends nothing", async () => {

@@ -1,5 +1,7 @@
 // Settings for a gateway whose agent talks to a scripted model server (fake-openai.ts) through the real library.
 
+export const SCRIPTED_KEY = "scripted-key-0123456789";
+
 /** `extra` is merged into agents.defaults. */
 export function scriptedConfig(
   url: string,
@@ -14,7 +16,7 @@ export function scriptedConfig(
         scripted: {
           api: "openai-compatible",
           baseUrl: url,
-          apiKey: "scripted-key-0123456789",
+          apiKey: SCRIPTED_KEY,
           models: [{ id: "model-1", contextWindow: 128000 }],
         },
       },

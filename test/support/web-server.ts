@@ -128,6 +128,7 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
           : { isOnItsWay: false, text: "Its announcement is not blocked." };
       },
       redact: (text) => text,
+      heldBack: () => 0,
       status: () => ({ version: "0.1.0", model: "offline model", problem: null }),
       ...options,
     });

@@ -2,6 +2,7 @@
 // its key and what must be said about the sending itself are added at the call (send.ts).
 import type { KnownBlock } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
+import { createMarkdownBudget, type MarkdownBudget } from "../../core/markdown-cost.ts";
 import { type Aside, type Button, type OutMessage, type Part, type Stats, statsLine } from "../../core/message.ts";
 import { shortText } from "../../core/visible-text.ts";
 import { beginningOf, FILE_CAPTION, fileOf, MAX_MESSAGES, restNote, type TextFile } from "../long-text.ts";
@@ -39,30 +40,34 @@ const EMPTY = "(empty message)";
 export function renderMessage(message: OutMessage, address: Address): Part[] {
   const { fileName, markdown } = message;
   if (fileName !== undefined && markdown.length > MAX_MESSAGES * MAX_MARKDOWN) return renderWithFile(message, fileName, address);
-  const texts = cutWords(markdown + figuresOf(message), MAX_MARKDOWN);
+  const budget = createMarkdownBudget(markdown.length);
+  const texts = cutWords(markdown + figuresOf(message), MAX_MARKDOWN, budget);
   if (fileName !== undefined && texts.length > MAX_MESSAGES) return renderWithFile(message, fileName, address);
-  return toParts(texts.length === 0 ? [EMPTY] : texts, message, address);
+  return toParts(texts.length === 0 ? [EMPTY] : texts, message, { address, budget });
 }
 
 /** One message, and the file: the beginning alone says that there is more, and where. */
 function renderWithFile(message: OutMessage, name: string, address: Address): Part[] {
   const below = `\n\n${restNote(message)}${figuresOf(message)}`;
-  const [first = ""] = cutWords(beginningOf(message), MAX_MARKDOWN - below.length);
+  const beginning = beginningOf(message);
+  const budget = createMarkdownBudget(beginning.length);
+  const [first = ""] = cutWords(beginning, MAX_MARKDOWN - below.length, budget);
   const file: SlackPart = { text: FILE_CAPTION, blocks: [], file: fileOf(message, name), ...everywhere(message, address) };
-  return [...toParts([first.trimEnd() + below], message, address), file];
+  return [...toParts([first.trimEnd() + below], message, { address, budget }), file];
 }
 
 const figuresOf = ({ stats }: OutMessage): string => (stats === undefined ? "" : `\n\n${statsLine({ ...stats, names: [] })}`);
 
-const cutWords = (markdown: string, maxLength: number): string[] =>
-  splitMarkdown(toSlackMarkdown(markdown), { maxLength, maxBlocks: MAX_ELEMENTS });
+const cutWords = (markdown: string, maxLength: number, budget: MarkdownBudget): string[] =>
+  splitMarkdown(toSlackMarkdown(markdown, budget), { maxLength, maxBlocks: MAX_ELEMENTS });
 
-function toParts(texts: readonly string[], message: OutMessage, address: Address): Part[] {
+function toParts(texts: readonly string[], message: OutMessage, { address, budget }: { address: Address; budget: MarkdownBudget }): Part[] {
   const last = [...toContext(message.stats), ...toActions(message.buttons ?? [])];
-  return texts.map(disarmMentions).map((text, n) => {
+  return texts.map((text, n) => {
+    const words = disarmMentions(text, budget);
     const part: SlackPart = {
-      text: toFallback(text),
-      blocks: [{ type: "markdown", text }, ...(n === texts.length - 1 ? last : [])],
+      text: toFallback(words),
+      blocks: [{ type: "markdown", text: words }, ...(n === texts.length - 1 ? last : [])],
       ...everywhere(message, address),
     };
     return part;

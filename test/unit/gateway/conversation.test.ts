@@ -78,6 +78,7 @@ function create(): void {
     channel: (name, account) => (isOn && name === "test" && account === "a" ? channel() : null),
     tools: () => [],
     prompt: async () => ({ system: "system", topics: [] }),
+    heldBack: () => 0,
   });
   lane.serve(conversations.work);
 }

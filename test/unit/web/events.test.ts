@@ -2,7 +2,9 @@ import { request } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Address } from "../../../src/core/address.ts";
 import { newId } from "../../../src/core/ids.ts";
+import { createSecrets } from "../../../src/core/secrets.ts";
 import type { RunView } from "../../../src/web/board.ts";
+import { renderMarkdown } from "../../../src/web/markdown.ts";
 import { waitFor } from "../../support/wait.ts";
 import { aRun, startWeb, type WebFixture } from "../../support/web-server.ts";
 
@@ -253,6 +255,35 @@ describe("what goes on now", () => {
     web.bus.emit({ type: "turn.text", ...turn("t1"), text: "it is sk-very-secret" });
     await waitFor("a draft", () => tab.of("draft").length > 0);
     expect(JSON.stringify(tab.heard)).not.toContain("sk-very-secret");
+  });
+
+  it("[SC4] a secret that is still being written is not shown letter by letter", async () => {
+    const secrets = createSecrets();
+    secrets.add("API_KEY", "sk-very-secret-0123");
+    await start(secrets);
+    const tab = await openTab();
+    web.bus.emit({ type: "turn.started", ...turn("t1") });
+    web.bus.emit({ type: "turn.doing", sessionKey: "k", address: MAIN, runId: null, doing: "exec: sk-very-sec" });
+    for (const written of ["it is sk-very-secret-012", "it is sk-very-secret-0123 now"]) {
+      const before = tab.of("draft").length;
+      web.bus.emit({ type: "turn.text", ...turn("t1"), text: written });
+      await waitFor("a draft", () => tab.of("draft").length > before);
+    }
+    expect(tab.of("draft").map((draft) => draft?.html)).toEqual(["<p>it is</p>", "<p>it is [API_KEY] now</p>"]);
+    expect(tab.of("working").at(-1)?.doing).toBe("exec: ");
+    expect(JSON.stringify(tab.heard)).not.toContain("sk-");
+  });
+
+  it("[WB1] a long draft is rendered as a message would be, beside everything else", async () => {
+    await start();
+    const tab = await openTab();
+    web.bus.emit({ type: "turn.started", ...turn("t1") });
+    const text = `${"Some **bold** words, one paragraph of them. ".repeat(300)}the end`;
+    web.bus.emit({ type: "turn.text", ...turn("t1"), text: text.slice(0, 9_000) });
+    await waitFor("a draft", () => tab.of("draft").length > 0);
+    web.bus.emit({ type: "turn.text", ...turn("t1"), text });
+    await waitFor("the end", () => String(tab.of("draft").at(-1)?.html).includes("the end"));
+    expect(tab.of("draft").at(-1)?.html).toBe(renderMarkdown(text));
   });
 
   it("[WB1] runs arrive on connect and on change: those in need first, then unfinished ones", async () => {

@@ -137,7 +137,7 @@ describe("health", () => {
         ...{ host: "127.0.0.1", port: 0, publicUrl: () => null, token: () => token, browsers },
         ...{ log: silentLogger, clock: systemClock, bus, channel, messages, pairing },
         ...{ redeliver: () => null, board: { listRuns: () => [] }, details: { find: () => null, transcript: () => null } },
-        ...{ redact: (text) => text, status: () => ({ version: "0", model: "m", problem: null }) },
+        ...{ redact: (text) => text, heldBack: () => 0, status: () => ({ version: "0", model: "m", problem: null }) },
       });
       const url = await early.server.listen();
       const ask = async (path: string) => {
