@@ -61,8 +61,14 @@ export function createGate(options: GateOptions): Gate {
     return problem(401, "This token is not right.");
   };
   const browserOf = (req: Pick<IncomingMessage, "headers">, caller: string): Browser | null => {
-    const [cookie, key] = [cookieOf(req, cookieName()), keyOf(req)];
-    return cookie === null || key === null ? null : signIns.find(cookie, key, caller);
+    const key = keyOf(req);
+    if (key === null) return null;
+    // All of that name: a page on another port of this host can set one too, and the browser sends it first.
+    for (const cookie of cookiesOf(req, cookieName())) {
+      const browser = signIns.find(cookie, key, caller);
+      if (browser !== null) return browser;
+    }
+    return null;
   };
   const setCookie = (value: string, maxAge: number, origin: string | undefined): Record<string, string> => ({
     "set-cookie": `${cookieName()}=${value}; Path=/api; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${hosts.isSecure(origin) ? "; Secure" : ""}`,
@@ -83,9 +89,9 @@ export function createGate(options: GateOptions): Gate {
       }
       const browser = browserOf(req, caller);
       if (browser !== null || route.access !== "token") return { refusal: null, browser };
-      // The cookie alone is what another port of this host has seen. It is no guess: a page that lost its key sends it too.
-      if (cookieOf(req, cookieName()) === null || keyOf(req) === null) return { refusal: SIGN_IN_FIRST };
-      return { refusal: guess(caller, () => false) ?? SIGN_IN_FIRST };
+      // No guess, whatever it sent: nobody guesses two secrets of 32 random bytes, and a page that was signed out, or whose
+      // cookie another port has replaced, would lock its own person out of signing in.
+      return { refusal: SIGN_IN_FIRST };
     },
     checkBody(req) {
       if (!options.posts.take(callerOf(req)))
@@ -153,10 +159,7 @@ function keyOf({ headers }: Pick<IncomingMessage, "headers">): string | null {
   return typeof key === "string" && key !== "" ? key : null;
 }
 
-function cookieOf(req: Pick<IncomingMessage, "headers">, name: string): string | null {
-  for (const pair of (req.headers.cookie ?? "").split(";")) {
-    const eq = pair.indexOf("=");
-    if (eq > 0 && pair.slice(0, eq).trim() === name) return pair.slice(eq + 1).trim();
-  }
-  return null;
+function cookiesOf({ headers }: Pick<IncomingMessage, "headers">, name: string): string[] {
+  const pairs = (headers.cookie ?? "").split(";").map((pair) => pair.trim());
+  return pairs.filter((pair) => pair.startsWith(`${name}=`)).map((pair) => pair.slice(name.length + 1));
 }

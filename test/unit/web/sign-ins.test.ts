@@ -70,6 +70,20 @@ describe("what a browser holds", () => {
     expect(await statusFor(await web.signIn())).toBe(200);
   });
 
+  it("[WB8] a cookie of the same name that another port has set, in front or instead, locks nobody out", async () => {
+    await start();
+    const { cookie, ...rest } = await web.signIn();
+    const tossed = `herald_${web.port}=x`;
+    for (const cookies of [`${tossed}; ${cookie}`, `${cookie}; ${tossed}`, `${tossed}; herald_${web.port}=; ${cookie}`])
+      expect(await statusFor({ ...rest, cookie: cookies })).toBe(200);
+    // Replaced, the page has to sign in again, and asking before that is no guess; nor is it for a browser that was ended.
+    const ended = await web.signIn();
+    await post("/api/browsers/end", { others: true }, { ...rest, cookie });
+    for (let n = 0; n < 12; n++) for (const headers of [{ ...rest, cookie: tossed }, ended]) expect(await statusFor(headers)).toBe(401);
+    expect(await statusFor(await web.signIn())).toBe(200);
+    expect(await statusFor(bearer())).toBe(200);
+  });
+
   it("[WB8] [SC3] is kept as hashes, and nowhere else", async () => {
     await start();
     const { cookie, "x-herald-key": key } = await web.signIn();
