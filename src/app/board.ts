@@ -46,7 +46,8 @@ export function createRunBoard(deps: RunBoardDeps): { board: Board; details: Run
         try {
           return transcripts.page(transcriptOfRun(run), { ...range, fits: isShown });
         } catch (error) {
-          if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+          // Gone, or something else in its place: there is none to show.
+          if (/^(?:ENOENT|EISDIR|ENOTDIR)$/.test((error as NodeJS.ErrnoException).code ?? "")) return null;
           throw error;
         }
       },

@@ -31,8 +31,7 @@ export function createSecrets(): Secrets {
       if (value === undefined || value.length < MIN_LENGTH || /^\d{1,15}$/.test(value) || names.has(value)) return;
       // It will stand inside JSON texts: `headers["x-key"]` must not end a string there.
       const shown = unusedName(name.replace(/["\\\p{Cc}]/gu, "'"), new Set(names.values()));
-      // URL-encoded and JSON-escaped spellings leak just as well.
-      for (const spelling of [value, encodeURIComponent(value), JSON.stringify(value).slice(1, -1)]) {
+      for (const spelling of spellingsOf(value)) {
         if (!names.has(spelling)) names.set(spelling, shown);
       }
       const longestFirst = [...names.keys()].sort((a, b) => b.length - a.length);
@@ -70,11 +69,22 @@ export function createSecrets(): Secrets {
   };
 }
 
+<<<<<<< HEAD
 function unusedName(name: string, used: ReadonlySet<string>): string {
   let unused = name;
   for (let n = 2; used.has(unused); n++) unused = `${name} ${n}`;
   return unused;
 }
+=======
+/**
+ * URL-encoded and JSON-escaped ones leak just as well. Escaped as Markdown it would be whole again once it is rendered, where
+ * its name in its place moves whatever is counted from the text's start.
+ */
+const spellingsOf = (value: string): string[] => [
+  ...[value, encodeURIComponent(value), JSON.stringify(value).slice(1, -1)],
+  ...[value.replace(/[_*]/g, "\\$&"), value.replace(/[!-/:-@[-`{-~]/g, "\\$&")],
+];
+>>>>>>> d946344 (fix: a secret escaped as Markdown has its name before it is rendered; a transcript that can't be read is said in words)
 
 const escapePattern = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 

@@ -21,10 +21,23 @@ export function logText(transcripts: Transcripts, run: Run, options: { limit: nu
     const entries = lastEntries(transcripts, run, limit, (entry) => isShown(entry, options.tools));
     return entries.length === 0 ? "(nothing on record yet)" : entries.map(line).join("\n\n");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    return "(its transcript is gone)";
+    return `(its transcript ${unreadable(error)})`;
   }
 }
+
+/** Why there is nothing to read, for the chat. What passes by itself, a disk that refuses, is thrown on and tried again. */
+function unreadable(error: unknown): string {
+  const words = UNREADABLE[(error as NodeJS.ErrnoException).code ?? ""];
+  if (words === undefined) throw error;
+  return words;
+}
+
+const UNREADABLE: Readonly<Record<string, string>> = {
+  ENOENT: "is gone",
+  EISDIR: "can't be read: a folder is in its place",
+  ENOTDIR: "can't be read: a file is in the place of its folder",
+  EACCES: "can't be read: Herald has no right to open the file",
+};
 
 /** Far more steps than any run makes. */
 const MAX_ANSWERS = 1_000;
@@ -35,7 +48,7 @@ export function answeredBy(transcripts: Transcripts, run: Run): string[] {
     const answers = lastEntries(transcripts, run, MAX_ANSWERS, (entry) => entry.type === "message" && entry.role === "assistant");
     return [...new Set(answers.flatMap((entry) => (entry.type === "message" && entry.role === "assistant" ? [entry.model] : [])))];
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    unreadable(error);
     return [];
   }
 }

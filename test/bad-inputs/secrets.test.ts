@@ -8,6 +8,7 @@ import { defineTool } from "../../src/core/tool.ts";
 import { createExecTool } from "../../src/tools/exec.ts";
 import { createLocalApp, type LocalApp } from "../support/local-app.ts";
 import { runHerald } from "../support/run-herald.ts";
+import { SCRIPTED_KEY } from "../support/scripted-model.ts";
 import { createToolBench, EXEC_DEFAULTS } from "../support/tool-bench.ts";
 import { callTools, createTurnRig, say } from "../support/turn-rig.ts";
 import { waitFor } from "../support/wait.ts";
@@ -47,6 +48,14 @@ it("[SC4] SEC-001 a bot token in an error's URL shows as its name in logs, on th
     (await fetch(`${app.origin}${path}`, { headers: { authorization: `Bearer ${token}` } })).text();
   const pages = await Promise.all(["/api/status", "/api/chats", "/api/runs", "/metrics"].map(get));
   for (const text of [app.logged.join(""), ...pages, contents(join(app.stateDir, "agents"))]) expect(text).not.toContain(secret);
+});
+
+it("[SC4] SEC-001 a secret that is escaped as Markdown has its name before it is rendered: ranges stand where they belong", async () => {
+  const { telegram } = app;
+  const escaped = SCRIPTED_KEY.replaceAll("-", "\\-");
+  expect(await app.ask({ chat: 42, text: `${escaped} then /stop now` })).toBe("heard: [models.providers.scripted.apiKey] then /stop now");
+  const { text = "", entities = [] } = telegram.messages(42).at(-1) ?? {};
+  expect(entities.map(({ offset, length }) => text.slice(offset, offset + length))).toEqual(["/stop"]);
 });
 
 it("[SC4] SEC-001 no secret reaches a provider by a file of the prompt, the memory or a server's own description", async () => {

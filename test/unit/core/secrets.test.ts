@@ -13,6 +13,15 @@ it("[SC4] every spelling of a secret shows as its name", () => {
   }
 });
 
+it("[SC4] escaped as Markdown, in part or in whole, it shows as its name before it is rendered", () => {
+  const secrets = createSecrets();
+  secrets.add("TOKEN", "ghp_lab-key_0001");
+  for (const text of ["ghp\\_lab-key\\_0001", "ghp\\_lab\\-key\\_0001"]) {
+    expect(secrets.redact(`it is ${text}.`)).toBe("it is [TOKEN].");
+    expect(secrets.heldBack(`it is ${text.slice(0, 9)}`)).toBe(9);
+  }
+});
+
 it("[SC4] the longest secret wins where one holds another, and the first name of a value stays", () => {
   const secrets = createSecrets();
   secrets.add("SHORT", "abcdefgh");

@@ -1,7 +1,7 @@
 // The log of a run as people and models read it.
-import { rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { expect, it } from "vitest";
-import { logText } from "../../../src/subagents/transcript-view.ts";
+import { answeredBy, logText } from "../../../src/subagents/transcript-view.ts";
 import { createDelegation } from "../../support/delegation.ts";
 
 it("[CM5] the last entries that are shown are counted, not the announce step or messages without words behind them", async () => {
@@ -45,4 +45,16 @@ it("[CM5] a transcript that is gone is said to be gone", async () => {
   transcripts.close();
   rmSync(transcripts.path({ agentId: run.agentId, sessionId: run.sessionId }));
   expect(logText(transcripts, run, { limit: 5, tools: true })).toBe("(its transcript is gone)");
+});
+
+it("[CM5] [CM6] what stands in the place of a transcript is said in words", async () => {
+  await using scene = await createDelegation();
+  const run = scene.spawn("broken");
+  const { transcripts } = scene.folder.stores;
+  transcripts.close();
+  const path = transcripts.path({ agentId: run.agentId, sessionId: run.sessionId });
+  rmSync(path);
+  mkdirSync(path);
+  expect(logText(transcripts, run, { limit: 5, tools: true })).toBe("(its transcript can't be read: a folder is in its place)");
+  expect(answeredBy(transcripts, run)).toEqual([]);
 });
