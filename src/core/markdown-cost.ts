@@ -5,10 +5,13 @@
 import { type MarkdownRoot, markdownParser } from "./markdown-parser.ts";
 
 // Costs are in steps of some 50 ns, weighed by measuring (test/property/markdown.test.ts looks for what was overlooked).
-const PER_CHARACTER = 60;
+const PER_CHARACTER = 40;
+const PER_SIGN = 60;
 const PER_CELL = 400;
 const PER_BLOCK = 800;
+/** Beyond what plain words cost: so much for any text, and so much for each of its characters. */
 const ALLOWANCE = 1_000_000;
+const ALLOWED_PER_CHARACTER = 60;
 /** However long the text: a fifth of a second. */
 const MOST = 4_000_000;
 
@@ -32,21 +35,22 @@ export interface MarkdownBudget {
 }
 
 export function createMarkdownBudget(length: number): MarkdownBudget {
-  let left = Math.min(ALLOWANCE + 2 * PER_CHARACTER * length, MOST);
+  let left = Math.min(ALLOWANCE + (PER_CHARACTER + ALLOWED_PER_CHARACTER) * length, MOST);
   return {
     affords(markdown) {
       const text = markdown.replaceAll("\r", "\n");
       const fixed = PER_CHARACTER * text.length + blockCost(text);
       if (fixed > left) return false;
+      left -= fixed;
       // As if paragraphs ended nowhere but at blocks: true of all but long code and tables, which then get a closer look.
-      let cost = fixed + inlineCost(text.split(BETWEEN_BLOCKS));
-      if (cost > left) {
+      let inline = inlineCost(text.split(BETWEEN_BLOCKS));
+      if (inline > fixed) {
         // Looking is parsing, too.
         left -= fixed / 4;
-        cost = fixed + inlineCost(inlineTexts(text));
+        inline = inlineCost(inlineTexts(text));
       }
-      if (cost > left) return false;
-      left -= cost;
+      if (inline > left) return false;
+      left -= inline;
       return true;
     },
   };
@@ -57,7 +61,7 @@ export const isCostly = (markdown: string): boolean => !createMarkdownBudget(mar
 
 /** The same for whoever looks at blocks only. */
 export const hasCostlyBlocks = (markdown: string): boolean =>
-  blockCost(markdown.replaceAll("\r", "\n")) > ALLOWANCE + PER_CHARACTER * markdown.length;
+  blockCost(markdown.replaceAll("\r", "\n")) > ALLOWANCE + ALLOWED_PER_CHARACTER * markdown.length;
 
 function blockCost(text: string): number {
   let cost = (text.match(/\|/g)?.length ?? 0) * PER_CELL;
@@ -100,7 +104,7 @@ function inlineCost(paragraphs: readonly string[]): number {
     const marks = text.match(/[*_~]/g)?.length ?? 0;
     const signs = text.match(/[[\]<&`*_~!\\\n]/g)?.length ?? 0;
     // Each mark and each bracket looks back through all that is still open before it.
-    cost += marks * marks * 8 + signs * signs * 2;
+    cost += signs * PER_SIGN + marks * marks * 8 + signs * signs * 2;
     const bracket = text.indexOf("[");
     const starts = bracket === -1 ? 0 : (text.slice(bracket).match(ADDRESS_START)?.length ?? 0);
     cost += (starts * starts) / 5;

@@ -23,12 +23,15 @@ What kept you from finishing and what would remove it. "None." if you finished.`
 
 // A heading or number, then emphasis, then the name; whatever follows is looked at by inlineText.
 const HEADING = new RegExp(`^ {0,3}(#{1,6})?[ \\t]*(?:\\d{1,2}[.)][ \\t]+)?(\\*\\*|__)?(${SECTION_NAMES.join("|")})(.*)$`, "is");
+const ANY_NAME = new RegExp(SECTION_NAMES.join("|"), "i");
 const OTHER_HEADING = /^ {0,3}(#{1,6})[ \t]/;
 const FENCE = /^[ \t]*(`{3,}|~{3,})([^`]*)$/;
 const WRAPPER = /^(`{3,}|~{3,})[ \t]*(?:markdown|md|text)?[ \t]*$/;
 
 /** Finds the sections in any order, case and heading style; a name inside a code block is text. The last one of a name counts. Never throws. */
 export function parseSections(text: string): RunSections {
+  // Most long texts have none, and looking at each of their lines takes longest.
+  if (!ANY_NAME.test(text)) return eachSection(() => null);
   const lines = text.trim().split(/\r?\n/);
   const found = readSections(lines);
   // Some models put the whole answer into one code block.

@@ -141,6 +141,15 @@ it.each([
   for (const render of Object.values(RENDERERS)) expect(cpuMs(() => render(markdown))).toBeLessThan(DEADLINE_MS);
 });
 
+it.each(["```\nx\n", "x\n", "status:\n", "summary: x\n", "> - "])(
+  "[AN10] a result of 900 000 characters of %j holds nothing up",
+  (part) => {
+    const { announcement, page } = RENDERERS;
+    for (const render of [announcement, page, (text: string) => splitMarkdown(text, { maxLength: 12_000 })])
+      expect(cpuMs(() => render?.(fill(part, 900_000)))).toBeLessThan(DEADLINE_MS);
+  },
+);
+
 it.each(["- ", "a b ", "1, ", "word ", "-\n", "1h"])(
   "[DL2][WB1] an open bracket and 24 000 characters of %j behind it are too dear",
   (part) => {
