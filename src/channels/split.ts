@@ -141,7 +141,7 @@ function readLines(text: string, max: number): Line[] {
   for (let start = 0; start < text.length; ) {
     const found = text.indexOf("\n", start);
     const end = found === -1 ? text.length : found + 1;
-    const line = text.slice(start, end).replace(/\r?\n$/, "");
+    const line = text.slice(start, lineEnd(text, start, found));
     if (fence !== null && leavesQuote(fence, line)) fence = null;
     const opens: Fence | null = fence === null ? openFence(line, max) : null;
     const kind: Kind = fence !== null ? "fenced" : opens !== null ? "opener" : kindOf(line);
@@ -155,6 +155,12 @@ function readLines(text: string, max: number): Line[] {
   }
   lines.push({ start: text.length, fence: null, border: "line", blocks });
   return lines;
+}
+
+/** Without its line break. */
+function lineEnd(text: string, start: number, found: number): number {
+  if (found === -1) return text.length;
+  return found > start && text.charAt(found - 1) === "\r" ? found - 1 : found;
 }
 
 type Kind = "blank" | "heading" | "rule" | "list" | "quote" | "table" | "text" | "opener" | "fenced";
@@ -177,6 +183,8 @@ function startsBlock(kind: Kind, before: Kind): boolean {
 }
 
 function openFence(line: string, max: number): Fence | null {
+  // Most lines have none, and this is asked of every one.
+  if (!/`{3}|~{3}/.test(line)) return null;
   const match = OPENER.exec(line);
   const [, before = "", marker = "", info = ""] = match ?? [];
   if (match === null || (marker.startsWith("`") && info.includes("`"))) return null;

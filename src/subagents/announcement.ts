@@ -14,7 +14,7 @@ export interface RunResult {
 }
 
 /** A result is complete (AN10); what no model writes in one answer is cut here, so that no row can grow without end. */
-export const MAX_WORDS = 600_000;
+export const MAX_WORDS = 1_000_000;
 function statsOf(run: Run, now: number, transcript: string): Stats {
   const figures = [`runtime ${duration(runtimeOf(run, now))}`, tokens(run.spend), cost(run.spend.costUsd)];
   return {

@@ -17,8 +17,11 @@ const MAX_PARSED = 20_000;
 
 /** Numbers (from 0) of the lines of `text`, standing below a heading line, that are shown as code. */
 export function codeLines(text: string): Set<number> {
-  if (text.length > MAX_PARSED) return scanLines(text).code;
   const lines = new Set<number>();
+  if (text.length > MAX_PARSED) {
+    scanLines(text, (line) => lines.add(line));
+    return lines;
+  }
   if (!/`{3}|~{3}|^ {4}|^\t/m.test(text) || isHostile(text)) return lines;
   const visit = (node: Block): void => {
     if (node.type === "code") {
@@ -34,7 +37,7 @@ export function codeLines(text: string): Set<number> {
 /** The text with nothing left open: a fence gets its closing line; where that doesn't help, the whole text is quoted. */
 export function closed(text: string): string {
   if (!/`{3}|~{3}|</.test(text)) return text;
-  if (text.length > MAX_PARSED) return [text, ...scanLines(text).closing].join("\n");
+  if (text.length > MAX_PARSED) return [text, ...scanLines(text)].join("\n");
   const marks = [...new Set(fencesOf(text))].sort((a, b) => b.length - a.length);
   const candidates = isHostile(text) ? [] : [text, ...marks.slice(0, 4).map((mark) => `${text}\n${mark}`)];
   return candidates.find(endsClean) ?? text.replace(/^/gm, "> ");
@@ -63,31 +66,38 @@ const HTML_BLOCKS = [
   [/^ {0,3}<textarea(?=[\s>]|$)/i, "</textarea>"],
 ] as const;
 
-interface Scanned {
-  /** Numbers of the lines inside a fence. */
-  readonly code: Set<number>;
-  /** The line that closes what is open at the end. */
-  readonly closing: readonly string[];
-}
+/** Where a fence, or raw HTML, can begin or a fence can end. */
+const SIGN = /^ {0,3}[`~<]/;
+const FENCE = /^ {0,3}(`{3,}|~{3,})(.*)$/;
 
-/** The same questions answered in one pass, for fences and raw HTML in no other block: what a long text is most likely to leave open. */
-function scanLines(text: string): Scanned {
-  const code = new Set<number>();
+/**
+ * The same questions answered in one pass, for fences and raw HTML in no other block: what a long text is most likely to leave
+ * open. Returns the line that closes it, if any. A result may have lines by the hundred thousand: most are only glanced at.
+ */
+function scanLines(text: string, onCode?: (line: number) => void): string[] {
   let open: { readonly end: string; readonly isFence: boolean } | null = null;
   const lines = text.split("\n");
   for (let n = 0; n < lines.length; n++) {
     const line = lines[n] ?? "";
-    if (open === null && !/^ {0,3}[`~<]/.test(line)) continue;
-    const [, mark = "", info = ""] = /^ {0,3}(`{3,}|~{3,})(.*)$/.exec(line) ?? [];
-    if (open === null) {
-      const html = HTML_BLOCKS.find(([opener, end]) => opener.test(line) && !line.includes(end));
-      if (mark !== "" && !(mark.startsWith("`") && info.includes("`"))) open = { end: mark, isFence: true };
-      else if (html !== undefined) open = { end: html[1], isFence: false };
-      if (open?.isFence === true) code.add(n);
+    if (open?.isFence === true) onCode?.(n);
+    if (open?.isFence === false) {
+      if (line.includes(open.end)) open = null;
       continue;
     }
-    if (open.isFence) code.add(n);
-    if (open.isFence ? mark.startsWith(open.end) && info.trim() === "" : line.includes(open.end)) open = null;
+    if (!SIGN.test(line)) continue;
+    const [, mark = "", info = ""] = FENCE.exec(line) ?? [];
+    if (open !== null) {
+      if (mark.startsWith(open.end) && info.trim() === "") open = null;
+      continue;
+    }
+    open = openedBy(line, mark, info);
+    if (open?.isFence === true) onCode?.(n);
   }
-  return { code, closing: open === null ? [] : [open.end] };
+  return open === null ? [] : [open.end];
+}
+
+function openedBy(line: string, mark: string, info: string): { readonly end: string; readonly isFence: boolean } | null {
+  if (mark !== "") return mark.startsWith("`") && info.includes("`") ? null : { end: mark, isFence: true };
+  const html = HTML_BLOCKS.find(([opener, end]) => opener.test(line) && !line.includes(end));
+  return html === undefined ? null : { end: html[1], isFence: false };
 }
