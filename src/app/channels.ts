@@ -60,11 +60,11 @@ function cleanMessage(message: OutMessage, clean: (text: string) => string): Out
   };
 }
 
-async function createTelegram({ config, clock, log }: ChannelDeps): Promise<Channel | null> {
+async function createTelegram({ config, clock, log, secrets }: ChannelDeps): Promise<Channel | null> {
   const { telegram } = config.channels;
   if (!telegram.enabled) return null;
   const { createTelegramChannel } = await import("../channels/telegram/channel.ts");
-  return createTelegramChannel({ ...telegram, clock, log: log.child({ channel: "telegram" }) });
+  return createTelegramChannel({ ...telegram, redact: secrets.redact, clock, log: log.child({ channel: "telegram" }) });
 }
 
 async function createSlack({ config, clock, log, stores }: ChannelDeps): Promise<Channel | null> {

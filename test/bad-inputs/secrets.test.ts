@@ -50,10 +50,12 @@ it("[SC4] SEC-001 a bot token in an error's URL shows as its name in logs, on th
   for (const text of [app.logged.join(""), ...pages, contents(join(app.stateDir, "agents"))]) expect(text).not.toContain(secret);
 });
 
-it("[SC4] SEC-001 a secret that is escaped as Markdown has its name before it is rendered: ranges stand where they belong", async () => {
+it.each([
+  ["escaped as Markdown", SCRIPTED_KEY.replaceAll("-", "\\-")],
+  ["with markup inside", SCRIPTED_KEY.replace("key", "**key**")],
+])("[SC4] SEC-001 a secret %s has its name when it is rendered: ranges stand where they belong", async (_, written) => {
   const { telegram } = app;
-  const escaped = SCRIPTED_KEY.replaceAll("-", "\\-");
-  expect(await app.ask({ chat: 42, text: `${escaped} then /stop now` })).toBe("heard: [models.providers.scripted.apiKey] then /stop now");
+  expect(await app.ask({ chat: 42, text: `${written} then /stop now` })).toBe("heard: [models.providers.scripted.apiKey] then /stop now");
   const { text = "", entities = [] } = telegram.messages(42).at(-1) ?? {};
   expect(entities.map(({ offset, length }) => text.slice(offset, offset + length))).toEqual(["/stop"]);
 });

@@ -12,7 +12,7 @@ import { decodeUpdate, GENERAL_TOPIC } from "./decode.ts";
 import { joinParts, TELEGRAM_PACE } from "./join.ts";
 import { poll } from "./poll.ts";
 import { loosely, type Receiver } from "./receive.ts";
-import { renderMessage } from "./render.ts";
+import { type Redact, renderMessage } from "./render.ts";
 import { sendPart } from "./send.ts";
 import { listen } from "./webhook.ts";
 
@@ -29,6 +29,8 @@ export interface TelegramOptions {
     readonly secret?: string | undefined;
   };
   readonly announce?: "plain" | "reserved";
+  /** Replaces known secrets by their names. */
+  readonly redact?: Redact;
   readonly clock: Clock;
   readonly log: Logger;
   /** How long Telegram may hold a poll; default 30. */
@@ -77,7 +79,7 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
     hangUp: () => sending.abort(),
     health: () => state.health,
     decode: (raw) => decodeUpdate(raw, account),
-    render: renderMessage,
+    render: (message, address) => renderMessage(message, address, options.redact),
     pace: TELEGRAM_PACE,
     join: joinParts,
     send: (request) => sendPart({ api, announce: options.announce ?? "plain", signal: sending.signal }, request),

@@ -54,32 +54,37 @@ const REPEATED = "(may be repeated)";
 const MOVED = "(the topic this belongs to is gone)";
 const EMPTY = "(empty message)";
 
+/** Replaces known secrets by their names. */
+export type Redact = (text: string) => string;
+
 /** Never empty. The reply mark goes to the first part, buttons under the last that is no file. */
-export function renderMessage(message: OutMessage, address: Address): Part[] {
+export function renderMessage(message: OutMessage, address: Address, redact: Redact = (text) => text): Part[] {
   const { fileName, markdown } = message;
-  if (fileName !== undefined && markdown.length > SURELY_LONG) return renderWithFile(message, fileName, address);
-  const pieces = toPieces(message);
-  return fileName !== undefined && pieces.length > MAX_MESSAGES
-    ? renderWithFile(message, fileName, address)
-    : toParts(pieces, message, address);
+  const withFile = (name: string): Part[] => renderWithFile(message, name, { address, redact });
+  if (fileName !== undefined && markdown.length > SURELY_LONG) return withFile(fileName);
+  const pieces = toPieces(message, redact);
+  return fileName !== undefined && pieces.length > MAX_MESSAGES ? withFile(fileName) : toParts(pieces, message, address);
 }
 
 /** One message, and the file: the beginning alone says that there is more, and where. */
-function renderWithFile(message: OutMessage, name: string, address: Address): Part[] {
+function renderWithFile(message: OutMessage, name: string, { address, redact }: { address: Address; redact: Redact }): Part[] {
   const note = restNote(message);
-  const [first = { text: "", entities: [] }] = cutWords(beginningOf(message), MAX_LENGTH - 2 - note.length);
+  const [first = { text: "", entities: [] }] = cutWords(beginningOf(message), MAX_LENGTH - 2 - note.length, redact);
   const beginning: Piece = { ...first, text: `${apart(first.text)}${note}` };
   const file: TelegramPart = { text: FILE_CAPTION, file: fileOf(message, name), ...everywhere(message, address) };
   return [...toParts(finish([beginning], message), message, address), file];
 }
 
-function toPieces(message: OutMessage): Piece[] {
-  const cut = cutWords(message.markdown, MAX_LENGTH);
+function toPieces(message: OutMessage, redact: Redact): Piece[] {
+  const cut = cutWords(message.markdown, MAX_LENGTH, redact);
   return finish(cut.length === 0 ? [{ text: EMPTY, entities: [] }] : cut, message);
 }
 
-function cutWords(markdown: string, maxLength: number): Piece[] {
-  const { text, entities } = inert(toTelegram(markdown));
+function cutWords(markdown: string, maxLength: number, redact: Redact): Piece[] {
+  const rendered = toTelegram(markdown);
+  const named = redact(rendered.text);
+  // Markup stood inside a secret, which is whole only now. Its name has another length: no range would stand where it belongs.
+  const { text, entities } = inert(named === rendered.text ? rendered : { text: named, entities: [] });
   return splitEntities(text, entities, maxLength);
 }
 
