@@ -69,13 +69,12 @@ export function createSecrets(): Secrets {
   };
 }
 
-<<<<<<< HEAD
 function unusedName(name: string, used: ReadonlySet<string>): string {
   let unused = name;
   for (let n = 2; used.has(unused); n++) unused = `${name} ${n}`;
   return unused;
 }
-=======
+
 /**
  * URL-encoded and JSON-escaped ones leak just as well. Escaped as Markdown it would be whole again once it is rendered, where
  * its name in its place moves whatever is counted from the text's start.
@@ -84,7 +83,6 @@ const spellingsOf = (value: string): string[] => [
   ...[value, encodeURIComponent(value), JSON.stringify(value).slice(1, -1)],
   ...[value.replace(/[_*]/g, "\\$&"), value.replace(/[!-/:-@[-`{-~]/g, "\\$&")],
 ];
->>>>>>> d946344 (fix: a secret escaped as Markdown has its name before it is rendered; a transcript that can't be read is said in words)
 
 const escapePattern = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
