@@ -26,6 +26,9 @@ const DAY_MS = 86_400_000;
 /** The tiers' home inside a workspace. */
 export const MEMORY_FOLDER = "memory";
 
+/** Reads, and again when a command of a sub-agent may have written in it by then (tools/prompt-files.ts): TL9. */
+export type Confirmed = <T>(read: () => Promise<T>) => Promise<T>;
+
 /** Those of the five files that are there; a child gets only `AGENTS.md` and `TOOLS.md`. Never throws. */
 export async function readBootstrap(options: { workspace: string; forChild: boolean }): Promise<MemorySection[]> {
   const names = options.forChild ? BOOTSTRAP_FILES.slice(0, CHILD_BOOTSTRAP) : BOOTSTRAP_FILES;

@@ -1,5 +1,6 @@
 // Wires the gateway folder: conversations in the lane `main`, commands, the gate.
 import type { Agents } from "../agents/agent.ts";
+import type { Confirmed } from "../agents/memory.ts";
 import type { MemoryViews } from "../agents/memory-view.ts";
 import { ensureSession } from "../agents/open-session.ts";
 import type { Turns } from "../agents/turn.ts";
@@ -33,6 +34,7 @@ export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "
   readonly models: Models;
   readonly turns: Turns;
   readonly memoryViews: MemoryViews;
+  readonly confirmed: Confirmed;
   readonly lanes: Lanes;
   readonly channels: Channels;
   readonly subagents: SubagentParts;

@@ -1,5 +1,6 @@
 // Wires the sub-agents folder: what the child sees, the tools of requesters, and the parts that run and steer them.
 import type { Agent, Agents } from "../agents/agent.ts";
+import type { Confirmed } from "../agents/memory.ts";
 import type { MemoryViews } from "../agents/memory-view.ts";
 import { effectiveTools } from "../agents/policy.ts";
 import type { Turns } from "../agents/turn.ts";
@@ -43,6 +44,7 @@ export interface SubagentPartsDeps extends Omit<Base, "stateDir"> {
   readonly models: ModelRouter;
   readonly turns: Turns;
   readonly memoryViews: MemoryViews;
+  readonly confirmed: Confirmed;
   readonly lane: Lane;
   readonly channels: Channels;
   /** All tools but those of this folder. */

@@ -3,6 +3,7 @@
 import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import type { Agents } from "../agents/agent.ts";
+import type { Confirmed } from "../agents/memory.ts";
 import type { LoadedConfig } from "../config/config.ts";
 import { agentIdOf } from "../core/ids.ts";
 import type { Tool, ToolContext } from "../core/tool.ts";
@@ -23,6 +24,7 @@ import type { Base } from "./base.ts";
 export interface ToolParts {
   list(): readonly Tool[];
   readonly mcp: McpTools;
+  readonly confirmed: Confirmed;
 }
 
 export interface ToolDeps extends Pick<Base, "config" | "clock" | "log" | "secrets" | "crewPath"> {
@@ -66,7 +68,11 @@ export function createTools(deps: ToolDeps): ToolParts {
     webFetch,
     createScratchpadTool(deps.scratchpad),
   ];
-  return { list: () => [...fixed, ...(deps.config().memory.enabled ? [remember] : []), ...mcp.tools()], mcp };
+  return {
+    list: () => [...fixed, ...(deps.config().memory.enabled ? [remember] : []), ...mcp.tools()],
+    mcp,
+    confirmed: promptFiles.confirmed,
+  };
 }
 
 const MEGABYTE = 1024 * 1024;

@@ -1,7 +1,7 @@
 // The prompt of a main session, read anew before every step: workspace files and memory as the session first read them, and
 // as topics what changed since (SE8).
 import type { Agent } from "../agents/agent.ts";
-import { formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
+import { type Confirmed, formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
 import type { MemoryViews } from "../agents/memory-view.ts";
 import { mainSystem, type Prompt } from "../agents/prompt.ts";
 import type { Clock } from "../core/clock.ts";
@@ -17,6 +17,7 @@ export interface MainPromptDeps {
   readonly memoryViews: MemoryViews;
   readonly clock: Clock;
   readonly crewPath: string;
+  readonly confirmed: Confirmed;
   memoryEnabled(): boolean;
 }
 
@@ -26,9 +27,10 @@ export const createMainPrompt =
   (deps: MainPromptDeps): MainPrompt =>
   async (agent, session, tools) => {
     const { name: agentName, workspace } = agent;
-    const files = await readBootstrap({ workspace, forChild: false });
+    const files = await deps.confirmed(() => readBootstrap({ workspace, forChild: false }));
     const options = { workspace, forChild: false, crewPath: deps.crewPath, peer: peerOf(session.key), now: deps.clock.now() };
-    const { settled, added } = deps.memoryViews.of(session.id, deps.memoryEnabled() ? await readMemory(options) : []);
+    const memory = deps.memoryEnabled() ? await deps.confirmed(() => readMemory(options)) : [];
+    const { settled, added } = deps.memoryViews.of(session.id, memory);
     const block = (text: string): string => (text === "" ? "" : renderMemoryBlock("", text));
     const canSpawn = tools.some((tool) => tool.name === "sessions_spawn");
     return {

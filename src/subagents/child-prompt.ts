@@ -1,7 +1,7 @@
 // The prompt of a child, read anew before every step: its rules, role, workspace files and inherited memory, which stay the
 // same bytes while it works (SE8); as topics its brief, what was remembered since it began, and its own children at work.
 import type { Agent, Agents } from "../agents/agent.ts";
-import { formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
+import { type Confirmed, formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
 import type { MemoryViews } from "../agents/memory-view.ts";
 import { type Prompt, promptFiles } from "../agents/prompt.ts";
 import type { Topic } from "../agents/topics.ts";
@@ -25,6 +25,7 @@ export interface ChildPromptDeps {
   readonly memoryViews: MemoryViews;
   readonly clock: Clock;
   readonly crewPath: string;
+  readonly confirmed: Confirmed;
   memoryEnabled(): boolean;
 }
 
@@ -33,12 +34,12 @@ export type ChildPrompt = (agent: Agent, run: Run, tools: readonly Tool[]) => Pr
 export const createChildPrompt =
   (deps: ChildPromptDeps): ChildPrompt =>
   async (agent, run, tools) => {
-    const files = promptFiles(await readBootstrap({ workspace: agent.workspace, forChild: true }));
+    const files = promptFiles(await deps.confirmed(() => readBootstrap({ workspace: agent.workspace, forChild: true })));
     const brief = await deps.briefing.read(run);
     // Its requester's memory, whatever agent it runs under (ME1).
     const { workspace } = deps.agents.find(agentIdOf(run.requesterKey)) ?? agent;
     const options = { workspace, forChild: true, crewPath: deps.crewPath, now: deps.clock.now() };
-    const memory = deps.memoryEnabled() ? await readMemory(options) : [];
+    const memory = deps.memoryEnabled() ? await deps.confirmed(() => readMemory(options)) : [];
     const { settled, added } = deps.memoryViews.of(run.sessionId, memory);
     const material = [...files, renderMemoryBlock("", formatMemory(settled))].join("\n\n");
     return {

@@ -8,6 +8,7 @@ import { isUuid } from "../core/ids.ts";
 import type { ToolContext } from "../core/tool.ts";
 import type { ProcessRequest } from "./process.ts";
 import type { Hold, PromptFiles } from "./prompt-files.ts";
+import { putBack } from "./put-back.ts";
 import { type AvailableSandbox, type Covers, SANDBOX_PATH, type Sandbox, sandboxCommand } from "./sandbox.ts";
 import { createUsage, type UsageLimits } from "./usage.ts";
 import type { Place } from "./workspace-path.ts";
@@ -37,9 +38,9 @@ export interface Command {
 }
 
 export interface ReadyCommand {
-  readonly process: Pick<ProcessRequest, "command" | "args" | "env" | "cwd" | "inputs" | "mark" | "watch">;
-  /** When it has ended. */
-  release(): void;
+  readonly process: Pick<ProcessRequest, "command" | "args" | "env" | "cwd" | "inputs" | "tellsFirst" | "mark" | "watch">;
+  /** When it has ended. What has to be said about it, in a clause each. */
+  release(): Promise<readonly string[]>;
 }
 
 /** Ready to run now, or a sentence that says why not. */
@@ -67,21 +68,23 @@ export function createPrepare(options: CommandOptions): Prepare {
       : onHost(options, command);
     return {
       process: { ...wrapped, watch: (seen) => explainLoss(covers.lost()) ?? own.look(seen) },
-      release() {
+      async release() {
         own.end();
-        covers.release();
+        const replaced = await putBack(root, covers.uncovered()).finally(covers.release);
+        if (replaced.length > 0) context.log.warn({ workspace: root, replaced }, "what is read into prompts was replaced during a command");
+        return replaced;
       },
     };
   };
 }
 
-type CommandCovers = Covers & Pick<Hold, "lost" | "release">;
+type CommandCovers = Covers & Pick<Hold, "lost" | "uncovered" | "release">;
 
-const NO_COVERS: CommandCovers = { lost: () => null, release() {} };
+const NO_COVERS: CommandCovers = { lost: () => null, uncovered: () => [], release() {} };
 
-/** A main session has none: the files are its own. */
+/** The files are a main session's own; but replaced by it they would lose the cover a sub-agent's command has on them. */
 function coversFor(promptFiles: PromptFiles, root: string, { runId, readOnly }: ToolContext): CommandCovers | { problem: string } {
-  if (runId === null) return NO_COVERS;
+  if (runId === null) return readOnly ? NO_COVERS : { ...NO_COVERS, pinned: promptFiles.pins(root) };
   return readOnly ? { ...NO_COVERS, folders: promptFiles.foldersIn(root) } : promptFiles.hold(root);
 }
 

@@ -92,8 +92,10 @@ const toArgv = (command: string | readonly string[]): readonly string[] => (type
 async function run(ready: ReadyCommand, command: Command, context: ToolContext): Promise<ToolResult> {
   const output = createOutputWindow(MAX_TEXT_BYTES);
   const progress = createProgress(context);
+  let replaced: readonly string[] = [];
+  let result: ProcessResult;
   try {
-    const result = await runProcess({
+    result = await runProcess({
       ...ready.process,
       timeoutMs: command.seconds * 1000,
       limits: { processes: PROCESSES, outputBytes: OUTPUT_BYTES },
@@ -103,13 +105,13 @@ async function run(ready: ReadyCommand, command: Command, context: ToolContext):
         progress(output.lastLine);
       },
     });
-    const text = spellUnseen(stripVTControlCharacters(output.text()).replace(/\r(?!\n)/g, "\n")).trimEnd();
-    const remark = `[${describeEnd(result, command.seconds)}]`;
-    const answer = text === "" ? { text: `(no output)\n\n${remark}` } : toolQuote("command output", text, remark);
-    return result.end === "exit" && result.code === 0 ? answer : { ...answer, isError: true };
   } finally {
-    ready.release();
+    replaced = await ready.release();
   }
+  const text = spellUnseen(stripVTControlCharacters(output.text()).replace(/\r(?!\n)/g, "\n")).trimEnd();
+  const remark = `[${[describeEnd(result, command.seconds), ...replaced].join("; ")}]`;
+  const answer = text === "" ? { text: `(no output)\n\n${remark}` } : toolQuote("command output", text, remark);
+  return result.end === "exit" && result.code === 0 ? answer : { ...answer, isError: true };
 }
 
 /** Passes the last line on, at most twice a second; `lastLine` is only asked when it is time. */

@@ -1,8 +1,23 @@
 // Something for each cover of the sandbox to lie on (sandbox.ts, Covers): a mount needs a file or a folder below it, so an
 // empty one is made where there is none, and what no mount holds is refused. prompt-files.ts → here.
-import { closeSync, constants, futimesSync, lstatSync, mkdirSync, openSync, type Stats, statSync, unlinkSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  futimesSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  type Stats,
+  statSync,
+  unlinkSync,
+} from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../core/errors.ts";
+
+/** A prompt shows far less of it, and its text is kept in memory while a command runs. */
+const MAX_FILE_BYTES = 1024 ** 2;
 
 /** Names below a workspace, one for each step. Empty: the workspace itself. */
 export type Names = readonly string[];
@@ -23,20 +38,41 @@ export interface MountPoints extends PromptNames {
    * kernel takes a mount away with the file it lies on, so the command could write the new one and must be ended.
    */
   lost(): string | null;
+  /** Files and folders whose cover is lost, for put-back.ts. */
+  uncovered(): readonly Standing[];
+  close(): void;
 }
 
-interface Standing {
+export interface Standing {
   readonly names: Names;
   readonly stats: Stats;
+  /** Leads to the very one, whatever becomes of its name, and keeps its number from being given to another. */
+  readonly handle: number;
+  /**
+   * Of a file. Not to be had later, not even by the handle: while a rename replaces it there is a moment when the cover is
+   * gone already and the name still leads to the old file, and a command wrote into it in that moment.
+   */
+  readonly text: Buffer | null;
 }
 
 /** All in one go, without waiting in between: two commands that start together see each other's work or none of it. */
 export function createMountPoints(root: string, { files, folders }: PromptNames): MountPoints | { readonly problem: string } {
+  const handles: number[] = [];
+  const close = (): void => handles.splice(0).forEach(closeSync);
   const onTheWay = new Map([...files, ...folders].flatMap(foldersOnTheWay).map((names) => [names.join("/"), names] as const));
   try {
-    const stand = (all: readonly Names[], one: typeof standFile): Standing[] => all.flatMap((names) => one(root, names) ?? []);
-    const pinned = stand([...onTheWay.values()], standFolder);
-    const covered = { folders: stand(folders, standFolder), files: stand(files, standFile) };
+    const stand = (all: readonly Names[], ensure: typeof ensureFile): Standing[] =>
+      all.flatMap((names) => {
+        if (!ensure(root, names)) return [];
+        // Looked at by its handle: what was checked is what is watched.
+        const handle = openSync(join(root, ...names), O_PATH | O_NOFOLLOW);
+        handles.push(handle);
+        const stats = fstatSync(handle);
+        requirePlain(names, stats, ensure === ensureFile);
+        return [{ names, stats, handle, text: stats.isFile() ? readText(handle) : null }];
+      });
+    const pinned = stand([...onTheWay.values()], ensureFolder);
+    const covered = { folders: stand(folders, ensureFolder), files: stand(files, ensureFile) };
     const all = [...pinned, ...covered.folders, ...covered.files];
     return {
       pinned: pinned.map(toNames),
@@ -44,8 +80,11 @@ export function createMountPoints(root: string, { files, folders }: PromptNames)
       files: covered.files.map(toNames),
       empty: covered.files.filter(({ stats }) => isPlaceholder(stats)).map(toNames),
       lost: () => all.find((standing) => !stillStands(root, standing))?.names.join("/") ?? null,
+      uncovered: () => [...covered.folders, ...covered.files].filter((standing) => !stillStands(root, standing)),
+      close,
     };
   } catch (error) {
+    close();
     if (error instanceof AppError) return { problem: error.message };
     const { code = "unknown error" } = error as NodeJS.ErrnoException;
     return { problem: `what is read into prompts can't be covered (${code})` };
@@ -58,25 +97,34 @@ const foldersOnTheWay = (names: Names): Names[] => names.slice(1).map((_, n) => 
 
 const refuse = (message: string): AppError => new AppError("invalid", message);
 
-/** Null where nobody can make it, the command included. */
-function standFolder(root: string, names: Names): Standing | null {
+/** False where nobody can make it, the command included. */
+function ensureFolder(root: string, names: Names): boolean {
   const path = join(root, ...names);
   if (names.length === 0) throw refuse("the workspace lies in the memory of an agent");
-  if (look(path) === undefined && !make(root, () => mkdirSync(path, { mode: 0o700 }))) return null;
-  const stats = look(path);
-  // A link can't be covered, and a command could put something else in its place.
-  if (stats?.isDirectory() !== true) throw refuse(`${names.join("/")} is read into prompts and must be a plain folder, not a link`);
-  return { names, stats };
+  return look(path) !== undefined || make(root, () => mkdirSync(path, { mode: 0o700 }));
 }
 
-function standFile(root: string, names: Names): Standing | null {
+function ensureFile(root: string, names: Names): boolean {
   const path = join(root, ...names);
-  if (look(path) === undefined && !make(root, () => makePlaceholder(path))) return null;
-  const stats = look(path);
-  // A second name lies where no cover is; for a link see above.
-  if (stats?.isFile() !== true || stats.nlink > 1)
-    throw refuse(`${names.join("/")} is read into prompts and must be a plain file, not a link or one with a second name`);
-  return { names, stats };
+  return look(path) !== undefined || make(root, () => makePlaceholder(path));
+}
+
+/** A link can't be covered, and a command could put something else in its place; a second name lies where no cover is. */
+function requirePlain(names: Names, stats: Stats, isFile: boolean): void {
+  const name = names.join("/");
+  if (!isFile && !stats.isDirectory()) throw refuse(`${name} is read into prompts and must be a plain folder, not a link`);
+  if (stats.isFile() && stats.size > MAX_FILE_BYTES) throw refuse(`${name} is read into prompts and must be shorter than 1 MB`);
+  if (isFile && (!stats.isFile() || stats.nlink > 1))
+    throw refuse(`${name} is read into prompts and must be a plain file, not a link or one with a second name`);
+}
+
+/** Null when nobody can read it, so no prompt does. */
+function readText(handle: number): Buffer | null {
+  try {
+    return readFileSync(`/proc/self/fd/${handle}`);
+  } catch {
+    return null;
+  }
 }
 
 /** False on a disk that is read-only, or in a folder of somebody else's where neither we nor the command may write. */
@@ -91,7 +139,9 @@ function make(root: string, work: () => void): boolean {
   }
 }
 
-const { O_CREAT, O_EXCL, O_WRONLY } = constants;
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants;
+/** Linux; Node has no name for it. Opens a link itself, and needs no right to read. */
+const O_PATH = 0o10000000;
 
 /** By its size and age a later start knows it again. */
 function makePlaceholder(path: string): void {

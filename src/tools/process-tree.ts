@@ -60,6 +60,12 @@ export function killMarked(mark: string): void {
   }
 }
 
+/** Is this the first process of a namespace of its own, and not ended? Its number may be somebody else's by now. */
+export function isFirstAlive(pid: string): boolean {
+  const status = readProc(`${pid}/status`);
+  return /^NSpid:.*\t1$/m.test(status) && !/^State:\s+[ZX]/m.test(status);
+}
+
 function listMarked(mark: string): number[] {
   const pids = readFolder("").filter((name) => /^\d+$/.test(name));
   return pids.filter((pid) => readProc(`${pid}/environ`).includes(mark)).map(Number);

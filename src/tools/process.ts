@@ -4,10 +4,10 @@
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
-import type { Readable, Writable } from "node:stream";
+import type { Duplex, Readable, Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 import { errorText } from "../core/errors.ts";
-import { killMarked, killTree, listDescendants, residentBytes } from "./process-tree.ts";
+import { isFirstAlive, killMarked, killTree, listDescendants, residentBytes } from "./process-tree.ts";
 
 const WATCH_EVERY_MS = 100;
 /** Memory costs a read per process and grows slower than their number can. */
@@ -17,6 +17,7 @@ const SETTLE_MS = 1500;
 const O_CLOEXEC = 0o2000000;
 const SWEEPS = 3;
 const SWEEP_EVERY_MS = 40;
+const GONE_EVERY_MS = 2;
 
 export interface ProcessLimits {
   readonly processes: number;
@@ -30,6 +31,8 @@ export interface ProcessRequest {
   readonly cwd: string;
   /** What the child can read from file descriptors 3, 4, … */
   readonly inputs?: readonly (string | Buffer)[];
+  /** It is bubblewrap, which tells on the descriptor behind the inputs what the first process of its namespace is. */
+  readonly tellsFirst?: boolean;
   /** A value in `env` that nothing else has: lets us find children that left the process tree. */
   readonly mark?: string;
   readonly timeoutMs: number;
@@ -80,26 +83,28 @@ function isInherited(fd: number): boolean {
 
 type Exit = { end: "exit"; code: number | null; signal: NodeJS.Signals | null } | { end: "failed"; reason: string };
 
-/** Never throws. When it resolves, all that the process started is gone (for sure only inside the sandbox's pid namespace). */
+/** Never throws. When it resolves, all that the process started is gone (for sure only inside the sandbox). */
 export async function runProcess(request: ProcessRequest): Promise<ProcessResult> {
   const startedAt = performance.now();
   const ms = () => Math.round(performance.now() - startedAt);
   if (request.signal.aborted) return { end: "aborted", ms: 0 };
   const child = startChild(request);
   if ("reason" in child) return { ...child, ms: ms() };
+  const first = request.tellsFirst === true ? readInfo(child, request.inputs?.length ?? 0) : () => "";
   const closed = once(child, "close").catch(() => undefined);
   const cut = watchLimits(child, request);
   try {
-    const first = await Promise.race([exitOf(child), cut.reason]);
-    if (first.end !== "exit" && first.end !== "failed") {
+    const ended = await Promise.race([exitOf(child), cut.reason]);
+    if (ended.end !== "exit" && ended.end !== "failed") {
       if (isAlive(child)) killTree(child.pid, request.mark);
       await Promise.all([sweep(request.mark), settledWithin(SETTLE_MS, closed)]);
-      return { ...first, ms: ms() };
+    } else {
+      await sweep(request.mark);
+      // The last output may still be in the pipe; only something that escaped and holds it open makes this wait in vain.
+      await Promise.race([settledWithin(SETTLE_MS, closed), cut.reason]);
     }
-    await sweep(request.mark);
-    // The last output may still be in the pipe; only something that escaped and holds it open makes this wait in vain.
-    await Promise.race([settledWithin(SETTLE_MS, closed), cut.reason]);
-    return { ...first, ms: ms() };
+    await namespaceGone(first());
+    return { ...ended, ms: ms() };
   } finally {
     cut.end();
     child.stdout?.destroy();
@@ -123,10 +128,33 @@ function startChild(request: ProcessRequest): ChildProcess | { end: "failed"; re
   }
 }
 
-function spawnChild({ command, args, cwd, env, inputs = [] }: ProcessRequest): ChildProcess {
+/** What the child writes to the descriptor behind its inputs, as far as it has. */
+function readInfo(child: ChildProcess, inputs: number): () => string {
+  let text = "";
+  const pipe = child.stdio?.[inputs + 3] as Duplex | undefined;
+  pipe?.on("data", (chunk: Buffer) => {
+    text += chunk.toString("latin1");
+  });
+  pipe?.on("error", () => undefined);
+  return () => text;
+}
+
+/**
+ * bubblewrap ends when its command does, a little before what that left in the background: for some milliseconds this can
+ * still write, also what was just put in order behind it. The namespace is empty when its first process is gone, a
+ * zombie at most: the kernel ends it last.
+ */
+async function namespaceGone(info: string): Promise<void> {
+  const pid = /"child-pid": (\d+)/.exec(info)?.[1];
+  const giveUpAt = performance.now() + SETTLE_MS;
+  while (pid !== undefined && isFirstAlive(pid) && performance.now() < giveUpAt) await delay(GONE_EVERY_MS);
+}
+
+function spawnChild({ command, args, cwd, env, inputs = [], tellsFirst = false }: ProcessRequest): ChildProcess {
   const nothing = openSync("/dev/null", "r");
   try {
     const stdio: StdioOptions = ["ignore", "pipe", "pipe", ...inputs.map(() => "pipe" as const)];
+    if (tellsFirst) stdio.push("pipe");
     // Node leaves "ignore" above 2 as it is, so an inherited descriptor has to be covered with something.
     for (const fd of INHERITED_FDS) if (fd >= stdio.length) stdio[fd] = nothing;
     return spawn(command, args, { cwd, env: { ...env }, detached: true, stdio: Array.from(stdio, (entry) => entry ?? "ignore") });

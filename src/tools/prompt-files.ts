@@ -5,7 +5,7 @@
 // long as a command runs; readers of prompts take an empty file for none (agents/memory.ts).
 import { readlinkSync, realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
-import { BOOTSTRAP_FILES, MEMORY_FOLDER } from "../agents/memory.ts";
+import { BOOTSTRAP_FILES, type Confirmed, MEMORY_FOLDER } from "../agents/memory.ts";
 import { createMountPoints, look, type MountPoints, type Names, type PromptNames, removePlaceholder } from "./mount-points.ts";
 
 /** As many links in a row as the kernel follows. */
@@ -18,13 +18,18 @@ export interface PromptFiles {
   foldersIn(root: string): readonly Names[];
   /** Makes all of them ready to be covered until `release`, or says why that can't be done. */
   hold(root: string): Hold | { readonly problem: string };
+  /** What a main session's command below `root` must not rename or replace, or covers that lie on it would be lost. */
+  pins(root: string): readonly Names[];
+  /** What `read` gives, read again when a cover was lost by then: a command may have written it, and it is put back first. */
+  readonly confirmed: Confirmed;
   /** Is a command running whose cover lies on this file? Then it must be written in place (see `Hold.lost`). */
   isHeld(path: string): boolean;
   /** Removes what a gateway that was killed left standing. */
   tidy(): void;
 }
 
-export interface Hold extends MountPoints {
+export interface Hold extends Omit<MountPoints, "close"> {
+  /** When all processes of the command are gone, and what is uncovered is put back. */
   release(): void;
 }
 
@@ -37,6 +42,7 @@ export interface PromptFilesOptions {
 export function createPromptFiles({ workspaces = () => [], crewPath }: PromptFilesOptions = {}): PromptFiles {
   /** How many commands have a cover on a path. */
   const held = new Map<string, number>();
+  const holds = createHolds();
   const below = (root: string): PromptNames => {
     // Most gateways have many agents and no workspace inside another: only those that overlap are looked at.
     const others = workspaces().map((path) => endOf(path));
@@ -69,16 +75,65 @@ export function createPromptFiles({ workspaces = () => [], crewPath }: PromptFil
         .find((path) => isInside(root, path));
       if (turn !== undefined)
         return { problem: `${relative(root, turn)} is a link on the way to an agent's workspace, which must be named by its real path` };
+      // What stands there now may be another command's work, and would be held as if it were a person's.
+      const lost = holds.lost();
+      if (lost !== null) return { problem: `${lost} was replaced while another command ran, which is being ended; try again` };
       const names = below(root);
       const paths = names.files.map((file) => join(root, ...file));
       for (const path of paths) held.set(path, (held.get(path) ?? 0) + 1);
       const points = createMountPoints(root, names);
-      if ("problem" in points) drop(paths);
-      return "problem" in points ? points : { ...points, release: () => drop(paths) };
+      if ("problem" in points) {
+        drop(paths);
+        return points;
+      }
+      return holds.add(points, () => drop(paths));
     },
+    pins(root) {
+      const { files, folders } = below(root);
+      const isThere = (names: Names): boolean => look(join(root, ...names))?.isSymbolicLink() === false;
+      return [...folders.filter(isThere), ...files.filter((names) => held.has(join(root, ...names)) && isThere(names))];
+    },
+    confirmed: holds.confirmed,
     isHeld: (path) => held.has(path),
     tidy() {
       for (const home of workspaces()) for (const name of BOOTSTRAP_FILES) removePlaceholder(join(home, name));
+    },
+  };
+}
+
+/** What running commands hold, and waiting for those whose cover is lost. */
+function createHolds(): {
+  add(points: MountPoints, onRelease: () => void): Hold;
+  lost(): string | null;
+  readonly confirmed: Confirmed;
+} {
+  /** Each, and when it is no more. */
+  const holds = new Map<Hold, Promise<void>>();
+  const lostOnes = (): Hold[] => [...holds.keys()].filter((hold) => hold.lost() !== null);
+  return {
+    add(points, onRelease) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const hold: Hold = {
+        ...points,
+        release() {
+          points.close();
+          holds.delete(hold);
+          onRelease();
+          resolve();
+        },
+      };
+      holds.set(hold, promise);
+      return hold;
+    },
+    lost: () => lostOnes()[0]?.lost() ?? null,
+    async confirmed(read) {
+      for (;;) {
+        const found = await read();
+        // After the reading: covers that stand now stood then.
+        const lost = lostOnes();
+        if (lost.length === 0) return found;
+        await Promise.all(lost.map((hold) => holds.get(hold)));
+      }
     },
   };
 }

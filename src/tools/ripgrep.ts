@@ -81,7 +81,7 @@ export async function runRipgrep(options: RipgrepOptions, task: SearchTask, sign
   return { matches, problem: null };
 }
 
-type Invocation = Pick<ProcessRequest, "command" | "args" | "env" | "cwd" | "inputs">;
+type Invocation = Pick<ProcessRequest, "command" | "args" | "env" | "cwd" | "inputs" | "tellsFirst">;
 
 function ripgrepCommand({ sandbox, ripgrep, promptFiles }: RipgrepOptions, task: SearchTask): Invocation {
   const args = [

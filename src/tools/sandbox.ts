@@ -86,6 +86,7 @@ export interface SandboxCommand {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly inputs: readonly (string | Buffer)[];
+  readonly tellsFirst: true;
 }
 
 /**
@@ -103,9 +104,9 @@ export function sandboxCommand(sandbox: Omit<AvailableSandbox, "version">, reque
     ...limitsOf(sandbox, request),
     ...request.argv,
   ];
-  // The numbers 3 to 7 among the arguments stand for these, in this order.
+  // The numbers 3 to 7 among the arguments stand for these, in this order; 8 is where it tells its first process.
   const inputs = [PASSWD, GROUP, GIT_CONFIG, gitIgnore(request), FILTER ?? ""];
-  return { command: sandbox.bwrap, args, env: request.env, inputs };
+  return { command: sandbox.bwrap, args, env: request.env, inputs, tellsFirst: true };
 }
 
 const split = (text: string): string[] => text.trim().split(/\s+/);
@@ -113,7 +114,7 @@ const split = (text: string): string[] => text.trim().split(/\s+/);
 // --unshare-user is named although --unshare-all implies it: as root bwrap would otherwise go on without one.
 const NAMESPACES = split(`
   --unshare-user --unshare-all --disable-userns --die-with-parent --new-session --cap-drop ALL
-  --uid ${INSIDE_ID} --gid ${INSIDE_ID} --hostname sandbox --seccomp 7`);
+  --uid ${INSIDE_ID} --gid ${INSIDE_ID} --hostname sandbox --seccomp 7 --info-fd 8`);
 
 // /proc is read-only because for a gateway that runs as root /proc/sys is writable even without capabilities,
 // core_pattern included. Every tmpfs has a size: it is memory.
@@ -206,7 +207,7 @@ async function tryTrue(sandbox: Omit<AvailableSandbox, "version">): Promise<{ ok
   }
 }
 
-async function runShort(command: SandboxCommand): Promise<{ ok: boolean; text: string }> {
+async function runShort(command: Omit<SandboxCommand, "tellsFirst"> & Partial<SandboxCommand>): Promise<{ ok: boolean; text: string }> {
   const chunks: Buffer[] = [];
   const result = await runProcess({
     ...command,

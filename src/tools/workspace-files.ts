@@ -77,7 +77,7 @@ export async function findRegular(folder: Folder, name: string, shown: string): 
 }
 
 /** Replaces or creates a file in one step: readers see the old content or the new, never a part. Keeps `mode`'s permissions. */
-export async function replaceFile(folder: Folder, name: string, content: string, mode: number | null): Promise<void> {
+export async function replaceFile(folder: Folder, name: string, content: string | Buffer, mode: number | null): Promise<void> {
   const temporary = folder.at(`.herald-${randomUUID()}.tmp`);
   try {
     await using file = await open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666);
@@ -93,7 +93,7 @@ export async function replaceFile(folder: Folder, name: string, content: string,
 }
 
 /** As replaceFile, but the file stays the same one: a reader may see a part of it for a moment. */
-export async function overwriteFile(folder: Folder, name: string, content: string, mode: number | null): Promise<void> {
+export async function overwriteFile(folder: Folder, name: string, content: string | Buffer, mode: number | null): Promise<void> {
   await using file = await open(folder.at(name), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o666);
   await file.truncate();
   await file.writeFile(content);

@@ -62,7 +62,15 @@ export async function createDelegation(): Promise<Delegation> {
   const agents: Agents = { find: (id) => known.find((one) => one.id === id) ?? null, list: () => known, defaultId: () => "main" };
   const redact = (text: string): string => secrets.redact(text);
   const crewPath = join(folder.stateDir, "CREW.md");
-  const briefing = createBriefing({ ...folder, ...stores, agents, redact, crewPath, memoryEnabled: () => true });
+  const briefing = createBriefing({
+    ...folder,
+    ...stores,
+    agents,
+    redact,
+    crewPath,
+    confirmed: (read) => read(),
+    memoryEnabled: () => true,
+  });
   const make = (): Documents => createDocuments({ ...folder, ...stores, agents, briefing, redact });
   const documents = make();
   return {

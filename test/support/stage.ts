@@ -93,6 +93,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
     ...base,
     ...{ stores, agents, channels, lane, models, bootId: options.bootId ?? "boot-1", crewPath: join(stateDir, "CREW.md") },
     memoryViews: createMemoryViews(),
+    confirmed: (read) => read(),
     turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
     tools: () => options.tools ?? [],
   });

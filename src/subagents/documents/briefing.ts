@@ -4,7 +4,7 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Agents } from "../../agents/agent.ts";
-import { formatMemory, type MemoryReference, type MemorySection, readMemoryReference } from "../../agents/memory.ts";
+import { type Confirmed, formatMemory, type MemoryReference, type MemorySection, readMemoryReference } from "../../agents/memory.ts";
 import { agentIdOf } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Run } from "../../core/run.ts";
@@ -41,6 +41,7 @@ export interface BriefingDeps {
   readonly agents: Agents;
   readonly log: Logger;
   readonly crewPath: string;
+  readonly confirmed: Confirmed;
   memoryEnabled(): boolean;
   redact(text: string): string;
 }
@@ -65,7 +66,7 @@ export function createBriefing(deps: BriefingDeps): Briefing {
     write,
     async read(child) {
       const briefs = list(child);
-      const memory = deps.memoryEnabled() ? await readReferences(deps, child, briefs) : [];
+      const memory = deps.memoryEnabled() ? await deps.confirmed(() => readReferences(deps, child, briefs)) : [];
       return { section: renderBrief(briefs).section, memory: memory.length === 0 ? "" : `# Shared memory\n\n${formatMemory(memory)}` };
     },
   };
