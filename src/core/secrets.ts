@@ -8,6 +8,8 @@ export interface Secrets {
    */
   add(name: string, value: string | undefined): void;
   redact(text: string): string;
+  /** Where the names stand in what redact makes of a text. */
+  namesIn(text: string): readonly Span[];
   /**
    * How many characters at the end of a text may be the beginning of a secret. Whoever cuts a text, or shows one that still
    * grows, leaves them away first: the part of a secret that is left of a cut is no known value, so redact would show it.
@@ -19,6 +21,12 @@ export interface Secrets {
    * have any secret written wherever it likes; it comes back in `unknown`, because the text would be broken with it.
    */
   restore(text: string, original: string): { readonly text: string; readonly unknown: readonly string[] };
+}
+
+/** From the first character to behind the last. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
 }
 
 const MIN_LENGTH = 8;
@@ -38,6 +46,16 @@ export function createSecrets(): Secrets {
       pattern = new RegExp(longestFirst.map(escapePattern).join("|"), "g");
     },
     redact: (text) => (pattern === null ? text : text.replace(pattern, (value) => `[${names.get(value)}]`)),
+    namesIn(text) {
+      let longer = 0;
+      const values = pattern === null ? [] : [...text.matchAll(pattern)];
+      return values.map(({ index, 0: value }) => {
+        const start = index + longer;
+        const end = start + `[${names.get(value)}]`.length;
+        longer += end - start - value.length;
+        return { start, end };
+      });
+    },
     heldBack(text) {
       const at = beginningAtEnd(text, [...names.keys()]);
       // A whole value that reaches past that place would itself be cut there.

@@ -1,6 +1,7 @@
 // The text side of the edit tool: find the one place, replace it, show what changed. Pure.
 // file text + oldText + newText → new text and a small unified diff, or a sentence the model can act on.
 import { structuredPatch } from "diff";
+import type { Span } from "../core/secrets.ts";
 
 const CONTEXT_LINES = 3;
 const MAX_HUNKS = 5;
@@ -19,13 +20,20 @@ export interface EditRequest {
   readonly replaceAll: boolean;
 }
 
-/** Replaces an exact match; refuses when there is none, or several and `replaceAll` is off. */
-export function editText(text: string, request: EditRequest): Edited {
+/**
+ * Replaces an exact match; refuses when there is none, or several and `replaceAll` is off. `names` stand in the text for
+ * something else, so only the whole of one matches: with a part of it replaced nobody could tell what it stood for.
+ */
+export function editText(text: string, request: EditRequest, names: readonly Span[] = []): Edited {
   const { oldText, newText } = matchLineEnds(text, request);
   if (oldText === newText) return { error: "oldText and newText are the same, so there is nothing to change." };
-  const starts = findAll(text, oldText);
+  const starts = findAll(text, oldText, names);
   const [first, ...rest] = starts;
   if (first === undefined) {
+    if (text.includes(oldText))
+      return {
+        error: "oldText occurs only as a part of a name in brackets that stands for a secret; such a name can't be changed in part.",
+      };
     return {
       error: "oldText was not found; it must match exactly, spaces and line breaks included. Read the file again and copy the text.",
     };
@@ -36,7 +44,8 @@ export function editText(text: string, request: EditRequest): Edited {
       error: `oldText occurs ${starts.length} times (lines ${lines.join(", ")}${starts.length > 5 ? ", …" : ""}); add surrounding lines so that it is unique, or set replaceAll.`,
     };
   }
-  return { text: text.split(oldText).join(newText), count: starts.length, diff: diffOf(text, [first, ...rest], { oldText, newText }) };
+  const change = { oldText, newText };
+  return { text: replaceAt(text, starts, change), count: starts.length, diff: diffOf(text, [first, ...rest], change) };
 }
 
 /** Models write \n; a file that uses \r\n throughout keeps it. */
@@ -46,10 +55,25 @@ function matchLineEnds(text: string, { oldText, newText }: EditRequest): { oldTe
   return { oldText: convert(oldText), newText: convert(newText) };
 }
 
-function findAll(text: string, part: string): number[] {
+function findAll(text: string, part: string, names: readonly Span[]): number[] {
   const starts: number[] = [];
-  for (let at = text.indexOf(part); at !== -1; at = text.indexOf(part, at + part.length)) starts.push(at);
+  for (let at = text.indexOf(part); at !== -1; ) {
+    const isWhole = !cutsOne(names, { start: at, end: at + part.length });
+    if (isWhole) starts.push(at);
+    at = text.indexOf(part, isWhole ? at + part.length : at + 1);
+  }
   return starts;
+}
+
+/** Does the place hold a part of a name, but not all of it? */
+const cutsOne = (names: readonly Span[], { start, end }: Span): boolean =>
+  names.some((name) => start < name.end && end > name.start && (start > name.start || end < name.end));
+
+type Change = Omit<EditRequest, "replaceAll">;
+
+function replaceAt(text: string, starts: readonly number[], { oldText, newText }: Change): string {
+  const ends = [0, ...starts.map((start) => start + oldText.length)];
+  return ends.map((end, n) => text.slice(end, starts[n])).join(newText);
 }
 
 const lineAt = (text: string, index: number): number => text.slice(0, index).split("\n").length;
@@ -68,13 +92,15 @@ function linesBelow(text: string, from: number, count: number): number {
 }
 
 /** Only the part of the text with the first places in it is compared: the whole of a large file would hold the gateway. */
-function diffOf(text: string, starts: readonly [number, ...number[]], { oldText, newText }: Omit<EditRequest, "replaceAll">): string {
+function diffOf(text: string, starts: readonly [number, ...number[]], { oldText, newText }: Change): string {
   const from = linesAbove(text, starts[0], CONTEXT_LINES);
   const last = starts.slice(0, MAX_PLACES).findLast((start) => start + oldText.length - from <= MAX_COMPARED) ?? null;
   if (last === null || newText.length > MAX_COMPARED) return TOO_LONG;
-  const before = text.slice(from, linesBelow(text, last + oldText.length, CONTEXT_LINES));
+  const to = linesBelow(text, last + oldText.length, CONTEXT_LINES);
+  const before = text.slice(from, to);
+  const within = starts.filter((start) => start + oldText.length <= to).map((start) => start - from);
   const options = { context: CONTEXT_LINES, maxEditLength: MAX_DIFFERING };
-  const patch = structuredPatch("", "", before, before.split(oldText).join(newText), "", "", options);
+  const patch = structuredPatch("", "", before, replaceAt(before, within, { oldText, newText }), "", "", options);
   if (patch === undefined) return TOO_LONG;
   const above = lineAt(text, from) - 1;
   const hunks = patch.hunks.slice(0, MAX_HUNKS).map(({ oldStart, oldLines, newStart, newLines, lines }) => {

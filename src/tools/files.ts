@@ -34,7 +34,7 @@ export function createFileTools(promptFiles: PromptFiles = createPromptFiles(), 
 }
 
 /** A model reads a secret's name instead of its value; what it writes back must not put the name in its place. */
-export type FileSecrets = Pick<Secrets, "redact" | "restore">;
+export type FileSecrets = Pick<Secrets, "redact" | "namesIn" | "restore">;
 
 interface Desk {
   readonly promptFiles: PromptFiles;
@@ -154,7 +154,8 @@ function createEditTool(desk: Desk): Tool {
         const { editText } = await import("./edit.ts");
         // In the text as the model knows it: where a value stands it copied a name.
         const shown = desk.secrets.redact(text);
-        const edited = editText(shown, { oldText: readSpelled(oldText), newText: readSpelled(newText), replaceAll });
+        const request = { oldText: readSpelled(oldText), newText: readSpelled(newText), replaceAll };
+        const edited = editText(shown, request, desk.secrets.namesIn(text));
         if ("error" in edited) return toolError(`"${place.shown}": ${edited.error}`);
         const restored = desk.secrets.restore(edited.text, text);
         if (restored.unknown.length > 0) return toolError(placeholders(place.shown, restored.unknown));

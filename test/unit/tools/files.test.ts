@@ -344,6 +344,29 @@ describe("edit", () => {
     expect(await readFile(at(".env"), "utf8")).toBe("A=1\n");
   });
 
+  it("[SC4] the name a secret is shown by is changed as a whole or not at all: never is its value lost in a part of it", async () => {
+    const secrets = createSecrets();
+    secrets.add("providers.two.apiKey", "ghp_0123456789");
+    const edit = createFileTools(createPromptFiles(), secrets)[2];
+    const content = '{"apiKey": "ghp_0123456789", "is": "[apiKey] ghp_0123456789"}\n';
+    const tryEdit = async (oldText: string, newText: string, replaceAll: boolean) => {
+      await writeFile(at("conf.json"), content);
+      const result = await bench.call(edit, { path: "conf.json", oldText, newText, replaceAll });
+      return { ...result, now: await readFile(at("conf.json"), "utf8") };
+    };
+    const renamed = await tryEdit("apiKey", "api_key", true);
+    expect(renamed).toMatchObject({ text: expect.stringContaining("in 2 places"), now: content.replaceAll("apiKey", "api_key") });
+    expect(renamed.text).toContain('+{"api_key": "[providers.two.apiKey]", "is": "[api_key] [providers.two.apiKey]"}');
+    for (const part of ["two", '"[providers', 'apiKey]", "is', ']"}'])
+      expect(await tryEdit(part, "x", false)).toMatchObject({
+        isError: true,
+        text: expect.stringContaining("can't be changed in part"),
+        now: content,
+      });
+    const dropped = await tryEdit('"[providers.two.apiKey]"', "null", false);
+    expect(dropped.now).toBe(content.replace('"ghp_0123456789"', "null"));
+  });
+
   it("[TL1] several edits of one file at once all take effect", async () => {
     const words = Array.from({ length: 20 }, (_, n) => `word${n}.`);
     await writeFile(at("a.txt"), words.join("\n"));
