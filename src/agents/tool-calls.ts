@@ -8,6 +8,7 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import { disarm, fence, newFenceToken } from "../core/fence.ts";
 import type { Logger } from "../core/logger.ts";
 import { safeParse } from "../core/safe-parse.ts";
+import type { CutSecrets } from "../core/secrets.ts";
 import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
 import { createTurnstile } from "../core/turnstile.ts";
 import { capText, visibleLine, visibleText } from "../core/visible-text.ts";
@@ -58,7 +59,12 @@ const PARALLEL: ReadonlySet<Capability> = new Set(["read", "net", "session"]);
 const OVER_CAP = `Not carried out: at most ${MAX_CALLS} calls of one answer are. Call it again if it is still needed.`;
 const UNKNOWN_OUTCOME = "The gateway restarted while this tool ran. Whether it took effect is unknown: check before you do it again.";
 
-export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): ToolCalls {
+export interface ToolCallDeps {
+  readonly failpoint: HitFailpoint;
+  readonly secrets: CutSecrets;
+}
+
+export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls {
   // Made once per tool: the conversion costs more than the rest of a step.
   const known = new WeakMap<Tool, { spec: ToolSpec; chars: number }>();
   const described = (tool: Tool): { spec: ToolSpec; chars: number } => {
@@ -78,9 +84,9 @@ export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): Too
       const cap = capOf(calls, space);
       const one = async (call: RecordedCall): Promise<string> => {
         failpoint("turn.before-tool");
-        const result = await carryOut(turn, call);
+        const result = await carryOut(turn, call, secrets);
         failpoint("turn.after-tool");
-        space.append([toEntry(call, result, cap)]);
+        space.append([toEntry(call, readyToCut(result, secrets), cap)]);
         failpoint("turn.result-appended");
         // The results themselves may be large, and this is kept until the next step is done.
         return createHash("sha256")
@@ -100,8 +106,8 @@ export function createToolCalls({ failpoint }: { failpoint: HitFailpoint }): Too
       const cap = capOf(calls, space);
       for (const call of calls) {
         const tool = turn.tools().find((known) => known.name === call.name);
-        const result = tool?.repeatable === true ? await carryOut(turn, call) : toolError(UNKNOWN_OUTCOME);
-        space.append([toEntry(call, result, cap)]);
+        const result = tool?.repeatable === true ? await carryOut(turn, call, secrets) : toolError(UNKNOWN_OUTCOME);
+        space.append([toEntry(call, readyToCut(result, secrets), cap)]);
       }
     },
   };
@@ -117,7 +123,7 @@ async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>)
   return results;
 }
 
-async function carryOut(turn: CallingTurn, call: RecordedCall): Promise<ToolResult> {
+async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): Promise<ToolResult> {
   if (turn.signal.aborted) return toolError(`Not started: ${whyAborted(turn)}.`);
   if (call.invalid !== undefined) return toolError(call.invalid);
   const tools = turn.tools();
@@ -131,7 +137,7 @@ async function carryOut(turn: CallingTurn, call: RecordedCall): Promise<ToolResu
   if (!args.success) return toolError(`Bad arguments for ${tool.name}: ${z.prettifyError(args.error)}\nAccepted: ${acceptedOf(tool)}.`);
   turn.onDoing(tool.name);
   try {
-    return await unlessAborted(turn, tool.run(args.data, contextOf(turn, call)));
+    return await unlessAborted(turn, tool.run(args.data, contextOf(turn, call, secrets)));
   } catch (error) {
     turn.log.warn({ err: error, tool: tool.name }, "a tool threw");
     return toolError(`${tool.name} failed: ${publicErrorText(error)}`);
@@ -155,7 +161,7 @@ async function unlessAborted(turn: CallingTurn, work: Promise<ToolResult>): Prom
 const whyAborted = ({ signal, runId }: CallingTurn): string =>
   signal.reason !== "stop" ? "the turn was ended" : runId === null ? "stopped by the person" : "the run was stopped";
 
-function contextOf(turn: CallingTurn, call: RecordedCall): ToolContext {
+function contextOf(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): ToolContext {
   return {
     agentId: turn.ref.agentId,
     sessionKey: turn.sessionKey,
@@ -168,9 +174,16 @@ function contextOf(turn: CallingTurn, call: RecordedCall): ToolContext {
     readOnly: turn.readOnly,
     signal: turn.signal,
     log: turn.log,
-    progress: (text) => turn.onDoing(`${call.name}: ${visibleLine(text, MAX_PROGRESS)}`),
+    secrets,
+    progress: (text) => turn.onDoing(`${call.name}: ${visibleLine(secrets.redact(visibleText(text)), MAX_PROGRESS)}`),
     waitOutsideLane: turn.waitOutsideLane,
   };
+}
+
+/** The transcript redacts too, but only after the cut, which leaves a part of a secret that nobody knows again. */
+function readyToCut({ text, quoted, ...result }: ToolResult, { redact }: CutSecrets): ToolResult {
+  const ready = (whole: string): string => redact(visibleText(whole));
+  return { ...result, text: ready(text), ...(quoted === undefined ? {} : { quoted: { ...quoted, text: ready(quoted.text) } }) };
 }
 
 /**
@@ -178,7 +191,7 @@ function contextOf(turn: CallingTurn, call: RecordedCall): ToolContext {
  * words stand paths, names and labels that somebody else may have chosen, so no mark means anything there either.
  */
 function resultText({ text, quoted }: ToolResult, max: number): string {
-  const cap = (whole: string): string => capText(visibleText(whole), max, "ask for a smaller part");
+  const cap = (whole: string): string => capText(whole, max, "ask for a smaller part");
   const own = disarm(cap(text));
   if (quoted === undefined) return own;
   return [fence({ ...quoted, text: cap(quoted.text) }, newFenceToken()), ...(own === "" ? [] : [own])].join("\n");

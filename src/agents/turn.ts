@@ -1,7 +1,6 @@
 // One turn of one agent: model ↔ tools until the model is done, the cap is reached or it is aborted. Every reply and
 // every tool result is in the transcript before the loop goes on, so a turn that lost its process is simply run again
 // and takes up where the transcript ends. gateway (main sessions) and subagents (children) → here → models, tools.
-import type { HitFailpoint } from "../core/failpoints.ts";
 import { newId } from "../core/ids.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { ModelError, ModelReply, Models, ToolCall } from "../models/model.ts";
@@ -10,7 +9,7 @@ import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
 import { type Compacted, type Compaction, compact, readHistory, windowChars } from "./compact.ts";
 import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf } from "./context.ts";
 import { askOnce, type Context, contextOf, nextReply, noticeOf, type StepDeps, type SteppingTurn } from "./model-step.ts";
-import { type CallingTurn, createToolCalls, type ResultSpace } from "./tool-calls.ts";
+import { type CallingTurn, createToolCalls, type ResultSpace, type ToolCallDeps } from "./tool-calls.ts";
 
 export interface Turn extends CallingTurn, SteppingTurn {
   readonly maxIterations: number;
@@ -45,10 +44,9 @@ export interface Turns {
   compact(compaction: Compaction): Promise<Compacted>;
 }
 
-export interface TurnDeps {
+export interface TurnDeps extends ToolCallDeps {
   readonly models: Models;
   readonly transcripts: Transcripts;
-  readonly failpoint: HitFailpoint;
 }
 
 export function createTurns(deps: TurnDeps): Turns {

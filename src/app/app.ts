@@ -73,7 +73,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     const lanes = createLanes(atStart, log, bus);
     const channels = await createChannels({ ...base, config: atStart.config, stores });
     const tools = createTools({ ...base, ...stores, loaded: atStart, sandbox, agents });
-    const turns = createTurns({ models, transcripts: stores.transcripts, failpoint });
+    const turns = createTurns({ models, transcripts: stores.transcripts, failpoint, secrets });
     const parts = { ...base, stores, agents, models, turns, channels, confirmed: tools.confirmed, memoryViews: createMemoryViews() };
     const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
     const facts = (): StatusSource => ({

@@ -23,6 +23,9 @@ export interface Secrets {
   restore(text: string, original: string): { readonly text: string; readonly unknown: readonly string[] };
 }
 
+/** For whoever cuts a text: redact all of it before, and of one that goes on beyond the cut leave away what is held back. */
+export type CutSecrets = Pick<Secrets, "redact" | "heldBack">;
+
 /** From the first character to behind the last. */
 export interface Span {
   readonly start: number;

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { Address } from "./address.ts";
 import type { Quoted } from "./fence.ts";
 import type { Logger } from "./logger.ts";
+import type { CutSecrets } from "./secrets.ts";
 import { replaceUnseen } from "./visible-text.ts";
 
 /** What a tool touches; the policy and the role postures decide by this, not by its name. */
@@ -25,6 +26,7 @@ export interface ToolContext {
   readonly readOnly: boolean;
   readonly signal: AbortSignal;
   readonly log: Logger;
+  readonly secrets: CutSecrets;
   /** A short line about what is going on, for the page and `/subagents list`. */
   progress(text: string): void;
   /** Waits without holding the lane slot (a parent waiting for its children must not block them). */

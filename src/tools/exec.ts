@@ -90,7 +90,7 @@ const SHELL = existsSync("/bin/bash") ? "/bin/bash" : "/bin/sh";
 const toArgv = (command: string | readonly string[]): readonly string[] => (typeof command === "string" ? [SHELL, "-c", command] : command);
 
 async function run(ready: ReadyCommand, command: Command, context: ToolContext): Promise<ToolResult> {
-  const output = createOutputWindow(MAX_TEXT_BYTES);
+  const output = createOutputWindow(MAX_TEXT_BYTES, context.secrets);
   const progress = createProgress(context);
   let replaced: readonly string[] = [];
   let result: ProcessResult;
@@ -100,15 +100,15 @@ async function run(ready: ReadyCommand, command: Command, context: ToolContext):
       timeoutMs: command.seconds * 1000,
       limits: { processes: PROCESSES, outputBytes: OUTPUT_BYTES },
       signal: context.signal,
-      onOutput(chunk) {
-        output.push(chunk);
+      onOutput(chunk, from) {
+        output.push(chunk, from);
         progress(output.lastLine);
       },
     });
   } finally {
     replaced = await ready.release();
   }
-  const text = spellUnseen(stripVTControlCharacters(output.text()).replace(/\r(?!\n)/g, "\n")).trimEnd();
+  const text = spellUnseen(stripVTControlCharacters(output.text(result.end !== "exit")).replace(/\r(?!\n)/g, "\n")).trimEnd();
   const remark = `[${[describeEnd(result, command.seconds), ...replaced].join("; ")}]`;
   const answer = text === "" ? { text: `(no output)\n\n${remark}` } : toolQuote("command output", text, remark);
   return result.end === "exit" && result.code === 0 ? answer : { ...answer, isError: true };
@@ -121,7 +121,8 @@ function createProgress(context: ToolContext): (lastLine: () => string) => void 
     const now = performance.now();
     if (now < nextAt) return;
     nextAt = now + PROGRESS_EVERY_MS;
-    const line = escapeName(stripVTControlCharacters(lastLine()).trim()).slice(0, 200);
+    // Once more: without its colours a line may show a secret they stood in.
+    const line = escapeName(context.secrets.redact(stripVTControlCharacters(lastLine()).trim())).slice(0, 200);
     if (line !== "") context.progress(line);
   };
 }

@@ -91,7 +91,8 @@ function createReadTool(promptFiles: PromptFiles): Tool {
         if (page.text === "") return { text: `"${place.shown}" is empty.` };
         const source = `file ${place.shown}`;
         // Nothing is dropped: what is hidden in a file must be seen, and edit must find it again.
-        const text = spellUnseen(page.text);
+        const heldBack = page.cutLine ? context.secrets.heldBack(page.text) : 0;
+        const text = spellUnseen(page.text.slice(0, page.text.length - heldBack));
         if (page.next === null) return toolQuote(source, text);
         const cut = page.cutLine ? ` Line ${range.offset} is too long and was cut; search or exec can show the rest of it.` : "";
         const more = `[The file goes on (${formatBytes(stats.size)} in all): read with offset ${page.next}.${cut}]`;

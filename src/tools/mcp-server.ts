@@ -217,14 +217,15 @@ async function call(server: Server, tool: string, args: McpArguments, context: T
   const { name, callTimeoutMs } = server.options;
   const { connection } = server;
   if (connection === null) return toolError(`The MCP server "${name}" is not running at the moment; it is being restarted.`);
+  const source = { server: name, tool, secrets: context.secrets };
   context.progress(`calling ${visibleLine(tool, 60)} of ${name}`);
   try {
     const options = { signal: context.signal, timeout: callTimeoutMs };
-    return toToolResult(name, tool, await connection.client.callTool({ name: tool, arguments: args, options }));
+    return toToolResult(source, await connection.client.callTool({ name: tool, arguments: args, options }));
   } catch (error) {
     if (context.signal.aborted) return toolError("The call was stopped.");
     void probe(server, connection);
-    return quoteAnswer(name, tool, errorText(error), { isError: true, remark: "The call failed." });
+    return quoteAnswer(source, errorText(error), { isError: true, remark: "The call failed." });
   }
 }
 

@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import type { CallToolResult, ListToolsResult } from "@ai-sdk/mcp";
 import { z } from "zod";
+import type { CutSecrets } from "../core/secrets.ts";
 import { type Capability, defineTool, type Tool, type ToolContext, type ToolResult, toolQuote } from "../core/tool.ts";
 import { cutText, visibleLine, visibleText } from "../core/visible-text.ts";
 
@@ -93,19 +94,22 @@ function compile(text: string): z.ZodType | null {
 }
 
 /** What the server answered, as quoted text; images and other bytes are named, not shown. */
-export function toToolResult(server: string, tool: string, result: CallToolResult): ToolResult {
+export function toToolResult(source: McpSource, result: CallToolResult): ToolResult {
   const parts = Array.isArray(result.content) ? result.content.map(partText) : [JSON.stringify(result.toolResult) ?? ""];
   const text = parts.join("\n").trim() || "(no text)";
-  return quoteAnswer(server, tool, text, { isError: result.isError === true, remark: "" });
+  return quoteAnswer(source, text, { isError: result.isError === true, remark: "" });
 }
 
-export function quoteAnswer(
-  server: string,
-  tool: string,
-  text: string,
-  { isError, remark }: { isError: boolean; remark: string },
-): ToolResult {
-  const whole = visibleText(text);
+/** Who answered, and what is a secret in it. */
+export interface McpSource {
+  readonly server: string;
+  readonly tool: string;
+  readonly secrets: CutSecrets;
+}
+
+export function quoteAnswer(source: McpSource, text: string, { isError, remark }: { isError: boolean; remark: string }): ToolResult {
+  const { server, tool, secrets } = source;
+  const whole = secrets.redact(visibleText(text));
   const shown = cutText(whole, MAX_RESULT_CHARS);
   const cut = shown.length < whole.length ? `(Cut: the first ${shown.length} of ${whole.length} characters are shown.)` : "";
   return { ...toolQuote(`MCP server ${server}, tool ${tool}`, shown, [remark, cut].filter(Boolean).join("\n")), isError };

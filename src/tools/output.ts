@@ -1,5 +1,7 @@
 // What a tool's answer may carry: bounded text, and names no file can use to forge lines or hide itself.
 // file bytes, process output → window / cap / escape → ToolResult.text
+import { StringDecoder } from "node:string_decoder";
+import type { CutSecrets } from "../core/secrets.ts";
 import { replaceUnseen } from "../core/visible-text.ts";
 
 /** Longest text of one tool result; what lies beyond is named in a note, so that the model can ask for it. */
@@ -45,14 +47,46 @@ export const formatBytes = (bytes: number): string => {
   return bytes < 1024 ** 3 ? `${(bytes / 1024 ** 2).toFixed(1)} MB` : `${(bytes / 1024 ** 3).toFixed(1)} GB`;
 };
 
-/** The beginning and the end of a stream of any length, in constant memory. */
+/** The beginning and the end of what a command prints, of any length, in constant memory. Secrets are names in it. */
 export interface OutputWindow {
-  push(chunk: Buffer): void;
-  text(): string;
+  push(chunk: Buffer, from: Stream): void;
+  /** When no more comes. `isCut`: the command would have gone on, so what may be the beginning of a secret is left away. */
+  text(isCut: boolean): string;
   lastLine(): string;
 }
 
-export function createOutputWindow(maxBytes: number): OutputWindow {
+type Stream = "stdout" | "stderr";
+
+export function createOutputWindow(maxBytes: number, secrets: CutSecrets): OutputWindow {
+  const window = createWindow(maxBytes);
+  // Redacted before anything is cut, and each stream by itself: a secret comes in pieces, with the other's between them.
+  const streams = { stdout: createRedactor(secrets), stderr: createRedactor(secrets) };
+  return {
+    push: (chunk, from) => window.push(Buffer.from(streams[from].push(chunk))),
+    text(isCut) {
+      if (!isCut) for (const stream of Object.values(streams)) window.push(Buffer.from(stream.rest()));
+      return window.text();
+    },
+    lastLine: window.lastLine,
+  };
+}
+
+/** Bytes in, text without secrets out; the end that may be the beginning of one waits for what follows. */
+function createRedactor({ redact, heldBack }: CutSecrets): { push(chunk: Buffer): string; rest(): string } {
+  const decoder = new StringDecoder("utf8");
+  let waiting = "";
+  return {
+    push(chunk) {
+      const text = waiting + decoder.write(chunk);
+      const end = text.length - heldBack(text);
+      waiting = text.slice(end);
+      return redact(text.slice(0, end));
+    },
+    rest: () => redact(waiting + decoder.end()),
+  };
+}
+
+function createWindow(maxBytes: number): { push(chunk: Buffer): void; text(): string; lastLine(): string } {
   const half = Math.floor(maxBytes / 2);
   let head = Buffer.alloc(0);
   let tail = Buffer.alloc(0);

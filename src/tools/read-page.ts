@@ -6,6 +6,8 @@ import { MAX_TEXT_BYTES } from "./output.ts";
 const CHUNK_BYTES = 256 * 1024;
 const SNIFF_BYTES = 8 * 1024;
 const NEWLINE = 0x0a;
+/** A character cut in half is left away. */
+const HALF_AT_END = { stream: true };
 
 export type Page =
   | { readonly kind: "binary" }
@@ -66,7 +68,13 @@ function endOfFile(kept: readonly Buffer[], seen: { line: number; offset: number
 function fullPage(bytes: Buffer, offset: number): Page {
   const within = bytes.subarray(0, MAX_TEXT_BYTES);
   const end = within.lastIndexOf(NEWLINE) + 1;
-  if (end === 0) return { kind: "text", text: within.toString("utf8"), next: offset + 1, cutLine: true };
+  if (end === 0)
+    return {
+      kind: "text",
+      text: new TextDecoder("utf-8", { ignoreBOM: true }).decode(within, HALF_AT_END),
+      next: offset + 1,
+      cutLine: true,
+    };
   const text = within.subarray(0, end).toString("utf8");
   return { kind: "text", text, next: offset + text.split("\n").length - 1, cutLine: false };
 }

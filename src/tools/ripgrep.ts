@@ -21,8 +21,9 @@ export interface SearchTask {
   readonly pattern: string;
   readonly glob?: string | undefined;
   readonly ignoreCase: boolean;
-  /** One more than will be shown, so that "there are more" is known. */
+  /** One more than will be shown, so that "there are more" is known; so too with the characters of a line. */
   readonly limit: number;
+  readonly lineChars: number;
 }
 
 interface Match {
@@ -89,7 +90,7 @@ function ripgrepCommand({ sandbox, ripgrep, promptFiles }: RipgrepOptions, task:
     // Only .gitignore files of the workspace count: not those above it, not the operator's own.
     ...["--hidden", "--glob=!.git/", "--no-require-git", "--no-ignore-global", "--no-ignore-parent"],
     ...(task.parts.length > 0 ? ["--ignore-file=.gitignore"] : []),
-    ...["--max-columns=300", "--max-columns-preview", "--max-filesize=10M", `--max-count=${task.limit}`],
+    ...[`--max-columns=${task.lineChars}`, "--max-columns-preview", "--max-filesize=10M", `--max-count=${task.limit}`],
     ...(task.ignoreCase ? ["--ignore-case"] : []),
     ...(task.glob === undefined ? [] : [`--glob=${task.glob}`]),
     // After the model's own glob: the last one that fits counts.

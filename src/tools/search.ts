@@ -3,8 +3,9 @@
 import { lstat } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import type { CutSecrets } from "../core/secrets.ts";
 import { defineTool, type Tool, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
-import { spellUnseen } from "../core/visible-text.ts";
+import { cutText, spellUnseen } from "../core/visible-text.ts";
 import { createAtMost } from "./at-most.ts";
 import { capLines, escapeName } from "./output.ts";
 import { createPromptFiles, type PromptFiles } from "./prompt-files.ts";
@@ -15,6 +16,7 @@ import { resolveFor } from "./workspace-path.ts";
 
 const TIMEOUT_MS = 20_000;
 const DEFAULT_LIMIT = 100;
+const LINE_CHARS = 300;
 /** ripgrep uses all cores for one search; a model may ask for a hundred at once. */
 const MAX_CONCURRENT = 4;
 const NO_RIPGREP =
@@ -59,21 +61,28 @@ export function createSearchTool(options: SearchOptions): Tool {
         const limit = args.limit ?? DEFAULT_LIMIT;
         const { pattern, glob, ignoreCase = false } = args;
         const { root, parts, closed } = place;
-        const task = { root, parts, closed, pattern, glob, ignoreCase, limit: limit + 1 };
+        const task = { root, parts, closed, pattern, glob, ignoreCase, limit: limit + 1, lineChars: LINE_CHARS + 1 };
         const ripgrep = options.ripgrep === undefined ? await findRipgrep() : options.ripgrep;
         if (ripgrep === null) return toolError(NO_RIPGREP);
         const found = await atMost(context, () => runRipgrep({ sandbox, promptFiles, ripgrep, timeoutMs }, task, context.signal));
         if (context.signal.aborted) return toolError("Stopped before the search was finished.");
         if (found.matches.length === 0 && found.problem !== null) return toolError(`Nothing found: ${found.problem}.`);
         if (found.matches.length === 0) return { text: `No line in "${place.shown}" matches.` };
-        return showMatches(found, limit);
+        return showMatches(found, limit, context.secrets);
       }),
   });
 }
 
-function showMatches(found: SearchOutcome, limit: number): ToolResult {
+/** Only here, where the secrets are known; ripgrep cuts a longer line a little later, and says so in words that go with the rest. */
+function cutLine(line: string, { heldBack }: CutSecrets): string {
+  if (line.length <= LINE_CHARS) return line;
+  const head = cutText(line, LINE_CHARS);
+  return `${head.slice(0, head.length - heldBack(head))} [… the line goes on]`;
+}
+
+function showMatches(found: SearchOutcome, limit: number, secrets: CutSecrets): ToolResult {
   const matches = found.matches.slice(0, limit);
-  const lines = matches.map((match) => `${escapeName(match.path)}:${match.line}: ${spellUnseen(match.text.trimEnd())}`);
+  const lines = matches.map((match) => `${escapeName(match.path)}:${match.line}: ${spellUnseen(cutLine(match.text.trimEnd(), secrets))}`);
   const more = found.matches.length > limit ? `There are more than ${limit} matches: narrow the pattern, the path or the glob.` : null;
   const shown = capLines(lines, "narrow the pattern, the path or the glob");
   const notes = [found.problem, more].flatMap((note) => (note === null ? [] : [`[${note}]`]));

@@ -1,6 +1,7 @@
 // web_fetch: a page's readable text. url → guarded-fetch → charset → readable (HTML) or as it is (text, JSON) → quoted.
 // What comes back is somebody else's: it never reaches the model without its fence.
 import { z } from "zod";
+import type { CutSecrets } from "../core/secrets.ts";
 import { defineTool, type Tool, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
 import { cutText, visibleLine, visibleText } from "../core/visible-text.ts";
 import { createAtMost } from "./at-most.ts";
@@ -40,7 +41,9 @@ export function createWebFetch(options: GuardedFetchOptions): Tool {
       return await downloads(context, async () => {
         context.progress(`fetching ${visibleLine(URL.parse(args.url)?.host ?? args.url, 100)}`);
         const outcome = await createGuardedFetch(options)(args.url, signal);
-        return outcome.ok ? await show(outcome, args.maxChars ?? MAX_CHARS, (page) => read(page, signal)) : toolError(outcome.reason);
+        return outcome.ok
+          ? await show(outcome, { maxChars: args.maxChars ?? MAX_CHARS, secrets: context.secrets, read: (page) => read(page, signal) })
+          : toolError(outcome.reason);
       });
     },
   });
@@ -48,7 +51,13 @@ export function createWebFetch(options: GuardedFetchOptions): Tool {
 
 type Fetched = Extract<FetchOutcome, { ok: true }>;
 
-async function show(page: Fetched, maxChars: number, read: (page: Page) => Promise<Readable>): Promise<ToolResult> {
+interface ShowOptions {
+  readonly maxChars: number;
+  readonly secrets: CutSecrets;
+  read(page: Page): Promise<Readable>;
+}
+
+async function show(page: Fetched, { maxChars, secrets, read }: ShowOptions): Promise<ToolResult> {
   const failed = page.status >= 400;
   const head = `HTTP ${page.status}, ${page.body.length} bytes${cutNote(page.cut)}`;
   const type = page.contentType.toLowerCase();
@@ -58,9 +67,10 @@ async function show(page: Fetched, maxChars: number, read: (page: Page) => Promi
   const text = decode(page.body, type);
   const html = type.includes("html") || (type === "" && /^\s*<(?:!doctype html|html)/i.test(text));
   const readable = html ? await read({ html: text, url: page.url }) : { title: "", text };
-  const titled = readable.title === "" ? readable.text : `# ${visibleLine(readable.title, 200)}\n\n${readable.text}`;
+  const titled = readable.title === "" ? readable.text : `# ${visibleLine(secrets.redact(readable.title), 200)}\n\n${readable.text}`;
   const limit = failed ? Math.min(maxChars, ERROR_CHARS) : maxChars;
-  const whole = visibleText(titled) || "(no text)";
+  const end = page.cut === null ? titled.length : titled.length - secrets.heldBack(titled);
+  const whole = secrets.redact(visibleText(titled.slice(0, end))) || "(no text)";
   const shown = cutText(whole, limit);
   const note = shown.length < whole.length ? `\n(Cut: the first ${shown.length} of ${whole.length} characters are shown.)` : "";
   return { ...toolQuote(page.url, shown, head + note), isError: failed };

@@ -83,7 +83,7 @@ describe("many chats", () => {
         prompt: async () => ({ system: "system", topics: [] }),
         heldBack: () => 0,
       },
-      turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
+      turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() }),
     });
     const gateway = createGateway({
       ...{ ...base, ...stores, lane, agents, channel: () => channel, commands: createCommands([]) },

@@ -71,7 +71,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
   const sandbox = await detectSandbox({ log: silentLogger });
   const channels = await createChannels({ ...base, config: loaded.config, stores });
   const tools = createTools({ ...base, ...stores, loaded, sandbox, agents });
-  const turns = createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints });
+  const turns = createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() });
   const parts = { ...base, stores, agents, models, turns, channels, confirmed: tools.confirmed, memoryViews: createMemoryViews() };
   const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
   const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => "" });

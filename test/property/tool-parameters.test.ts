@@ -6,6 +6,7 @@ import { type CallingTurn, createToolCalls } from "../../src/agents/tool-calls.t
 import { systemClock } from "../../src/core/clock.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tool, ToolResult } from "../../src/core/tool.ts";
 import type { ToolCall } from "../../src/models/model.ts";
 import { toToolCall } from "../../src/models/tool-call.ts";
@@ -48,7 +49,7 @@ const note = (run: (typeof ran)[number]): ToolResult => {
 };
 const TOOLS = REAL.map((tool): Tool => ({ ...tool, run: async (args) => note({ tool, args }) }));
 const NAMES: ReadonlySet<string> = new Set(TOOLS.map((tool) => tool.name));
-const toolCalls = createToolCalls({ failpoint: noFailpoints });
+const toolCalls = createToolCalls({ failpoint: noFailpoints, secrets: createSecrets() });
 const turn: CallingTurn = {
   ...{ id: "turn:1", ref: { agentId: "main", sessionId: "s" }, sessionKey: "agent:main:web:dm:main", runId: null, address: null },
   ...{ workspace: "/nonexistent", readOnly: false, signal: new AbortController().signal, log: silentLogger },

@@ -94,7 +94,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
     ...{ stores, agents, channels, lane, models, bootId: options.bootId ?? "boot-1", crewPath: join(stateDir, "CREW.md") },
     memoryViews: createMemoryViews(),
     confirmed: (read) => read(),
-    turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
+    turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() }),
     tools: () => options.tools ?? [],
   });
   const delivery = createDelivery({

@@ -1,5 +1,7 @@
 // A ToolContext for tests that call a tool directly.
+
 import { silentLogger } from "../../src/core/logger.ts";
+import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tool, ToolContext, ToolResult } from "../../src/core/tool.ts";
 
 const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
@@ -14,6 +16,7 @@ const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
   readOnly: false,
   signal: new AbortController().signal,
   log: silentLogger,
+  secrets: createSecrets(),
   progress() {},
   waitOutsideLane: (work) => work(),
   ...overrides,

@@ -5,6 +5,7 @@ import { noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { Run } from "../../src/core/run.ts";
+import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import { childTools } from "../../src/subagents/child.ts";
 import { CHAT_KEY } from "./runs.ts";
@@ -25,7 +26,7 @@ export interface ToolDesk {
 const CHAT = { agentId: "main", sessionId: "00000000-0000-4000-8000-000000000000" };
 
 export function createToolDesk(stage: Stage): ToolDesk {
-  const toolCalls = createToolCalls({ failpoint: noFailpoints });
+  const toolCalls = createToolCalls({ failpoint: noFailpoints, secrets: createSecrets() });
   const agentOf = (id: string) => {
     const agent = stage.agents.find(id);
     if (agent === null) throw new Error(`there is no agent ${id}`);

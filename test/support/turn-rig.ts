@@ -3,6 +3,7 @@
 import { createTurns, type Turn, type TurnEnd } from "../../src/agents/turn.ts";
 import type { Failpoint } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
+import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import type { ModelEvent, ModelReply, ModelRequest, Models } from "../../src/models/model.ts";
 import type { Entry } from "../../src/stores/transcript-entry.ts";
@@ -59,7 +60,7 @@ export async function createTurnRig(options: TurnRigOptions): Promise<TurnRig> {
     check: () => null,
     contextWindow: () => options.contextWindow ?? 100_000,
   };
-  const turns = createTurns({ models, transcripts, failpoint: (name) => options.onFailpoint?.(name) });
+  const turns = createTurns({ models, transcripts, failpoint: (name) => options.onFailpoint?.(name), secrets: createSecrets() });
   const rig: TurnRig = {
     ...{ folder, ref, requests, doing: [], texts: [], abort: new AbortController(), tools: [] },
     put: (...entries) => void transcripts.append(ref, entries),

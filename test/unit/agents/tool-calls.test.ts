@@ -4,6 +4,7 @@ import { z } from "zod";
 import { type CallingTurn, createToolCalls } from "../../../src/agents/tool-calls.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
+import { createSecrets } from "../../../src/core/secrets.ts";
 import { type Capability, defineTool, type Tool } from "../../../src/core/tool.ts";
 import type { ToolCall } from "../../../src/models/model.ts";
 import type { NewEntry } from "../../../src/stores/transcripts.ts";
@@ -15,7 +16,9 @@ let abort: AbortController;
 let running: number;
 let mostAtOnce: number;
 let maxChars: number;
-const toolCalls = createToolCalls({ failpoint: noFailpoints });
+const secrets = createSecrets();
+secrets.add("KEY", "ghp_0123456789");
+const toolCalls = createToolCalls({ failpoint: noFailpoints, secrets });
 
 const turn = (): CallingTurn => ({
   id: "turn:1",
@@ -137,6 +140,23 @@ it("[AG3] of 200 calls in one answer 100 are carried out, and each of the others
   expect(results()).toHaveLength(200);
   expect(results().filter((result) => result.text.startsWith("copied"))).toHaveLength(100);
   expect(results()[100]).toEqual({ text: expect.stringMatching(/^Not carried out: at most 100 calls/), isError: true });
+});
+
+it("[SC4] a secret is a name before a result or a word about the work is cut, or a part of it would show", async () => {
+  tools = [
+    defineTool({
+      ...tool("copy", "write", () => ""),
+      async run(_, context) {
+        context.progress(`${"p".repeat(195)}ghp_0123456789`);
+        return { text: `${"x".repeat(995)}ghp_0123456789`, quoted: { source: "a file", text: `${"y".repeat(995)}ghp_0123456789` } };
+      },
+    }),
+  ];
+  maxChars = 1000;
+  await run({ args: { from: "a" } });
+  const shown = [...doing, ...results().map((result) => result.text)].join("\n");
+  expect(shown).not.toContain("ghp");
+  for (const letter of ["p", "x", "y"]) expect(shown).toMatch(new RegExp(`${letter}{99}\\[KEY`));
 });
 
 it("[AG3] CACHE-006 the results of one step share what the model can read, each cut with a word about it", async () => {

@@ -7,6 +7,7 @@ import type { Agent } from "../../../src/agents/agent.ts";
 import { createTurns } from "../../../src/agents/turn.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import type { Channel } from "../../../src/core/message.ts";
+import { createSecrets } from "../../../src/core/secrets.ts";
 import { type Conversations, createConversations } from "../../../src/gateway/conversation.ts";
 import { createLane } from "../../../src/lanes/lanes.ts";
 import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
@@ -73,7 +74,7 @@ function create(): void {
   conversations = createConversations({
     ...stores,
     ...{ clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints, lane },
-    turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints }),
+    turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() }),
     agents: { defaultId: () => "main", find: (id) => (id === agentId ? agent() : null), list: () => [agent()] },
     channel: (name, account) => (isOn && name === "test" && account === "a" ? channel() : null),
     tools: () => [],

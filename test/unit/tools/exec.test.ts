@@ -146,8 +146,9 @@ describe.skipIf(!sandbox.available)(`exec limits${why}`, () => {
     const nap = uniqueSleep();
     const script = `
       import { createExecTool } from ${JSON.stringify(new URL("../../../src/tools/exec.ts", import.meta.url).href)};
+      import { callTool } from ${JSON.stringify(new URL("../../support/tool-context.ts", import.meta.url).href)};
       const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, ...${JSON.stringify(EXEC_DEFAULTS)} });
-      await tool.run({ command: ${JSON.stringify(`setsid ${nap} & ${nap}`)} }, { workspace: ${JSON.stringify(bench.workspace)}, readOnly: false, signal: new AbortController().signal, progress() {} });`;
+      await callTool(tool, { command: ${JSON.stringify(`setsid ${nap} & ${nap}`)} }, { workspace: ${JSON.stringify(bench.workspace)} });`;
     const gateway = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: "ignore" });
     const gone = once(gateway, "exit");
     await waitFor("all to run", () => findProcesses(nap).length >= 4);

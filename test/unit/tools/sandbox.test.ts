@@ -119,10 +119,10 @@ describe.skipIf(!sandbox.available)(`sandbox${why}`, () => {
   it("[TL5] an open folder the gateway inherited does not come along", async () => {
     const script = `
       import { createExecTool } from ${JSON.stringify(new URL("../../../src/tools/exec.ts", import.meta.url).href)};
-      import { silentLogger } from ${JSON.stringify(new URL("../../../src/core/logger.ts", import.meta.url).href)};
+      import { callTool } from ${JSON.stringify(new URL("../../support/tool-context.ts", import.meta.url).href)};
       const tool = createExecTool({ sandbox: ${JSON.stringify(sandbox)}, ...${JSON.stringify(EXEC_DEFAULTS)} });
-      const context = { workspace: ${JSON.stringify(bench.workspace)}, readOnly: false, signal: new AbortController().signal, log: silentLogger, progress() {} };
-      process.stdout.write((await tool.run({ command: "readlink /proc/$$/fd/200; ls /proc/$$/fd/200/ && echo REACHED; echo end" }, context)).quoted.text);`;
+      const command = "readlink /proc/$$/fd/200; ls /proc/$$/fd/200/ && echo REACHED; echo end";
+      process.stdout.write((await callTool(tool, { command }, { workspace: ${JSON.stringify(bench.workspace)} })).text);`;
     const shell = 'exec 200</; exec "$0" --input-type=module -e "$1"';
     const { stdout } = await promisify(execFile)("bash", ["-c", shell, process.execPath, script], { timeout: 20_000 });
     expect(stdout).toContain("end");
