@@ -45,12 +45,13 @@ function workspaceProblem(folder: string, { stateDir, settings, envFile }: Place
   const [state, program] = [realPath(stateDir), realPath(PROGRAM)];
   const held = [settings, envFile].find((file) => contains(folder, realPath(file)));
   if (contains(folder, state)) return `must not hold the state folder ${stateDir}`;
+  // Also below the state folder: a person may have checked Herald out into the workspace that was made there.
+  if (contains(folder, program)) return `must not hold Herald's own program in ${program}: an agent could rewrite it`;
   if (contains(state, folder)) {
     // "workspace" or "workspace-<agent>": what Herald itself makes there for agents, wherever the state folder lies.
     if (!/^workspace(?:-|$)/.test(relative(state, folder).split(sep)[0] ?? ""))
       return `must not lie in the state folder ${stateDir}, but for ${stateDir}/workspace`;
-  } else if (contains(folder, program)) return `must not hold Herald's own program in ${program}: an agent could rewrite it`;
-  else if (contains(program, folder)) return `must not lie in the folder of Herald's own program, ${program}`;
+  } else if (contains(program, folder)) return `must not lie in the folder of Herald's own program, ${program}`;
   return held === undefined ? null : `must not hold ${held}: an agent could change its own settings`;
 }
 

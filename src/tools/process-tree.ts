@@ -20,9 +20,11 @@ export function listDescendants(pid: number, limit: number): number[] {
   return found.slice(0, limit);
 }
 
-/** Memory held by these processes; pages shared between them count for each. */
+/** Memory held by these processes, and by the kernel to find it; pages shared between them count for each. */
 export function residentBytes(pids: readonly number[]): number {
-  return pids.reduce((sum, pid) => sum + Number(/^VmRSS:\s+(\d+) kB/m.exec(readProc(`${pid}/status`))?.[1] ?? 0) * 1024, 0);
+  // A page read here and there over a huge mapping is one page of zeros, but each time a page of tables.
+  const fields = pids.flatMap((pid) => [...readProc(`${pid}/status`).matchAll(/^(?:VmRSS|VmPTE):\s+(\d+) kB/gm)]);
+  return fields.reduce((sum, [, kilobytes]) => sum + Number(kilobytes) * 1024, 0);
 }
 
 /**

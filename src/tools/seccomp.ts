@@ -92,6 +92,7 @@ const UNKNOWN: Readonly<Record<string, Numbers>> = {
   io_uring_register: [427, 427],
   clone3: [435, 435], // its flags lie in memory, where a filter can't see them
   memfd_create: [319, 279], // a file in memory that no mount and no process shows
+  vmsplice: [278, 75], // a pipe then holds pages, huge ones too, that no process shows
   semget: [64, 190], // these two keep memory that belongs to no process
   msgget: [68, 186],
 };

@@ -1,5 +1,6 @@
 // loadConfig against real files in a temp folder: what is accepted, what is refused and with which words.
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -139,6 +140,20 @@ describe("where settings come from", () => {
     ]);
     // Somebody keeps the state in the clone: what Herald makes there stays good.
     expect(loadText({}, { HERALD_STATE_DIR: join(program, "not-there") }).found).toBe(true);
+  });
+
+  it("[RN6] also a workspace below the state folder does not hold the program", () => {
+    const program = join(cwd, "home/.herald/workspace/herald");
+    for (const name of ["src", "package.json"]) cpSync(fileURLToPath(new URL(name, ROOT)), join(program, name), { recursive: true });
+    symlinkSync(fileURLToPath(new URL("node_modules", ROOT)), join(program, "node_modules"));
+    const { status, stderr } = spawnSync(process.execPath, [join(program, "src/main.ts")], {
+      cwd,
+      env: { HOME: join(cwd, "home") },
+      encoding: "utf8",
+      timeout: 15_000,
+    });
+    expect(stderr).toContain(`must not hold Herald's own program in ${program}`);
+    expect(status).toBe(1);
   });
 });
 

@@ -57,6 +57,8 @@ const CALLS: [name: string, x64: number, arm64: number, args: bigint[], answer: 
   ["futex_requeue", 456, 456, [], "allow"],
   ["statmount, newer than the list", 457, 457, [], "ENOSYS"],
   ["keyctl", 250, 219, [], "EPERM"],
+  ["vmsplice", 278, 75, [], "ENOSYS"],
+  ["splice", 275, 76, [], "allow"],
   ["add_key", 248, 217, [], "EPERM"],
   ["request_key", 249, 218, [], "EPERM"],
   ["bpf", 321, 280, [], "EPERM"],

@@ -61,6 +61,15 @@ describe.skipIf(!sandbox.available)(`what commands use together${why}`, () => {
     expect(await bench.call(exec, { command: ["python3", "-c", script], timeoutSeconds: 20 })).toMatchObject(ended(".*of memory"));
   });
 
+  it("[TL10] the tables the kernel keeps for a mapping count, though nothing is in it", async (test) => {
+    if (findOnPath("python3", "/usr/bin") === null) return test.skip("no python3 here");
+    const exec = execWith({ memoryBytes: 100 * MB });
+    // One byte read of each 2 MB: a page of tables each, and always the same page of zeros.
+    const script =
+      "import mmap,time\nm=mmap.mmap(-1,80<<30,flags=mmap.MAP_PRIVATE|mmap.MAP_ANONYMOUS|0x4000,prot=mmap.PROT_READ)\nm.madvise(mmap.MADV_NOHUGEPAGE)\nfor n in range(40000):\n  m[n<<21]\ntime.sleep(15)";
+    expect(await bench.call(exec, { command: ["python3", "-c", script], timeoutSeconds: 20 })).toMatchObject(ended(".*of memory"));
+  });
+
   it("[TL10] when the machine is short of memory the largest one ends, and the kernel would take it first", async () => {
     const short = await bench.call(execWith({ freeMemoryBytes: Number.MAX_SAFE_INTEGER }), { command: "sleep 15", timeoutSeconds: 20 });
     expect(short).toMatchObject(ended("the machine had less than .* of memory left"));
