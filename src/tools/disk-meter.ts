@@ -1,6 +1,6 @@
 // What commands add to the disks they may write to. usage.ts asks ten times a second and gets the last answer: the disk
 // itself is asked beside it, because one that answers slowly must not hold the gateway.
-import { existsSync, readFileSync, type StatsFs } from "node:fs";
+import { existsSync, readdirSync, readFileSync, type StatsFs, statSync } from "node:fs";
 import { stat, statfs } from "node:fs/promises";
 import { createFileCount } from "./file-count.ts";
 import { formatBytes } from "./output.ts";
@@ -10,6 +10,8 @@ export interface DiskLimits {
   readonly files: number;
   /** Below this much free disk no command writes. */
   readonly freeDiskBytes: number;
+  /** What all running commands together may add. */
+  readonly diskBytes: number;
 }
 
 export interface DiskMeter {
@@ -34,11 +36,17 @@ interface Writer {
   fresh: number;
   stale: number;
   takenBytes: number;
+  /** What the disk lost while it ran, and nobody wrote as far as the counts say. */
+  unclaimedBytes: number;
 }
 
 /** Some file systems count no files; on the others this many must be left. */
 const FREE_FILES = 10_000;
 const HAS_IO_COUNTS = existsSync("/proc/self/io");
+/** Unclaimed bytes are looked into after this part of the limit. */
+const STEPS = 8;
+/** The gateway waits while they are looked at; who opens more is taken at the disk's word. */
+const MAX_FDS = 2000;
 /** More than any disk holds: bounds nothing. */
 const UNKNOWN_BYTES = 2 ** 60;
 
@@ -46,6 +54,8 @@ const UNKNOWN_BYTES = 2 ** 60;
  * What a disk loses from one look to the next is put down to those who wrote meanwhile, in proportion and no more than
  * they wrote: neither what others write nor a file written a hundred times is held against a command. (A file system
  * that gives space away long after the writing is seen too late for that; there the floor of free disk is what holds.)
+ * A process whose parent doesn't wait for it takes its count along when it ends. So what nobody claims is put down to a
+ * command too, but no more than is found in files it made or holds: the machine's other programs write as well.
  */
 export function createDiskMeters(limits: DiskLimits): (folder: string) => Promise<DiskMeter> {
   const disks = new Map<number, Disk>();
@@ -53,25 +63,24 @@ export function createDiskMeters(limits: DiskLimits): (folder: string) => Promis
     const [{ dev }, now] = await Promise.all([stat(folder), statfs(folder)]);
     const disk = disks.get(dev) ?? { now, isBusy: false, writers: new Set() };
     disks.set(dev, disk);
-    const own: Writer = { writtenBytes: 0, fresh: 0, stale: 0, takenBytes: 0 };
+    const own: Writer = { writtenBytes: 0, fresh: 0, stale: 0, takenBytes: 0, unclaimedBytes: 0 };
     disk.writers.add(own);
-    const files = createFileCount(folder, limits.files, now.ffree);
+    const stepBytes = limits.diskBytes / STEPS;
+    const files = createFileCount({ folder, maxFiles: limits.files, freeFilesAtStart: now.ffree, stepBytes });
+    let removedBytes = 0;
     return {
       measure(pids) {
         const written = Math.max(own.writtenBytes, writtenBy(pids));
         own.fresh += written - own.writtenBytes;
         own.writtenBytes = written;
-        files.measure(disk.now.ffree);
+        files.measure({ freeFiles: disk.now.ffree, unclaimedBytes: own.unclaimedBytes });
+        removedBytes = own.unclaimedBytes > stepBytes ? bytesOfRemoved(pids, dev) : 0;
         void look(disk, folder);
       },
-      takenBytes: () => own.takenBytes,
+      takenBytes: () => own.takenBytes + Math.min(own.unclaimedBytes, Math.max(0, files.bytes() + removedBytes - own.takenBytes)),
       refusal: () => shortOf(now, limits),
-      problem() {
-        if (files.areMany())
-          return `it made more than ${limits.files} files (tools.exec.maxFiles); make fewer, or raise it in the settings`;
-        // Who has taken nothing didn't fill it.
-        return own.takenBytes === 0 ? null : shortOf(disk.now, limits);
-      },
+      // The floor holds for all of them: what one has taken is known too late, or not at all.
+      problem: () => files.problem() ?? shortOf(disk.now, limits),
       end() {
         disk.writers.delete(own);
         if (disk.writers.size === 0) disks.delete(dev);
@@ -106,6 +115,7 @@ function settle({ writers }: Disk, lostBytes: number): void {
   const open = (writer: Writer): number => writer.fresh + writer.stale;
   const allOpen = sum(open);
   const allTaken = sum((writer) => writer.takenBytes);
+  const unclaimed = lostBytes > 0 ? Math.max(0, lostBytes - allOpen) : lostBytes;
   for (const writer of writers) {
     const part = lostBytes > 0 && allOpen > 0 ? (Math.min(lostBytes, allOpen) * open(writer)) / allOpen : 0;
     // Space given back is everybody's gain, in proportion to what they hold.
@@ -113,6 +123,30 @@ function settle({ writers }: Disk, lostBytes: number): void {
     writer.takenBytes = kept + part;
     writer.stale = Math.max(0, writer.fresh - part);
     writer.fresh = 0;
+    writer.unclaimedBytes = Math.max(0, writer.unclaimedBytes + unclaimed);
+  }
+}
+
+/** What these processes hold open of files that have no name any more, so that no walk finds them. */
+function bytesOfRemoved(pids: readonly number[], dev: number): number {
+  const sizes = new Map<number, number>();
+  let looked = 0;
+  for (const pid of pids) {
+    for (const fd of readFds(pid)) {
+      looked += 1;
+      if (looked > MAX_FDS) return UNKNOWN_BYTES;
+      const stats = statSync(`/proc/${pid}/fd/${fd}`, { throwIfNoEntry: false });
+      if (stats?.dev === dev && stats.isFile() && stats.nlink === 0) sizes.set(stats.ino, stats.blocks * 512);
+    }
+  }
+  return [...sizes.values()].reduce((total, size) => total + size, 0);
+}
+
+function readFds(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`);
+  } catch {
+    return []; // It ended.
   }
 }
 

@@ -10,9 +10,8 @@ import { formatBytes } from "./output.ts";
 import type { Seen } from "./process.ts";
 
 export interface UsageLimits extends DiskLimits {
-  /** Of all running commands together: memory, and what they add to the disk. */
+  /** Of all running commands together. */
   readonly memoryBytes: number;
-  readonly diskBytes: number;
   /** Less than this and the system would soon end processes by itself, perhaps the gateway. */
   readonly freeMemoryBytes: number;
 }
