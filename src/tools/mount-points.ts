@@ -150,7 +150,7 @@ function makePlaceholder(path: string): void {
   closeSync(file);
 }
 
-const isPlaceholder = (stats: Stats): boolean => stats.isFile() && stats.size === 0 && stats.mtimeMs === 0;
+export const isPlaceholder = (stats: Stats): boolean => stats.isFile() && stats.size === 0 && stats.mtimeMs === 0;
 
 /** Only if it is one, and still empty. */
 export function removePlaceholder(path: string): void {

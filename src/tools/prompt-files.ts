@@ -6,7 +6,15 @@
 import { readlinkSync, realpathSync } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
 import { BOOTSTRAP_FILES, type Confirmed, MEMORY_FOLDER } from "../agents/memory.ts";
-import { createMountPoints, look, type MountPoints, type Names, type PromptNames, removePlaceholder } from "./mount-points.ts";
+import {
+  createMountPoints,
+  isPlaceholder,
+  look,
+  type MountPoints,
+  type Names,
+  type PromptNames,
+  removePlaceholder,
+} from "./mount-points.ts";
 
 /** As many links in a row as the kernel follows. */
 const MAX_HOPS = 40;
@@ -79,7 +87,7 @@ export function createPromptFiles({ workspaces = () => [], crewPath }: PromptFil
       const lost = holds.lost();
       if (lost !== null) return { problem: `${lost} was replaced while another command ran, which is being ended; try again` };
       const names = below(root);
-      const paths = names.files.map((file) => join(root, ...file));
+      const paths = [...names.files, ...names.folders].map((file) => join(root, ...file));
       for (const path of paths) held.set(path, (held.get(path) ?? 0) + 1);
       const points = createMountPoints(root, names);
       if ("problem" in points) {
@@ -90,8 +98,12 @@ export function createPromptFiles({ workspaces = () => [], crewPath }: PromptFil
     },
     pins(root) {
       const { files, folders } = below(root);
-      const isThere = (names: Names): boolean => look(join(root, ...names))?.isSymbolicLink() === false;
-      return [...folders.filter(isThere), ...files.filter((names) => held.has(join(root, ...names)) && isThere(names))];
+      return [...folders, ...files].filter((names) => {
+        const path = join(root, ...names);
+        const stats = held.has(path) ? look(path) : undefined;
+        // An empty one may be gone, with the command it stands there for, before this one is mounted.
+        return stats !== undefined && !isPlaceholder(stats);
+      });
     },
     confirmed: holds.confirmed,
     isHeld: (path) => held.has(path),
