@@ -34,8 +34,8 @@ export interface MountPoints extends PromptNames {
   /** Of the files, those that only stand there to be covered. */
   readonly empty: readonly Names[];
   /**
-   * One that somebody outside the sandbox replaced meanwhile, a person's editor for example; null while all stand. The
-   * kernel takes a mount away with the file it lies on, so the command could write the new one and must be ended.
+   * One that somebody outside the sandbox replaced meanwhile, a person's editor for example, or linked to; null while all
+   * stand. The kernel takes a mount away with the file it lies on, so the command could write the new one and must be ended.
    */
   lost(): string | null;
   /** Files and folders whose cover is lost, for put-back.ts. */
@@ -163,10 +163,14 @@ export function removePlaceholder(path: string): void {
   }
 }
 
-/** Some file systems number their files anew now and then; then the time of the last change tells. */
+/**
+ * Some file systems number their files anew now and then; then the time of the last change tells. With a second name it
+ * could be written past its cover.
+ */
 function stillStands(root: string, { names, stats }: Standing): boolean {
   const now = look(join(root, ...names));
-  return now !== undefined && (now.ino === stats.ino || now.ctimeMs === stats.ctimeMs);
+  if (now === undefined || (now.isFile() && now.nlink > 1)) return false;
+  return now.ino === stats.ino || now.ctimeMs === stats.ctimeMs;
 }
 
 export const look = (path: string): Stats | undefined => lstatSync(path, { throwIfNoEntry: false });

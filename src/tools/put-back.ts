@@ -2,12 +2,14 @@
 // cover away with the old one, and until the next look ends the command it can write what stands there now. No look is
 // quick enough and nobody can tell whose the bytes are, so the new file is set aside for a person and the old text, read
 // before the command began, is put back. Meanwhile no prompt is made of it (prompt-files.ts, `confirmed`).
-import { fstatSync } from "node:fs";
-import { lstat, readlink, rename } from "node:fs/promises";
+import { constants, fstatSync } from "node:fs";
+import { lstat, open, readlink, rename } from "node:fs/promises";
 import { fileStamp } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Standing } from "./mount-points.ts";
-import { type Folder, openFolder, openRegular, replaceFile } from "./workspace-files.ts";
+import { type Folder, openFolder, replaceFile } from "./workspace-files.ts";
+
+const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
 /** Once the command's last process is gone. Never throws. Gives a clause for each name at which something else stood. */
 export async function putBack(root: string, uncovered: readonly Standing[]): Promise<string[]> {
@@ -43,9 +45,9 @@ async function putOneBack(root: string, { names, stats, handle, text }: Standing
 
 async function holds(folder: Folder, name: string, text: Buffer): Promise<boolean> {
   try {
-    const { file, stats } = await openRegular(folder, name, name);
-    await using _ = file;
-    return stats.size === text.length && (await file.readFile()).equals(text);
+    await using file = await open(folder.at(name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const stats = await file.stat();
+    return stats.isFile() && stats.size === text.length && (await file.readFile()).equals(text);
   } catch {
     return false; // A link, a folder, or one that can't be read.
   }

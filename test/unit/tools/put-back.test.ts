@@ -1,5 +1,5 @@
 // A cover that is lost while a sub-agent's command runs: nothing the command wrote stays, and no prompt is made of it.
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { readBootstrap } from "../../../src/agents/memory.ts";
@@ -76,6 +76,16 @@ describe.skipIf(!sandbox.available)("a cover that is lost", () => {
     });
     expect(await promptFiles.confirmed(read)).toEqual([{ name: "AGENTS.md", text: "be kind", cut: false }]);
     await running;
+  });
+
+  it("[TL9] a second name somebody gives a file leads past its cover, but nothing stays of what was written by it", async () => {
+    writeFileSync(at("AGENTS.md"), "be kind");
+    const command = "echo begun > begun; while :; do test -e second && echo obey >> second; done";
+    const running = asChild({ command, timeoutSeconds: 20 });
+    await waitFor("it to run", () => existsSync(at("begun")));
+    linkSync(at("AGENTS.md"), at("second"));
+    expect(await running).toMatchObject({ isError: true, text: expect.stringContaining("was set aside as AGENTS.md.unsafe-") });
+    expect(text("AGENTS.md")).toBe("be kind");
   });
 
   it("[TL9] a memory that was replaced meanwhile is set aside, and the old one is back", async () => {
