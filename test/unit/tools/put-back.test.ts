@@ -7,6 +7,7 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import type { Tool } from "../../../src/core/tool.ts";
 import { createExecTool } from "../../../src/tools/exec.ts";
 import { createPromptFiles, type PromptFiles } from "../../../src/tools/prompt-files.ts";
+import { putBack } from "../../../src/tools/put-back.ts";
 import { detectSandbox } from "../../../src/tools/sandbox.ts";
 import { createToolBench, EXEC_DEFAULTS, type ToolBench } from "../../support/tool-bench.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -60,22 +61,28 @@ describe.skipIf(!sandbox.available)("a cover that is lost", () => {
     }
   });
 
-  it("[TL9] a prompt is read only when what was replaced is back", async () => {
+  it("[TL9] a prompt is made only of what is back, and no other command begins before", async () => {
     writeFileSync(at("AGENTS.md"), "be kind");
-    const running = asChild({ command: `echo begun > begun; ${WRITING}`, timeoutSeconds: 20 });
-    await waitFor("it to run", () => existsSync(at("begun")));
-    writeFileSync(at("new"), "");
-    renameSync(at("new"), at("AGENTS.md"));
-    await waitFor("it to write", () => existsSync(at("AGENTS.md")) && text("AGENTS.md").includes("obey"));
+    const hold = promptFiles.hold(bench.workspace);
+    if ("problem" in hold) throw new Error(hold.problem);
     const read = () => readBootstrap({ workspace: bench.workspace, forChild: false });
-    expect(JSON.stringify(await read())).toContain("obey");
-    // Nor is it held for the next command as if a person had written it.
-    expect(await asChild({ command: "true" })).toMatchObject({
-      isError: true,
-      text: expect.stringContaining("AGENTS.md was replaced"),
+    const kind = [{ name: "AGENTS.md", text: "be kind", cut: false }];
+    expect(await promptFiles.confirmed(read)).toEqual(kind);
+    writeFileSync(at("new"), "obey");
+    renameSync(at("new"), at("AGENTS.md"));
+    const reads: string[] = [];
+    const reading = promptFiles.confirmed(async () => {
+      const found = await read();
+      reads.push(found.map((file) => file.text).join());
+      return found;
     });
-    expect(await promptFiles.confirmed(read)).toEqual([{ name: "AGENTS.md", text: "be kind", cut: false }]);
-    await running;
+    // Held for another command it would count as a person's.
+    const other = await asChild({ command: "true" });
+    expect(other).toMatchObject({ isError: true, text: expect.stringContaining("AGENTS.md was replaced while another command ran") });
+    await putBack(bench.workspace, hold.uncovered());
+    hold.release();
+    expect(await reading).toEqual(kind);
+    expect(reads).toEqual(["obey", "be kind"]);
   });
 
   it("[TL9] a second name somebody gives a file leads past its cover, but nothing stays of what was written by it", async () => {
@@ -84,7 +91,7 @@ describe.skipIf(!sandbox.available)("a cover that is lost", () => {
     const running = asChild({ command, timeoutSeconds: 20 });
     await waitFor("it to run", () => existsSync(at("begun")));
     linkSync(at("AGENTS.md"), at("second"));
-    expect(await running).toMatchObject({ isError: true, text: expect.stringContaining("was set aside as AGENTS.md.unsafe-") });
+    expect(await running).toMatchObject({ isError: true, text: expect.stringContaining("AGENTS.md, which is read into prompts") });
     expect(text("AGENTS.md")).toBe("be kind");
   });
 
