@@ -1,5 +1,5 @@
 // The state folder: made with tight modes, locked, and opened as the stores everything works on.
-import { accessSync, chmodSync, constants, mkdirSync } from "node:fs";
+import { accessSync, chmodSync, constants, existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import { createAccounts } from "../stores/accounts.ts";
@@ -8,7 +8,7 @@ import { createBrowsers } from "../stores/browsers.ts";
 import { openDatabase } from "../stores/database.ts";
 import { createInbox } from "../stores/inbox.ts";
 import { createListings } from "../stores/listings.ts";
-import { LOCK, takeLock } from "../stores/lock.ts";
+import { LOCK, refuseUnlocked, takeLock } from "../stores/lock.ts";
 import { createMail } from "../stores/mail.ts";
 import { createOutbox } from "../stores/outbox.ts";
 import { createPairing } from "../stores/pairing.ts";
@@ -34,11 +34,12 @@ export type Stores = ReturnType<typeof openStores>;
 /** Throws AppError("state" | "locked") in words. */
 export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNewWanted = false }: StoreDeps) {
   prepareFolder(stateDir);
+  const path = join(stateDir, DATABASE);
+  refuseUnlocked(stateDir, path);
   const lock = takeLock(stateDir, process.pid);
   try {
     const redact = (text: string): string => secrets.redact(text);
     const onSlow = (ms: number): void => log.warn({ ms }, "a transaction held the event loop");
-    const path = join(stateDir, DATABASE);
     let folder: StateFolder | null = null;
     const check = (): void => folder?.check();
     const db = openDatabase({
@@ -47,7 +48,13 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       onEffectFailed: (error) => log.error({ err: error }, "something that follows a commit failed"),
       onMigrated: (step) => log.info(step, "the database was brought up to date; a copy from before is kept beside it"),
     });
-    folder = holdStateFolder(stateDir, [DATABASE, LOCK]);
+    const journal = { name: `${DATABASE}-wal`, neededBytes: () => db.neededBytes()?.journal ?? null };
+    folder = holdStateFolder(stateDir, [
+      { name: LOCK },
+      { name: DATABASE, neededBytes: () => db.neededBytes()?.file ?? null },
+      // Where a file system has no shared memory SQLite works without a journal that stays.
+      ...(existsSync(`${path}-wal`) ? [journal] : []),
+    ]);
     const onDamaged = (error: unknown): void => log.error({ err: error }, "a run on record can't be read; it is left out");
     const runs = createRuns({ db, clock, bus, onDamaged });
     const transcripts = createTranscripts({

@@ -29,13 +29,20 @@ export interface Database {
   afterCommit(effect: () => void): void;
   /** Housekeeping: lets SQLite refresh its statistics and give WAL pages back. */
   optimize(): void;
+  /** The sizes its files must have at least to hold what was committed; null inside a transaction, where SQLite doesn't tell. */
+  neededBytes(): NeededBytes | null;
   close(): void;
+}
+
+export interface NeededBytes {
+  readonly file: number;
+  readonly journal: number;
 }
 
 export interface DatabaseOptions extends FileOptions {
   /** Told of a transaction that held the event loop for long. */
   onSlow?(ms: number): void;
-  /** Called before anything is promised; what it throws refuses the write. */
+  /** Called before every write; what it throws refuses it. */
   check?(): void;
   /** Told of an effect that threw. What is committed is committed, so neither the caller nor the other effects learn of it. */
   onEffectFailed?(error: unknown): void;
@@ -88,11 +95,28 @@ export function openDatabase(options: DatabaseOptions): Database {
     optimize() {
       db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
     },
+    neededBytes: () => (db.isTransaction ? null : neededBytes(db)),
     close() {
       prepared.clear();
       db.close();
     },
   };
+}
+
+const JOURNAL_HEADER = 32;
+const FRAME_HEADER = 24;
+
+/** A database that lacks pages can't say how many it needs: then all of them. */
+function neededBytes(db: DatabaseSync): NeededBytes {
+  try {
+    const { page_size: page } = db.prepare("PRAGMA page_size").get() as { page_size: number };
+    const { page_count: pages } = db.prepare("PRAGMA page_count").get() as { page_count: number };
+    // NOOP: moves nothing, only counts the frames of the journal that are in use.
+    const { log: frames } = db.prepare("PRAGMA wal_checkpoint(NOOP)").get() as { log: number };
+    return { file: page * pages, journal: frames > 0 ? JOURNAL_HEADER + frames * (FRAME_HEADER + page) : 0 };
+  } catch {
+    return { file: Number.POSITIVE_INFINITY, journal: Number.POSITIVE_INFINITY };
+  }
 }
 
 interface Transactions extends Pick<Database, "part" | "afterCommit"> {
@@ -133,7 +157,8 @@ function createTransactions({ db, doubt, options, statement }: TransactionDeps):
     isOpen = true;
     let result: T;
     try {
-      if (!isRelaxed) options.check?.();
+      // A relaxed one too: a gateway that lost its folder must not touch rows that another may work on by now.
+      options.check?.();
       doubt.settle();
       statement("BEGIN IMMEDIATE").run();
       result = work();

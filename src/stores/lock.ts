@@ -1,23 +1,39 @@
 // One gateway per state folder: an exclusive SQLite lock on a file of its own, held for the process's life. The
 // kernel frees it on kill -9, so there is no stale lock to guess about; the pid beside it is only for the message.
 // The scripts beside the gateway take turns the same way for as long as a change takes.
-import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { AppError, errorText } from "../core/errors.ts";
 
 /** Its name in the state folder. */
 export const LOCK = "gateway.lock";
+const PID = "gateway.pid";
 const SQLITE_BUSY = 5;
 
 export interface Lock {
   release(): void;
 }
 
+/**
+ * The lock's file is never removed by us. Where it is missing beside a database, a gateway that held it may live on, and with
+ * a new file two would run. The kernel knows: whoever has a database open in WAL mode keeps a shared lock on it. Comes before
+ * the lock is taken, or the next start would find a file and look no further. Throws AppError("locked").
+ */
+export function refuseUnlocked(stateDir: string, databasePath: string): void {
+  const path = join(stateDir, LOCK);
+  if (existsSync(path) || !isOpen(databasePath)) return;
+  const pid = readPid(join(stateDir, PID));
+  throw new AppError(
+    "locked",
+    `The lock ${path} was removed, and another program, most likely Herald (pid ${pid}), has the database open. Stop it, then start again.`,
+  );
+}
+
 /** Throws AppError("locked") naming the pid that holds the folder. */
 export function takeLock(stateDir: string, pid: number): Lock {
   const path = join(stateDir, LOCK);
-  const pidPath = join(stateDir, "gateway.pid");
+  const pidPath = join(stateDir, PID);
   let db: DatabaseSync | undefined;
   try {
     const held = new DatabaseSync(path);
@@ -38,6 +54,22 @@ export function takeLock(stateDir: string, pid: number): Lock {
         cause: error,
       },
     );
+  }
+}
+
+function isOpen(path: string): boolean {
+  // A database that is missing or empty is nobody's, and looking would make it.
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(path);
+    db.exec("PRAGMA busy_timeout=0; PRAGMA locking_mode=EXCLUSIVE; PRAGMA user_version;");
+    return false;
+  } catch (error) {
+    // What else is wrong with it is said when it is opened for use.
+    return (error as { errcode?: number }).errcode === SQLITE_BUSY;
+  } finally {
+    db?.close();
   }
 }
 

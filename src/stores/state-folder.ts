@@ -1,43 +1,79 @@
-// The state folder as the stores found it. A file that is moved or removed goes on working for whoever has it open: a
-// gateway whose folder is gone would go on answering, into a database that nobody will ever open again. So whoever is about
-// to promise something looks first whether the files behind the names are still those that were opened.
-import { readdirSync, statSync } from "node:fs";
+// The state folder as the stores found it. A file that is moved, removed or cut short goes on working for whoever has it open:
+// a gateway whose folder is gone would go on answering, into a database that nobody will ever open again. So whoever is about
+// to write looks first whether the files behind the names are still those that were opened, with all they held.
+import { readdirSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
-import { AppError } from "../core/errors.ts";
+import { AppError, errorText } from "../core/errors.ts";
 
 export interface StateFolder {
   /** Looks. Null: all is well; else what is wrong, in words. */
   problem(): string | null;
-  /**
-   * Throws AppError("storage") as long as something is wrong: what waits goes on when the folder is back. Asked before every
-   * promise, so it looks at the first file alone, and at all of them only to say what is wrong.
-   */
+  /** Throws AppError("storage") as long as something is wrong: what waits goes on when the folder is back. */
   check(): void;
 }
 
+export interface HeldFile {
+  readonly name: string;
+  /**
+   * Asked when it has become smaller, as SQLite may make it itself: the size below which content is missing. Null when that
+   * can't be told just now, so that it is asked again. Without it the size says nothing.
+   */
+  neededBytes?(): number | null;
+}
+
 /** From now on these files of the folder are the ones it must hold. */
-export function holdStateFolder(stateDir: string, names: readonly string[]): StateFolder {
-  const held = names.map((name) => ({ path: join(stateDir, name), id: idOf(join(stateDir, name)) }));
+export function holdStateFolder(stateDir: string, files: readonly HeldFile[]): StateFolder {
+  const looks = files.map((file) => holdFile(join(stateDir, file.name), file));
+  // In a loop of its own: asked at every commit, it costs a stat for each file and nothing else.
   const problem = (): string | null => {
-    const lost = held.find(({ path, id }) => idOf(path) !== id);
-    if (lost === undefined) return null;
-    const what = idOf(lost.path) === null ? `${lost.path} is gone` : `${lost.path} is another file than the one in use`;
-    return `The state folder was moved, removed or replaced while Herald runs: ${what}. Nothing is taken in until it is back; put it back, or start Herald again.`;
+    for (const look of looks) {
+      const what = look();
+      if (what !== null) return what;
+    }
+    return null;
   };
   return {
     problem,
     check() {
-      const [first] = held;
-      if (first === undefined || idOf(first.path) === first.id) return;
-      throw new AppError("storage", problem() ?? "The state folder was gone for a moment.");
+      const what = problem();
+      if (what !== null) throw new AppError("storage", what);
     },
   };
 }
 
-const idOf = (path: string): string | null => {
-  const stat = statSync(path, { throwIfNoEntry: false });
-  return stat === undefined ? null : `${stat.dev}:${stat.ino}`;
-};
+/** Returns what looks at the file; it never throws. */
+function holdFile(path: string, { neededBytes }: HeldFile): () => string | null {
+  const { dev, ino, size } = statSync(path);
+  let knownBytes = size;
+  let isCut = false;
+  return () => {
+    const now = lookAt(path);
+    if (typeof now === "string") return moved(now);
+    if (now.dev !== dev || now.ino !== ino) return moved(`${path} is another file than the one in use`);
+    // For good: a write would make it as long as it was, with a hole where the content has been.
+    if (isCut) return cut(path);
+    const needed = now.size < knownBytes ? (neededBytes?.() ?? null) : 0;
+    if (needed === null) return null;
+    isCut = now.size < needed;
+    knownBytes = now.size;
+    return isCut ? cut(path) : null;
+  };
+}
+
+/** What is wrong in words when it can't be looked at: gone, or somewhere nobody lets us. */
+function lookAt(path: string): Stats | string {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) ?? `${path} is gone`;
+  } catch (error) {
+    return `${path} can't be reached (${errorText(error)})`;
+  }
+}
+
+const moved = (what: string): string =>
+  `The state folder was moved, removed or replaced while Herald runs: ${what}. Nothing is taken in until it is back; put it back, or stop Herald and start it again.`;
+
+const cut = (path: string): string =>
+  `Another program cut ${path} short while Herald runs, and what was in it is lost. Nothing is taken in any more; stop Herald and put a backup back.`;
 
 /** What a folder without a database holds of an earlier life; null: nothing. */
 export function findRemains(stateDir: string, databasePath: string): string | null {

@@ -13,8 +13,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { createHarness, type Harness } from "../support/harness.ts";
+import { runHerald } from "../support/run-herald.ts";
 import { waitFor } from "../support/wait.ts";
 
 const GONE = /"msg":"The state folder was moved, removed or replaced while Herald runs: /;
@@ -74,6 +76,59 @@ it("[RC4] replaced by a copy while it runs: another file under the same name is 
   rmSync(herald.stateDir, { recursive: true });
   renameSync(away, herald.stateDir);
   await waitFor("it to go on", async () => (await ready(herald)) === 200, 5_000);
+});
+
+it("[RN5][RC4] the lock removed while it runs: the first takes nothing in, and no second one starts beside it", async () => {
+  await using herald = await createHarness();
+  await herald.say("hello");
+  await herald.reply(/offline model/);
+  rmSync(join(herald.stateDir, "gateway.lock"));
+  expect((await post(herald, tokenOf(herald), 1, "to which of the two?")).status).toBe(503);
+  await noticed(herald);
+  for (const _ of [1, 2]) {
+    await using second = runHerald({ config: "{web: {port: 0}}", env: { HERALD_STATE_DIR: herald.stateDir } });
+    expect(await second.ended()).toBe(1);
+    expect(second.stderr()).toContain(`(pid ${herald.pid()})`);
+  }
+  expect(await herald.stop()).toBe(0);
+  await herald.restart();
+  expect((await herald.messages()).map((message) => message.text)).not.toContain("to which of the two?");
+});
+
+it("[RC4] the journal removed while it runs: nothing is taken in, and stopping writes what it held", async () => {
+  await using herald = await createHarness();
+  await herald.say("hello");
+  await herald.reply(/offline model/);
+  const before = await herald.messages();
+  for (const name of ["herald.db-wal", "herald.db-shm"]) rmSync(join(herald.stateDir, name));
+  expect((await post(herald, tokenOf(herald), 1, "lost?")).status).toBe(503);
+  await noticed(herald);
+  expect(await herald.stop()).toBe(0);
+  await herald.restart();
+  expect(await herald.messages()).toEqual(before);
+});
+
+it.each(["herald.db", "herald.db-wal"])("[RC4] %s cut short while it runs: it says so and takes nothing in", async (name) => {
+  await using herald = await createHarness({ leavesUnsent: true });
+  await herald.say("hello");
+  await herald.reply(/offline model/);
+  const token = tokenOf(herald);
+  truncateSync(join(herald.stateDir, name));
+  for (const n of [1, 2]) expect((await post(herald, token, n, "lost?")).status).toBe(503);
+  await waitFor("it to notice", async () => (await ready(herald)) === 503 && /Another program cut .* short/.test(herald.output()), 5_000);
+  expect(await herald.stop()).toBe(0);
+});
+
+it("[RC4] a journal that SQLite itself emptied lacks nothing", async () => {
+  await using herald = await createHarness();
+  await herald.say("hello");
+  await herald.reply(/offline model/);
+  const other = new DatabaseSync(join(herald.stateDir, "herald.db"));
+  expect(other.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get()).toMatchObject({ busy: 0 });
+  other.close();
+  expect(statSync(join(herald.stateDir, "herald.db-wal")).size).toBe(0);
+  expect((await post(herald, tokenOf(herald), 1, "what is 6 * 7?")).status).toBe(202);
+  await herald.reply(/42/);
 });
 
 it("[RC4] a database that is missing or empty beside old transcripts is not begun anew without a word", async () => {
