@@ -58,40 +58,51 @@ export function createLife(deps: LifeDeps): Life {
       deps.mcp.start();
       for (const channel of deps.channels.list()) await channel.start(deps.frontDoor.doorstep(channel, sinkOf(deps.stores, channel)));
       deps.frontDoor.gateway.start();
-      chores = Promise.all([
+      const running = [
         deps.subagents.archiver.run(over.signal),
         deps.frontDoor.introductions.run(over.signal),
         keepHouse(deps.stores, deps.clock, deps.log, over.signal),
         watchFolder(deps, over.signal),
         giveMemoryBack(processHeap, deps.clock, over.signal),
-      ]);
+      ];
+      // One that breaks is no reason to break off the stop that waits for it.
+      chores = Promise.all(running.map((chore) => chore.catch((error) => deps.log.error({ err: error }, "a chore broke off"))));
       deps.page?.markReady();
       return report(deps, page);
     },
     async stop() {
-      deps.page?.markStopping();
-      const drainMs = deps.config().gateway.drainSeconds * 1000;
-      const closed = new AbortController();
-      const sendTime = deps.clock.sleep(Math.max(drainMs, SUSPEND_MS), closed.signal);
-      // A command may wait for a model too, so it has no more time than a turn.
-      const answered = deps.frontDoor.gateway.stop();
-      await Promise.all(deps.channels.list().map((channel) => channel.stop()));
-      const idle = Promise.all([answered, deps.lanes.main.drain(), deps.lanes.subagent.drain()]);
-      await Promise.race([idle, deps.clock.sleep(drainMs, over.signal)]);
-      deps.frontDoor.conversations.suspend();
-      deps.subagents.runner.suspend();
-      await Promise.race([idle, deps.clock.sleep(SUSPEND_MS, over.signal)]);
-      over.abort();
-      const sent = deps.delivery.stop();
-      // A platform that never answers must not hold the end up. But only now, when delivery begins no other send, and not a
-      // moment before its time: of a send that is cut off nobody knows whether it arrived.
-      void sendTime.then(() => deps.channels.list().forEach((channel) => void channel.hangUp?.()));
-      await Promise.all([sent, chores, deps.mcp.stop(), deps.page?.close()]);
-      closed.abort();
-      await deps.subagents.documents.stop();
-      deps.stores.close();
+      try {
+        await windDown(deps, over, chores);
+      } finally {
+        // Whatever failed before: what the journal holds is moved into the database, and the lock is free.
+        await deps.subagents.documents.stop();
+        deps.stores.close();
+      }
     },
   };
+}
+
+/** Everything that works on the stores comes to its end; they are still open when it is done. */
+async function windDown(deps: LifeDeps, over: AbortController, chores: Promise<unknown>): Promise<void> {
+  deps.page?.markStopping();
+  const drainMs = deps.config().gateway.drainSeconds * 1000;
+  const closed = new AbortController();
+  const sendTime = deps.clock.sleep(Math.max(drainMs, SUSPEND_MS), closed.signal);
+  // A command may wait for a model too, so it has no more time than a turn.
+  const answered = deps.frontDoor.gateway.stop();
+  await Promise.all(deps.channels.list().map((channel) => channel.stop()));
+  const idle = Promise.all([answered, deps.lanes.main.drain(), deps.lanes.subagent.drain()]);
+  await Promise.race([idle, deps.clock.sleep(drainMs, over.signal)]);
+  deps.frontDoor.conversations.suspend();
+  deps.subagents.runner.suspend();
+  await Promise.race([idle, deps.clock.sleep(SUSPEND_MS, over.signal)]);
+  over.abort();
+  const sent = deps.delivery.stop();
+  // A platform that never answers must not hold the end up. But only now, when delivery begins no other send, and not a
+  // moment before its time: of a send that is cut off nobody knows whether it arrived.
+  void sendTime.then(() => deps.channels.list().forEach((channel) => void channel.hangUp?.()));
+  await Promise.all([sent, chores, deps.mcp.stop(), deps.page?.close()]);
+  closed.abort();
 }
 
 /** Opened at each use: a channel may learn which account it is only after it was started. */

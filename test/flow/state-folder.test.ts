@@ -1,6 +1,8 @@
 // The state folder under a running gateway, as a real process: moved, removed, replaced; and a folder whose database is
 // gone when it starts.
 import {
+  chmodSync,
+  chownSync,
   cpSync,
   existsSync,
   mkdirSync,
@@ -19,14 +21,15 @@ import { createHarness, type Harness } from "../support/harness.ts";
 import { runHerald } from "../support/run-herald.ts";
 import { waitFor } from "../support/wait.ts";
 
+const NOBODY = 65_534;
 const GONE = /"msg":"The state folder was moved, removed or replaced while Herald runs: /;
 
-const ready = async (herald: Harness): Promise<number> => (await fetch(`${herald.origin()}/readyz`)).status;
+const ready = async (herald: Pick<Harness, "origin">): Promise<number> => (await fetch(`${herald.origin()}/readyz`)).status;
 const noticed = (herald: Harness): Promise<unknown> =>
   waitFor("it to notice", async () => (await ready(herald)) === 503 && GONE.test(herald.output()), 5_000);
 
 /** Posts like the page does, with a token kept from before. */
-const post = (herald: Harness, token: string, n: number, text: string): Promise<Response> =>
+const post = (herald: Pick<Harness, "origin">, token: string, n: number, text: string): Promise<Response> =>
   fetch(`${herald.origin()}/api/chats/main/messages`, {
     method: "POST",
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
@@ -117,6 +120,34 @@ it.each(["herald.db", "herald.db-wal"])("[RC4] %s cut short while it runs: it sa
   for (const n of [1, 2]) expect((await post(herald, token, n, "lost?")).status).toBe(503);
   await waitFor("it to notice", async () => (await ready(herald)) === 503 && /Another program cut .* short/.test(herald.output()), 5_000);
   expect(await herald.stop()).toBe(0);
+});
+
+it("[RC4][RN4] a folder it may not look into: words, nothing is taken in; readable again, it goes on and stops in order", async () => {
+  const isRoot = process.getuid?.() === 0;
+  await using herald = runHerald({
+    config: "{web: {port: 0}, models: {probeLocal: false}}",
+    // Root may look anywhere: then somebody else starts it.
+    ...(isRoot ? { uid: NOBODY } : {}),
+    prepare(dir) {
+      for (const path of [dir, join(dir, "config"), join(dir, "config/herald.json5")]) if (isRoot) chownSync(path, NOBODY, NOBODY);
+    },
+  });
+  const origin = await herald.ready();
+  const page = { origin: () => origin };
+  const token = readFileSync(join(herald.stateDir, "web-token"), "utf8").trim();
+  chmodSync(herald.stateDir, 0o000);
+  expect((await post(page, token, 1, "lost?")).status).toBe(503);
+  expect(await ready(page)).toBe(503);
+  await waitFor("it to notice", () => GONE.test(herald.stderr()), 5_000);
+  expect(herald.stderr()).toContain("gateway.lock can't be reached (EACCES");
+  chmodSync(herald.stateDir, 0o700);
+  expect(await ready(page)).toBe(200);
+  expect((await post(page, token, 2, "hello")).status).toBe(202);
+  await waitFor("the watch to go on", () => herald.stderr().includes("the state folder is back"), 5_000);
+  herald.kill("SIGTERM");
+  expect(await herald.ended()).toBe(0);
+  // Closed in order: the journal is gone.
+  expect(existsSync(join(herald.stateDir, "herald.db-wal"))).toBe(false);
 });
 
 it("[RC4] a journal that SQLite itself emptied lacks nothing", async () => {

@@ -17,7 +17,10 @@ export interface DocumentDeps extends RunDocumentDeps {
 export interface Documents {
   /** Makes good what a crash left undone and follows the runs from now on, from when they start to work, a moment behind. */
   start(): void;
-  /** Follows no more; resolves when all that waited is written. Never rejects. */
+  /**
+   * Follows no more; resolves when all that waited is written, or its time is over and the run at hand done: the rows of the
+   * others say that they are not documented, so the next start writes them. Never rejects.
+   */
   stop(): Promise<void>;
   /** Who did what when, as far as the child's trace tells, in time order: the newest entries. */
   trace(run: Run, limit: number): readonly TraceEntry[];
@@ -26,6 +29,8 @@ export interface Documents {
 const MAX_BACKLOG = 1_000;
 /** A run that ends sooner has all its documents written at once. */
 const PATIENCE_MS = 500;
+/** Hundreds of runs that a stop ended at once would hold the end of the process up. */
+const STOP_MS = 2_000;
 const FIRST_RETRY_MS = 5_000;
 const MAX_RETRY_MS = 3_600_000;
 
@@ -56,11 +61,14 @@ export function createDocuments(deps: DocumentDeps): Documents {
         if (event.type === "run.changed" && event.state === "running" && !working.has(event.runId)) void follow(event.runId);
       });
     },
-    stop() {
+    async stop() {
       unsubscribe();
       stopping.abort();
       for (const runId of working) queue.add(runId);
-      return queue.idle();
+      const done = new AbortController();
+      void deps.clock.sleep(STOP_MS, done.signal).then(queue.drop);
+      await queue.idle();
+      done.abort();
     },
     trace: (run, limit) => listTrace(deps, run, limit),
   };
@@ -70,6 +78,8 @@ interface Queue {
   add(runId: string): void;
   /** Resolves when nothing waits. */
   idle(): Promise<void>;
+  /** Leaves what waits for the next start. */
+  drop(): void;
 }
 
 /** One run after the other, so that no two write the same trace; what has ended is ticked off once nothing waits. */
@@ -109,6 +119,7 @@ function createQueue(deps: DocumentDeps, left: Set<string>, stopping: AbortSigna
     async idle() {
       while (working !== null) await working;
     },
+    drop: () => waiting.clear(),
   };
 }
 

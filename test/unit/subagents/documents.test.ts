@@ -74,6 +74,23 @@ describe("documents", () => {
     ]);
   });
 
+  it("[RN4][BP1] stopping has its time: what is not written by then is written at the next start", async () => {
+    await using scene = await createDelegation();
+    scene.documents.start();
+    const runs = Array.from({ length: 40 }, (_, i) => scene.spawn(`job ${i}`));
+    for (const run of runs) ended(scene, run, "stopped");
+    const stopped = scene.documents.stop();
+    await scene.folder.clock.advance(2_000);
+    await stopped;
+    const left = scene.folder.stores.runs.listUndocumented(100);
+    expect(left.length).toBeGreaterThan(0);
+    const again = scene.restart();
+    again.start();
+    await again.stop();
+    expect(scene.folder.stores.runs.listUndocumented(100)).toEqual([]);
+    for (const run of runs) expect(BriefResponse.parse(read(scene, run, ".response.md")).status).toBe("rejected");
+  });
+
   it("[BP1] the traces of a fan-out meet in the requester's, also when a stop ends the parent before its children", async () => {
     await using scene = await createDelegation();
     const { clock } = scene.folder;
