@@ -1,21 +1,24 @@
 // The state folder: made with tight modes, locked, and opened as the stores everything works on.
 import { accessSync, chmodSync, constants, existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { fileStamp } from "../core/clock.ts";
 import { AppError, errorText } from "../core/errors.ts";
 import { createAccounts } from "../stores/accounts.ts";
 import { createBriefs } from "../stores/briefs.ts";
 import { createBrowsers } from "../stores/browsers.ts";
 import { openDatabase } from "../stores/database.ts";
 import { createInbox } from "../stores/inbox.ts";
+import { refuseForeignJournal, setJournalAside } from "../stores/journal.ts";
 import { createListings } from "../stores/listings.ts";
 import { LOCK, refuseUnlocked, takeLock } from "../stores/lock.ts";
 import { createMail } from "../stores/mail.ts";
 import { createOutbox } from "../stores/outbox.ts";
 import { createPairing } from "../stores/pairing.ts";
+import { refuseAnew } from "../stores/remains.ts";
 import { createRuns } from "../stores/runs.ts";
 import { createScratchpad } from "../stores/scratchpad.ts";
 import { createSessions } from "../stores/sessions.ts";
-import { findRemains, holdStateFolder, type StateFolder } from "../stores/state-folder.ts";
+import { holdStateFolder, type StateFolder } from "../stores/state-folder.ts";
 import { createTranscripts } from "../stores/transcripts.ts";
 import { createTries } from "../stores/tries.ts";
 import { createWebMessages } from "../stores/web-messages.ts";
@@ -42,6 +45,8 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
     const onSlow = (ms: number): void => log.warn({ ms }, "a transaction held the event loop");
     let folder: StateFolder | null = null;
     const check = (): void => folder?.check();
+    refuseForeignJournal(path);
+    if (isNewWanted) setJournalAside(path, fileStamp(clock.now()));
     const db = openDatabase({
       ...{ path, onSlow, redact, check, isSole: true },
       onNew: () => (isNewWanted ? undefined : refuseAnew(stateDir, path)),
@@ -100,16 +105,6 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
     lock.release();
     throw error;
   }
-}
-
-/** A database that is gone takes every run, chat and pairing along: that is never made good by a new one without a word. */
-function refuseAnew(stateDir: string, path: string): void {
-  const remains = findRemains(stateDir, path);
-  if (remains === null) return;
-  throw new AppError(
-    "state",
-    `The database ${path} is missing or empty, but the folder was in use before (${remains}). Put the database back: a backup, or one of the copies ${path}.schema-* from before an update. To begin anew and leave the old files where they are, start once with HERALD_NEW_DATABASE=1.`,
-  );
 }
 
 function prepareFolder(stateDir: string): void {

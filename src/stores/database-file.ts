@@ -3,7 +3,7 @@ import { chmodSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { AppError, errorText, isStorageError } from "../core/errors.ts";
 import { copyDatabase } from "./database-copy.ts";
-import { MIGRATIONS } from "./schema.ts";
+import { MIGRATIONS, TABLES } from "./schema.ts";
 
 export interface FileOptions {
   path: string;
@@ -75,7 +75,7 @@ function migrate(db: DatabaseSync, { path, onNew, onMigrated }: FileOptions): vo
     const text = `The database ${path} was written by a newer Herald (schema ${from}, this one knows ${to}). Start the newer version.`;
     throw new AppError("state", text);
   }
-  if (from === to) return;
+  if (from === to) return requireTables(db);
   const isEmpty = db.prepare("SELECT 1 FROM sqlite_schema LIMIT 1").get() === undefined;
   if (isEmpty) onNew?.();
   const copy = isEmpty ? null : copyDatabase(db, path, from);
@@ -83,4 +83,16 @@ function migrate(db: DatabaseSync, { path, onNew, onMigrated }: FileOptions): vo
     db.exec(`BEGIN IMMEDIATE; ${MIGRATIONS[version]} PRAGMA user_version=${version + 1}; COMMIT;`);
   }
   if (copy !== null) onMigrated?.({ from, to, copy });
+}
+
+/** Else the first statement that misses one would say so, somewhere at the start or days later. */
+function requireTables(db: DatabaseSync): void {
+  const found = new Set(
+    db
+      .prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")
+      .all()
+      .map(({ name }) => name),
+  );
+  const missing = TABLES.filter((name) => !found.has(name));
+  if (missing.length > 0) throw new Error(`it lacks the tables ${missing.join(", ")}`);
 }

@@ -368,3 +368,9 @@ export const MIGRATIONS: readonly string[] = [
   CREATE INDEX outbox_joined ON outbox (joined_as) WHERE joined_as IS NOT NULL;
   `,
 ];
+
+/** What they leave: a database that says it is up to date must have all of them. */
+export const TABLES: readonly string[] = [
+  ...["inbox", "channel_cursor", "channel_account", "outbox", "tries", "sessions", "spend", "runs", "run_messages", "notes"],
+  ...["listings", "scratchpad", "briefs", "people", "pairing_codes", "web_messages", "browsers"],
+];

@@ -1,7 +1,7 @@
 // The state folder as the stores found it. A file that is moved, removed or cut short goes on working for whoever has it open:
 // a gateway whose folder is gone would go on answering, into a database that nobody will ever open again. So whoever is about
 // to write looks first whether the files behind the names are still those that were opened, with all they held.
-import { readdirSync, type Stats, statSync } from "node:fs";
+import { type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 
@@ -74,25 +74,3 @@ const moved = (what: string): string =>
 
 const cut = (path: string): string =>
   `Another program cut ${path} short while Herald runs, and what was in it is lost. Nothing is taken in any more; stop Herald and put a backup back.`;
-
-/** What a folder without a database holds of an earlier life; null: nothing. */
-export function findRemains(stateDir: string, databasePath: string): string | null {
-  // SQLite would throw away the journal of a database that is not there.
-  if ((statSync(`${databasePath}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0) return `${databasePath}-wal`;
-  const agents = join(stateDir, "agents");
-  for (const agentId of listFolder(agents)) {
-    const sessions = join(agents, agentId, "sessions");
-    const transcript = listFolder(sessions).find((name) => /\.jsonl(\.deleted\..+)?$/.test(name));
-    if (transcript !== undefined) return join(sessions, transcript);
-  }
-  return null;
-}
-
-function listFolder(path: string): string[] {
-  try {
-    return readdirSync(path);
-  } catch (error) {
-    if (["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) return [];
-    throw error;
-  }
-}

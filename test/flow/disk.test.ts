@@ -5,6 +5,7 @@ import { appendFileSync, chmodSync, existsSync, mkdirSync, readdirSync, readFile
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { openDatabase } from "../../src/stores/database.ts";
 import { MIGRATIONS } from "../../src/stores/schema.ts";
 import type { FakeRequest, Respond } from "../support/fake-model-server.ts";
 import { createHarness, type Harness } from "../support/harness.ts";
@@ -78,7 +79,10 @@ describe("[RC4] a state folder that can't be used", () => {
       prepare(dir) {
         mkdirSync(join(dir, "state"), { mode: 0o700 });
         if (what === "damaged") writeFileSync(join(dir, "state/herald.db"), damaged);
-        if (what === "token") writeFileSync(join(dir, "state/web-token"), "short\n");
+        if (what === "token") {
+          openDatabase({ path: join(dir, "state/herald.db") }).close();
+          writeFileSync(join(dir, "state/web-token"), "short\n");
+        }
         if (what === "newer") {
           const db = new DatabaseSync(join(dir, "state/herald.db"));
           db.exec(`CREATE TABLE future (x); PRAGMA user_version=${MIGRATIONS.length + 1}`);

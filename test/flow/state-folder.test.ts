@@ -184,18 +184,34 @@ it("[RC4] a database that is missing or empty beside old transcripts is not begu
 it("[RC4] keys set before the first start are no remains of an earlier one", async () => {
   await using herald = await createHarness();
   expect(await herald.stop()).toBe(0);
-  for (const name of ["herald.db", "herald.db-wal", "herald.db-shm"]) rmSync(join(herald.stateDir, name), { force: true });
-  rmSync(join(herald.stateDir, "agents"), { recursive: true, force: true });
+  rmSync(herald.stateDir, { recursive: true });
   mkdirSync(join(herald.stateDir, "agents/main"), { recursive: true });
   writeFileSync(join(herald.stateDir, "agents/main/auth.json"), "{}", { mode: 0o600 });
   await herald.restart();
   expect(await ready(herald)).toBe(200);
+});
+
+it.each(["web-token", "herald.db.schema-3"])("[RC4] a database gone from beside %s is not begun anew without a word", async (name) => {
+  await using herald = await createHarness();
+  expect(await herald.stop()).toBe(0);
+  const token = tokenOf(herald);
+  rmSync(herald.stateDir, { recursive: true });
+  mkdirSync(herald.stateDir, { mode: 0o700 });
+  writeFileSync(join(herald.stateDir, name), token, { mode: 0o600 });
+  await expect(herald.restart()).rejects.toThrow(new RegExp(`was in use before \\(.*${name}\\)`));
+  await herald.restart({ env: { HERALD_NEW_DATABASE: "1" } });
+});
+
+it("[RC4] a journal without its database: the way back names it, and a new database leaves its bytes alone", async () => {
+  await using herald = await createHarness();
   await herald.say("hello");
   await herald.reply(/offline model/);
   await herald.crash();
-  // A journal that belongs to no database any more would be thrown away.
-  truncateSync(join(herald.stateDir, "herald.db"));
-  rmSync(join(herald.stateDir, "agents"), { recursive: true });
-  await expect(herald.restart()).rejects.toThrow(/herald\.db-wal/);
+  const journal = readFileSync(join(herald.stateDir, "herald.db-wal"));
+  rmSync(join(herald.stateDir, "herald.db"));
+  await expect(herald.restart()).rejects.toThrow(/herald\.db-wal and .*herald\.db-shm belong to .*move them away before a backup/);
   await herald.restart({ env: { HERALD_NEW_DATABASE: "1" } });
+  const kept = readdirSync(herald.stateDir).filter((name) => name.startsWith("herald.db-wal.before-"));
+  expect(kept).toHaveLength(1);
+  expect(readFileSync(join(herald.stateDir, kept[0] ?? "")).equals(journal)).toBe(true);
 });

@@ -15,7 +15,7 @@ import { createOutbox } from "../../../src/stores/outbox.ts";
 import { createPairing } from "../../../src/stores/pairing.ts";
 import { runColumns } from "../../../src/stores/run-row.ts";
 import { createRuns } from "../../../src/stores/runs.ts";
-import { MIGRATIONS } from "../../../src/stores/schema.ts";
+import { MIGRATIONS, TABLES } from "../../../src/stores/schema.ts";
 import { createSessions } from "../../../src/stores/sessions.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
 import { ADDRESS, newRun } from "../../support/runs.ts";
@@ -225,6 +225,17 @@ describe("opening", () => {
     expect(() => again.all("SELECT * FROM listings")).toThrow(/malformed/);
     expect(existsSync(path)).toBe(true);
     expect(again.all("SELECT * FROM runs")).toEqual([]);
+  });
+
+  it("[RC4] tables that are missing though the version says they are there: refused in words that name them", () => {
+    open().close();
+    opened.length = 0;
+    const before = raw("SELECT name FROM sqlite_schema WHERE type = 'table' AND name <> 'sqlite_sequence' ORDER BY name");
+    expect(before).toEqual(TABLES.toSorted().map((name) => ({ name })));
+    const other = new DatabaseSync(path);
+    other.exec("DROP TABLE briefs; DROP TABLE tries;");
+    other.close();
+    expect(() => open()).toThrow(/can't be used: it lacks the tables tries, briefs\. Restore it from a backup/);
   });
 
   it("[RC4] a folder that isn't there is named", () => {
