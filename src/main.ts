@@ -129,9 +129,9 @@ function handleSignals(app: App, log: Logger, closeWatch: () => void): void {
 function failureText(error: unknown): string {
   if (error instanceof AppError) return error.message;
   const text = `Herald could not start: ${errorText(error)}`;
-  return isStorageError(error)
-    ? `${text}. Nothing is lost; start it again when the disk can be written.`
-    : `${text}\n${(error as Error).stack}`;
+  if (isStorageError(error)) return `${text}. Nothing is lost; start it again when the disk can be written.`;
+  const isDatabase = (error as NodeJS.ErrnoException).code === "ERR_SQLITE_ERROR";
+  return isDatabase ? `${text}. The database is damaged; restore it from a backup.` : `${text}\n${(error as Error).stack}`;
 }
 
 const asked = readArguments(process.argv.slice(2));

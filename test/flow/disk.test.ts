@@ -97,6 +97,29 @@ describe("[RC4] a state folder that can't be used", () => {
   });
 });
 
+it("[RC4] a database damaged where the start reads it: one sentence, exit 1, nothing recreated", async () => {
+  let bytes = Buffer.alloc(0);
+  await using herald = runHerald({
+    config: QUIET,
+    prepare(dir) {
+      const path = join(dir, "state/herald.db");
+      mkdirSync(join(dir, "state"), { mode: 0o700 });
+      const db = openDatabase({ path });
+      const [root] = db.all<{ rootpage: number }>("SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_sequence'");
+      const [size] = db.all<{ page_size: number }>("PRAGMA page_size");
+      db.close();
+      bytes = readFileSync(path);
+      const from = ((root?.rootpage ?? 0) - 1) * (size?.page_size ?? 0);
+      writeFileSync(path, bytes.fill(0xa5, from, from + (size?.page_size ?? 0)));
+    },
+  });
+  expect(await herald.ended()).toBe(1);
+  expect(lines(herald.stderr()).filter((line) => !line.startsWith("{"))).toEqual([
+    "Herald could not start: database disk image is malformed. The database is damaged; restore it from a backup.",
+  ]);
+  expect(readFileSync(join(herald.stateDir, "herald.db")).length).toBe(bytes.length);
+});
+
 const hasPrlimit = existsSync("/usr/bin/prlimit");
 
 describe("[RC4] a full disk", () => {
