@@ -24,7 +24,7 @@ export interface HeldFile {
 /** From now on these files of the folder are the ones it must hold. */
 export function holdStateFolder(stateDir: string, files: readonly HeldFile[]): StateFolder {
   const looks = files.map((file) => holdFile(join(stateDir, file.name), file));
-  // In a loop of its own: asked at every commit, it costs a stat for each file and nothing else.
+  // Asked at every commit: a stat of 2 µs for each file, and nothing else as long as all is well.
   const problem = (): string | null => {
     for (const look of looks) {
       const what = look();
@@ -73,4 +73,4 @@ const moved = (what: string): string =>
   `The state folder was moved, removed or replaced while Herald runs: ${what}. Nothing is taken in until it is back; put it back, or stop Herald and start it again.`;
 
 const cut = (path: string): string =>
-  `Another program cut ${path} short while Herald runs, and what was in it is lost. Nothing is taken in any more; stop Herald and put a backup back.`;
+  `Another program cut ${path} short while Herald runs, and what was in it is lost. Nothing is taken in any more; stop Herald, move the database with its -wal and -shm away, and put a backup back.`;
