@@ -17,6 +17,7 @@ import {
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
+import { type Database, openDatabase } from "../../src/stores/database.ts";
 import { createHarness, type Harness } from "../support/harness.ts";
 import { runHerald } from "../support/run-herald.ts";
 import { waitFor } from "../support/wait.ts";
@@ -214,4 +215,35 @@ it("[RC4] a journal without its database: the way back names it, and a new datab
   const kept = readdirSync(herald.stateDir).filter((name) => name.startsWith("herald.db-wal.before-"));
   expect(kept).toHaveLength(1);
   expect(readFileSync(join(herald.stateDir, kept[0] ?? "")).equals(journal)).toBe(true);
+});
+
+it("[RC4] a backup put in under the journal of another database: the start is refused in words, and the backup stays whole", async () => {
+  const fill = (db: Database, from: number, to: number): void =>
+    db.transaction(() => {
+      for (let n = from; n < to; n++) db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
+    });
+  let backup = Buffer.alloc(0);
+  await using herald = runHerald({
+    config: "{web: {port: 0}}",
+    prepare(dir) {
+      const path = join(dir, "state/herald.db");
+      mkdirSync(join(dir, "state"), { mode: 0o700 });
+      const early = openDatabase({ path });
+      fill(early, 0, 20);
+      early.close();
+      backup = readFileSync(path);
+      const db = openDatabase({ path });
+      fill(db, 20, 9_000);
+      db.optimize();
+      fill(db, 9_000, 9_100);
+      // As a kill leaves it: closing would empty it.
+      const journal = readFileSync(`${path}-wal`);
+      db.close();
+      writeFileSync(path, backup);
+      writeFileSync(`${path}-wal`, journal);
+    },
+  });
+  expect(await herald.ended()).toBe(1);
+  expect(herald.stderr()).toMatch(/is sound, but not together with the journal beside it/);
+  expect(readFileSync(join(herald.stateDir, "herald.db")).equals(backup)).toBe(true);
 });
