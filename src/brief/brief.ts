@@ -45,6 +45,9 @@ export interface CreateBriefOptions {
 /** What is wrong with a brief: a whole document (text or bytes), or its header as an object. Never throws. */
 export const validateBrief = (brief: unknown): ValidationResult => validate(metaSchema, brief);
 
+/** Whatever it is: the check that follows names what is no text. */
+const wellFormed = (text: unknown): unknown => (typeof text === "string" ? text.toWellFormed() : text);
+
 /** Immutable. `content` is the text of the file. */
 export class Brief {
   readonly meta: BriefMeta;
@@ -57,14 +60,14 @@ export class Brief {
     this.content = content;
   }
 
-  /** Throws `Invalid Brief document: …` on a bad field. Half a surrogate pair in the body becomes U+FFFD. */
+  /** Throws `Invalid Brief document: …` on a bad field. Half a surrogate pair in the body or in a name becomes U+FFFD. */
   static create(options: CreateBriefOptions): Brief {
     const body = options.body.toWellFormed();
     const meta = checkMeta("Brief", metaSchema, {
       id: options.id ?? `brief-${randomBytes(3).toString("hex")}`,
       protocolVersion: options.protocolVersion ?? PROTOCOL_VERSION,
-      delegator: options.delegator,
-      delegatee: options.delegatee,
+      delegator: wellFormed(options.delegator),
+      delegatee: wellFormed(options.delegatee),
       timestamp: options.timestamp ?? new Date().toISOString(),
       parentId: options.parentId,
       currentDepth: options.currentDepth ?? 0,

@@ -3,6 +3,7 @@
 // Documents come from strangers, so the header is bounded before YAML sees it and only plain data is let through.
 import { createRequire } from "node:module";
 import { isDeepStrictEqual } from "node:util";
+import { isUint8Array } from "node:util/types";
 import type { MappingNode, visit as visitNodes } from "js-yaml";
 import type { z } from "zod";
 
@@ -98,15 +99,16 @@ export interface ValidationResult {
 
 /** What is wrong with a document (text or bytes) or with a header alone (an object). Never throws. */
 export function validate(schema: z.ZodType<object>, document: unknown): ValidationResult {
-  let meta = document;
+  const isText = typeof document === "string" || isUint8Array(document);
   try {
-    if (typeof document === "string" || document instanceof Uint8Array) ({ meta } = parseDocument(document));
+    const meta = isText ? parseDocument(document).meta : document;
+    if (typeof meta !== "object" || meta === null) return { valid: false, errors: ["must be a mapping"] };
+    const { error } = schema.safeParse(withoutUndefined(meta));
+    return { valid: error === undefined, errors: error === undefined ? [] : faultsOf(error) };
   } catch (error) {
-    return { valid: false, errors: [reasonOf(error)] };
+    // What an object's getter or proxy throws is as much a stranger's as the object: it is not even looked at.
+    return { valid: false, errors: [isText ? reasonOf(error) : "can't be read: one of its properties throws"] };
   }
-  if (typeof meta !== "object" || meta === null) return { valid: false, errors: ["must be a mapping"] };
-  const { error } = schema.safeParse(withoutUndefined(meta));
-  return { valid: error === undefined, errors: error === undefined ? [] : faultsOf(error) };
 }
 
 const faultsOf = (error: z.ZodError): string[] => error.issues.map((issue) => `${issue.path.join(".")} ${issue.message}`);

@@ -42,3 +42,40 @@ it("[BP2] validateResponse does the same", () => {
   });
   expect(validateResponse("---\nid: x\n")).toMatchObject({ valid: false });
 });
+
+const revoked = (): object => {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+};
+const throwing = (error: unknown): never => {
+  throw error;
+};
+
+it.each<[string, () => object]>([
+  ["a getter that throws", () => Object.defineProperty({}, "id", { enumerable: true, get: () => throwing(new Error("boo")) })],
+  [
+    "a getter that throws what can't be looked at",
+    () => Object.defineProperty({}, "id", { enumerable: true, get: () => throwing(revoked()) }),
+  ],
+  ["a proxy that throws", () => new Proxy({}, { ownKeys: () => throwing(new Error("boo")) })],
+  ["a proxy over bytes that throws", () => new Proxy(new Uint8Array(3), { get: () => throwing(new Error("boo")) })],
+  ["a proxy taken back", revoked],
+])("[BP3] an object with %s is refused by the validators, which never throw", (_name, make) => {
+  for (const check of [validateBrief, validateResponse]) expect(check(make())).toEqual({ valid: false, errors: [expect.any(String)] });
+});
+
+it("[BP3] a time is a time in its written form, not whatever a lenient parser makes of it", () => {
+  const { meta } = Brief.create({ delegator: "a", delegatee: "b", body: "x" });
+  const isTaken = (timestamp: string): boolean => validateBrief({ ...meta, timestamp }).valid;
+  const good = ["2026-02-06T03:55:00Z", "2026-02-06T03:55:00.123+02:00", "2026-02-06 03:55:00Z", "2026-02-06T03:55Z", "2026-02-06"];
+  expect(good.filter((text) => !isTaken(text))).toEqual([]);
+  expect(["hello 5", "5", "may", "2026-02-06T99:00:00Z", "2026-13-01", "2026-02-06 (x)", ""].filter(isTaken)).toEqual([]);
+});
+
+it("[BP3] half a surrogate pair in a name is never written: replaced where a brief is made, refused where one is checked", () => {
+  const brief = Brief.create({ delegator: "a\uD800", delegatee: "\uDC00b", body: "x" });
+  expect([brief.delegator, brief.delegatee]).toEqual(["a\uFFFD", "\uFFFDb"]);
+  expect(brief.content).not.toMatch(/\\u/i);
+  expect(validateBrief({ ...brief.meta, delegator: "a\uD800" }).errors).toEqual(["delegator must be well-formed Unicode"]);
+});
