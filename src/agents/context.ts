@@ -11,6 +11,11 @@ const STOPPED_RESULT = "No result: stopped by the person before this call was fi
 const STOP_MARK = "stop:";
 /** `about` of the note that says a request was stopped by the person; `entryId` is the request's. */
 export const stopMark = (entryId: string): string => `${STOP_MARK}${entryId}`;
+/** Id of the request that this note says was stopped; null: it says something else. */
+export const stoppedBy = (entry: Entry): string | null =>
+  entry.type === "note" && typeof entry.about === "string" && entry.about.startsWith(STOP_MARK)
+    ? entry.about.slice(STOP_MARK.length)
+    : null;
 
 /** Entries, oldest first → messages. Entries of the announce step are not part of the conversation. `held`: what may be shown of the topics that can be taken back. */
 export function toMessages(entries: readonly Entry[], held: readonly Topic[] = []): ChatMessage[] {
@@ -21,7 +26,8 @@ export function toMessages(entries: readonly Entry[], held: readonly Topic[] = [
   // A summary stands behind what it kept, because the file only grows; the model reads it first.
   const summary = summaryOf(entries);
   const messages: ChatMessage[] = summary === "" ? [] : [{ role: "user", text: `[Summary of the earlier conversation]\n${summary}` }];
-  const conversation = inReadingOrder(entries.filter((entry) => entry.phase !== "announce"));
+  // Its line is no part of the conversation: behind the question, it would keep the notes after it from their place before that.
+  const conversation = inReadingOrder(entries.filter((entry) => entry.phase !== "announce" && entry.type !== "compaction"));
   let request = "";
   for (let i = 0; i < conversation.length; i++) {
     const entry = conversation[i] as Entry;

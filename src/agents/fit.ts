@@ -39,7 +39,8 @@ interface Group {
   readonly chars: number;
 }
 
-export function fitEntries(entries: readonly Entry[], maxChars: number): Fitted {
+/** `unread`: messages before these entries, which count as left out with the first of them. */
+export function fitEntries(entries: readonly Entry[], maxChars: number, unread = 0): Fitted {
   const conversation = entries.filter((entry) => entry.phase !== "announce");
   if (charsOf(conversation) <= maxChars) return { entries, leftOut: 0, cutChars: 0 };
   const summaries = conversation.filter((entry) => entry.type === "compaction");
@@ -58,7 +59,7 @@ export function fitEntries(entries: readonly Entry[], maxChars: number): Fitted 
     room -= part.chars;
     shown.set(at, part);
   }
-  return join(groups, shown, summaries);
+  return join(groups, shown, { summaries, unread });
 }
 
 /** How things stand is told only when it changes: left out, a run at work would be forgotten (SE6). */
@@ -102,10 +103,14 @@ export function cutMiddle(text: string, maxChars: number, say = DONT_FIT): strin
   return `${head}${note(text.length - head.length - tail.length)}${tail}`;
 }
 
-function join(groups: readonly Group[], shown: ReadonlyMap<number, Group>, summaries: readonly Entry[]): Fitted {
-  const entries: Entry[] = [...summaries];
+function join(
+  groups: readonly Group[],
+  shown: ReadonlyMap<number, Group>,
+  before: { summaries: readonly Entry[]; unread: number },
+): Fitted {
+  const entries: Entry[] = [...before.summaries];
   let leftOut = 0;
-  let gap = 0;
+  let gap = before.unread;
   let cutChars = 0;
   for (const [at, group] of groups.entries()) {
     const part = shown.get(at);

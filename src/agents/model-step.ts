@@ -4,7 +4,7 @@ import type { Thinking } from "../core/thinking.ts";
 import type { Tool } from "../core/tool.ts";
 import type { ModelReply, ModelRequest, Models, ToolSpec } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
-import { type CompactDeps, type Compaction, compact, isFull, windowChars } from "./compact.ts";
+import { type CompactDeps, type Compacted, type Compaction, compact, isFull, readHistory, windowChars } from "./compact.ts";
 import { toMessages } from "./context.ts";
 import { type Fitted, fitEntries } from "./fit.ts";
 import type { Prompt } from "./prompt.ts";
@@ -25,17 +25,29 @@ export interface SteppingTurn extends Compaction {
   onDoing(doing: string): void;
 }
 
+export type RestingSession = Compaction & Pick<SteppingTurn, "prompt" | "tools">;
+
 /** What a turn has in hand between two steps. */
 export interface Context {
   /** What the model is shown: the transcript from its last compaction on. */
   entries: Entry[];
   /** Why the history could not be summed up; it is not tried again in this turn. */
   compactionFailure: string | null;
+  /** Messages before `entries` that nobody has read. */
+  unread: number;
+  /** Messages of which no summary tells. */
+  notSummedUp: number;
   /** What the last request could not show. */
   missing: Pick<Fitted, "leftOut" | "cutChars">;
 }
 
-export const contextOf = (entries: Entry[]): Context => ({ entries, compactionFailure: null, missing: { leftOut: 0, cutChars: 0 } });
+export const contextOf = (entries: Entry[]): Context => ({
+  entries,
+  compactionFailure: null,
+  unread: 0,
+  notSummedUp: 0,
+  missing: { leftOut: 0, cutChars: 0 },
+});
 
 /** Shares of the window a request may take: a provider that counts more tokens than we do gets it shorter, twice. */
 const LARGEST = 0.9;
@@ -49,7 +61,7 @@ interface Frame extends Prompt {
   readonly chars: number;
 }
 
-async function frameOf(deps: StepDeps, turn: SteppingTurn): Promise<Frame> {
+async function frameOf(deps: StepDeps, turn: Pick<SteppingTurn, "prompt" | "tools">): Promise<Frame> {
   const prompt = await turn.prompt();
   const { specs, chars } = deps.toolCalls.specs(turn.tools());
   const held = prompt.topics.reduce((sum, topic) => sum + (topic.isHeld === true ? topic.text.length : 0), 0);
@@ -60,11 +72,11 @@ async function frameOf(deps: StepDeps, turn: SteppingTurn): Promise<Frame> {
 export async function nextReply(deps: StepDeps, turn: SteppingTurn, context: Context): Promise<ModelReply> {
   const frame = await frameOf(deps, turn);
   tellNews(deps, turn, context, frame.topics);
-  if (isFull(deps.models, turn.model, context.entries, frame.chars)) await makeRoom(deps, turn, context, frame.topics);
+  if (isFull(deps.models, turn.model, { entries: context.entries, besides: frame.chars })) await makeRoom(deps, turn, { frame, context });
   deps.failpoint("turn.before-model");
   const reply = await callFitted(deps, turn, { frame, context }, [LARGEST]);
   if (reply.error?.kind !== "context") return reply;
-  await makeRoom(deps, turn, context, frame.topics);
+  await makeRoom(deps, turn, { frame, context });
   return callFitted(deps, turn, { frame, context }, SMALLER);
 }
 
@@ -92,7 +104,7 @@ async function callFitted(
   [share, ...smaller]: readonly [number, ...number[]],
 ): Promise<ModelReply> {
   const room = windowChars(deps.models, turn.model) * share;
-  const fitted = fitEntries(context.entries, Math.max(room - frame.chars, room * LEAST_HISTORY));
+  const fitted = fitEntries(context.entries, Math.max(room - frame.chars, room * LEAST_HISTORY), context.unread);
   context.missing = fitted;
   const { system, tools, topics } = frame;
   const reply = await callModel(deps, turn, { system, tools, messages: toMessages(fitted.entries, topics) });
@@ -109,19 +121,39 @@ function tellNews(deps: StepDeps, turn: SteppingTurn, context: Context, topics: 
 }
 
 /** Tried once a turn: a provider that is down would be asked, and waited for, before every step. */
-async function makeRoom(deps: StepDeps, turn: SteppingTurn, context: Context, topics: readonly Topic[]): Promise<void> {
+async function makeRoom(deps: StepDeps, turn: SteppingTurn, { frame, context }: Material): Promise<void> {
   if (context.compactionFailure !== null) return;
   turn.onDoing("summing up the conversation so far");
-  const compacted = await compact(deps, turn, context.entries);
+  const compacted = await compact(deps, turn, { entries: context.entries, besides: frame.chars });
   if (compacted.outcome === "done") {
     context.entries = compacted.entries;
-    tellNews(deps, turn, context, topics, "turn");
+    context.notSummedUp += compacted.leftOut;
+    tellNews(deps, turn, context, frame.topics, "turn");
   }
-  if (compacted.outcome === "failed") context.compactionFailure = compacted.reason;
+  if (compacted.outcome === "failed") {
+    context.compactionFailure = compacted.reason;
+    context.unread = compacted.unread;
+  }
+}
+
+/** Sums up a session that is at rest, leaving as much room as its next turn needs. */
+export async function compactAtRest(deps: StepDeps, turn: RestingSession): Promise<Compacted> {
+  const { chars } = await frameOf(deps, turn);
+  return compact(deps, turn, { entries: readHistory(deps, turn.ref, turn.model), besides: chars });
 }
 
 /** One sentence for the person: an answer to a part must not pass for one to the whole. */
-export function noticeOf({ compactionFailure, missing: { leftOut, cutChars } }: Context): string | null {
+export function noticeOf(context: Context): string | null {
+  const { notSummedUp } = context;
+  const lost = notSummedUp === 0 ? null : notSummedUpText(notSummedUp);
+  const sentences = [lost, fitNotice(context)].filter((sentence) => sentence !== null);
+  return sentences.length === 0 ? null : sentences.join(" ");
+}
+
+export const notSummedUpText = (count: number): string =>
+  `${count} of the oldest messages were too many to be summed up: the model does not know them any more; the transcript has them.`;
+
+function fitNotice({ compactionFailure, missing: { leftOut, cutChars } }: Context): string | null {
   const what = [
     ...(leftOut === 0 ? [] : [`${leftOut} earlier messages`]),
     ...(cutChars === 0 ? [] : [`${cutChars} characters of what was too long`]),

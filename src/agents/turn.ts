@@ -6,9 +6,19 @@ import { visibleText } from "../core/visible-text.ts";
 import type { ModelError, ModelReply, Models, ToolCall } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
-import { type Compacted, type Compaction, compact, readHistory, windowChars } from "./compact.ts";
+import { type Compacted, readHistory, windowChars } from "./compact.ts";
 import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf } from "./context.ts";
-import { askOnce, type Context, contextOf, nextReply, noticeOf, type StepDeps, type SteppingTurn } from "./model-step.ts";
+import {
+  askOnce,
+  type Context,
+  compactAtRest,
+  contextOf,
+  nextReply,
+  noticeOf,
+  type RestingSession,
+  type StepDeps,
+  type SteppingTurn,
+} from "./model-step.ts";
 import { type CallingTurn, createToolCalls, type ResultSpace, type ToolCallDeps } from "./tool-calls.ts";
 
 export interface Turn extends CallingTurn, SteppingTurn {
@@ -41,7 +51,7 @@ export interface Turns {
   /** One more call of a conversation that is at rest, `entries` its history; nothing is appended and no tool carried out. */
   ask(turn: SteppingTurn, entries: readonly Entry[], question: string): Promise<ModelReply>;
   /** Sums up the older part of a session that is at rest. */
-  compact(compaction: Compaction): Promise<Compacted>;
+  compact(session: RestingSession): Promise<Compacted>;
 }
 
 export interface TurnDeps extends ToolCallDeps {
@@ -54,7 +64,7 @@ export function createTurns(deps: TurnDeps): Turns {
   return {
     run: async (turn) => runTurn(createWork(stepDeps, turn)),
     ask: (turn, entries, question) => askOnce(stepDeps, turn, entries, question),
-    compact: async (compaction) => compact(deps, compaction, readHistory(deps, compaction.ref, compaction.model)),
+    compact: (session) => compactAtRest(stepDeps, session),
   };
 }
 

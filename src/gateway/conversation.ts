@@ -38,8 +38,8 @@ export interface Conversations {
   suspend(): void;
 }
 
-/** `failed`: nothing was changed, and why. */
-export type CompactAnswer = "busy" | "nothing" | "stopped" | "done" | { readonly failed: string };
+/** `leftOut`: done, but for so many messages. `failed`: nothing was changed, and why. */
+export type CompactAnswer = "busy" | "nothing" | "stopped" | "done" | { readonly leftOut: number } | { readonly failed: string };
 
 export interface ConversationDeps extends MainTurnDeps {
   readonly inbox: Inbox;
@@ -110,6 +110,7 @@ export function createConversations(deps: ConversationDeps): Conversations {
       const { abort } = begin(sessionKey);
       try {
         const compacted = await compactSession(deps, session, abort.signal);
+        if (compacted.outcome === "done" && compacted.leftOut > 0) return { leftOut: compacted.leftOut };
         if (compacted.outcome !== "failed") return compacted.outcome;
         return abort.signal.aborted ? "stopped" : { failed: compacted.reason };
       } finally {
@@ -125,12 +126,14 @@ export function createConversations(deps: ConversationDeps): Conversations {
 
 async function compactSession(deps: ConversationDeps, session: Session, signal: AbortSignal): Promise<Compacted> {
   const agent = deps.agents.find(session.agentId);
-  if (agent === null) return { outcome: "failed", reason: `its agent "${session.agentId}" is not in the settings any more` };
+  if (agent === null) return { outcome: "failed", reason: `its agent "${session.agentId}" is not in the settings any more`, unread: 0 };
   return deps.turns.compact({
     ref: transcriptOf(session),
     model: session.model ?? agent.model,
     fallbacks: agent.fallbacks,
     signal,
+    tools: () => deps.tools(agent),
+    prompt: () => deps.prompt(agent, session, deps.tools(agent)),
     onSpend: (spend, model) => deps.db.relaxed(() => deps.sessions.addSpend(session.id, model, spend)),
   });
 }

@@ -1,6 +1,7 @@
 // The commands that concern the gateway as a whole: /stop, /new, /status, /model, /compact, /usage. Here because they touch
 // several parts at once; the table itself and /help are in gateway/commands.ts.
 import type { Agents } from "../agents/agent.ts";
+import { notSummedUpText } from "../agents/model-step.ts";
 import { ensureSession, prepareSession } from "../agents/open-session.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Channel } from "../core/message.ts";
@@ -95,8 +96,11 @@ const COMPACTED = {
   done: "🗜️ The older part of this conversation is summed up; the transcript keeps every line.",
 };
 
-const compactText = (answer: CompactAnswer): string =>
-  typeof answer === "string" ? COMPACTED[answer] : `⚠️ Summing up failed, and nothing was changed: ${answer.failed}`;
+function compactText(answer: CompactAnswer): string {
+  if (typeof answer === "string") return COMPACTED[answer];
+  if ("leftOut" in answer) return `${COMPACTED.done}\n\n_⚠️ ${notSummedUpText(answer.leftOut)}_`;
+  return `⚠️ Summing up failed, and nothing was changed: ${answer.failed}`;
+}
 
 const stopText = (stopped: number): string => `⚙️ Agent was aborted. Stopped ${plural(stopped, "sub-agent")}.`;
 

@@ -1,4 +1,4 @@
-// Reading a line file from its end: the last N lines of a 100 MB transcript cost a few chunks, not the file.
+// Reading a line file from its end, or a stretch of it: the last N lines of a 100 MB transcript cost a few chunks, not the file.
 import { readSync } from "node:fs";
 
 const CHUNK = 64 * 1024;
@@ -30,6 +30,24 @@ export function* linesBackwards(fd: number, end: number): Generator<Line> {
     if (open) pieces.unshift(chunk.subarray(0, lineEnd));
   }
   if (open) yield { text: join(Buffer.alloc(0), pieces), offset: 0 };
+}
+
+/** Complete lines, oldest first, from the beginning of one up to `end`. */
+export function* linesForward(fd: number, from: number, end: number): Generator<string> {
+  let pieces: Buffer[] = [];
+  for (let position = from; position < end; ) {
+    const chunk = Buffer.allocUnsafe(Math.min(CHUNK, end - position));
+    readFully(fd, chunk, position);
+    position += chunk.length;
+    let lineStart = 0;
+    for (let i = chunk.indexOf(NEWLINE); i >= 0; i = chunk.indexOf(NEWLINE, lineStart)) {
+      pieces.push(chunk.subarray(lineStart, i));
+      yield join(Buffer.alloc(0), pieces);
+      pieces = [];
+      lineStart = i + 1;
+    }
+    if (lineStart < chunk.length) pieces.push(chunk.subarray(lineStart));
+  }
 }
 
 /** Offset just behind the last newline before `end`: where a torn last line begins. */

@@ -1,7 +1,7 @@
-// One page of a transcript for reading, from its end backwards. The cursor is a byte offset, so a page costs the same
+// One page of a transcript for reading, from its end backwards, and a stretch of it forwards. The cursor is a byte offset, so a page costs the same
 // at the end and in the middle of a huge file, and what is appended meanwhile does not move it.
 import { closeSync, fstatSync, openSync } from "node:fs";
-import { linesBackwards } from "./lines.ts";
+import { linesBackwards, linesForward } from "./lines.ts";
 import { type Entry, parseEntry } from "./transcript-entry.ts";
 
 export interface TranscriptPage {
@@ -40,6 +40,19 @@ export function readTranscriptPage(path: string, { before, limit, fits }: PageRa
       reached = offset;
     }
     return page(null);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** The other way, for who found where to begin. Damaged lines are passed over. */
+export function* readBetween(path: string, from: number, to: number): Generator<Entry> {
+  const fd = openSync(path, "r");
+  try {
+    for (const text of linesForward(fd, from, Math.min(to, fstatSync(fd).size))) {
+      const entry = parseEntry(text);
+      if (entry !== null) yield entry;
+    }
   } finally {
     closeSync(fd);
   }

@@ -9,7 +9,7 @@ import { isAgentId, isUuid, newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
 import { appendLines, moveFile, type OpenFile, openForAppend, probeRoom, readBackwards, startFile, syncFile } from "./transcript-file.ts";
-import { type PageRange, readTranscriptPage, type TranscriptPage } from "./transcript-page.ts";
+import { type PageRange, readBetween, readTranscriptPage, type TranscriptPage } from "./transcript-page.ts";
 
 export interface TranscriptRef {
   readonly agentId: string;
@@ -41,12 +41,14 @@ export interface Transcripts {
   probe(): void;
   /** The last `count` entries, oldest first. */
   tail(ref: TranscriptRef, count: number): Entry[];
-  /** The newest entries that fit into `maxBytes`, oldest first; goes back at most to the entry the last compaction kept. */
-  window(ref: TranscriptRef, maxBytes: number): Entry[];
+  /** The newest entries, oldest first, until their weights pass `max`; goes back at most to the entry the last compaction kept. */
+  window(ref: TranscriptRef, max: number, weigh: (entry: Entry) => number): Entry[];
   /** The last compaction, for when a window ends before it. Reads back to it. */
   lastCompaction(ref: TranscriptRef): Entry | null;
   /** For leafing through it, from the end. Throws ENOENT when there is no file. */
   page(ref: TranscriptRef, range: PageRange): TranscriptPage;
+  /** What stands between two positions of pages, oldest first, read as it is taken: never more than a few lines are in memory. */
+  between(ref: TranscriptRef, from: number, to: number): Iterable<Entry>;
   /** Renames to `name` in the same folder; doing it again after a crash is harmless. False: there is no file. */
   archive(ref: TranscriptRef, name: string): boolean;
   /** Gives an archived transcript its own name back. */
@@ -110,9 +112,10 @@ export function createTranscripts(deps: Deps): Transcripts {
       probeRoom(deps.stateDir);
     },
     tail: (ref, count) => readBackwards(present(state, ref), deps.log, (taken) => taken.length >= count).reverse(),
-    window: (ref, maxBytes) => readWindow(present(state, ref), deps.log, maxBytes),
+    window: (ref, max, weigh) => readWindow(present(state, ref), deps.log, { max, weigh }),
     lastCompaction: (ref) => findCompaction(present(state, ref), deps.log),
     page: (ref, range) => readTranscriptPage(present(state, ref), range),
+    between: (ref, from, to) => readBetween(present(state, ref), from, to),
     archive(ref, name) {
       // By either name: one renamed before a crash is there, and is not begun anew.
       letGo(state, present(state, { ...ref, archiveName: name }));
@@ -227,15 +230,16 @@ function toLines(deps: Deps, entries: readonly NewEntry[], lastId: string | null
   return { full, lines };
 }
 
-function readWindow(path: string, log: Logger, maxBytes: number): Entry[] {
-  let bytes = 0;
+function readWindow(path: string, log: Logger, { max, weigh }: { max: number; weigh(entry: Entry): number }): Entry[] {
+  let weight = 0;
   let keptFrom: string | null | undefined;
-  const newestFirst = readBackwards(path, log, (taken, line) => {
+  const newestFirst = readBackwards(path, log, (taken) => {
     const last = taken.at(-1);
-    if (last?.type === "compaction" && keptFrom === undefined) keptFrom = last.keptFrom;
-    if (keptFrom !== undefined && (keptFrom === null || last?.id === keptFrom)) return true;
-    bytes += line.length;
-    return bytes > maxBytes && taken.length > 0;
+    if (last === undefined) return false;
+    if (last.type === "compaction" && keptFrom === undefined) keptFrom = last.keptFrom;
+    if (keptFrom !== undefined && (keptFrom === null || last.id === keptFrom)) return true;
+    weight += weigh(last);
+    return weight > max;
   });
   return newestFirst.reverse();
 }

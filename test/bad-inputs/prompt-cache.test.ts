@@ -159,3 +159,45 @@ it("[SE7][SE6] CACHE-002 a second compaction, a kill before the summary is on re
   await herald.say("/stop");
   await herald.reply(/Stopped 1 sub-agent/);
 }, 90_000);
+
+it("[SE7] a kill between two requests of one compaction loses nothing: the next process sums all of it up", async () => {
+  let mode: "down" | "held" | "up" = "down";
+  const model = await started(
+    createFakeOpenAi({
+      respond: async (request) => {
+        if (!request.system.startsWith("[COMPACTION]")) return { text: `heard ${request.messages.at(-1)?.text.slice(0, 8)}` };
+        if (mode === "down") return { status: 400, message: "not now" };
+        if (mode === "held" && isSecond()) await new Promise(() => {});
+        return { text: "- some of it" };
+      },
+    }),
+  );
+  const summings = (): string[] =>
+    model.calls.filter((call) => call.system.startsWith("[COMPACTION]")).map((call) => call.messages[0]?.text ?? "");
+  let known = 0;
+  const isSecond = (): boolean => summings().length - known === 2;
+  const provider = { api: "openai-compatible", baseUrl: model.url, apiKey: "k", models: [{ id: "model-1", contextWindow: 8_000 }] };
+  await using herald = await createHarness({
+    config: scriptedConfig(model.url, {}, { gateway: { drainSeconds: 0 }, models: { providers: { scripted: provider } } }),
+  });
+  const said = Array.from({ length: 12 }, (_, n) => `fact-${String(n).padStart(2, "0")}`);
+  for (const fact of said) {
+    await herald.say(`${fact} ${"word ".repeat(700)}`);
+    await herald.reply(new RegExp(`^heard ${fact}`));
+  }
+  known = summings().length;
+  mode = "held";
+  await herald.say("and now?");
+  await waitFor("the second request", isSecond);
+  await herald.crash();
+  known = summings().length;
+  mode = "up";
+  await herald.restart();
+  await herald.reply(/^heard and now/);
+  const [session] = herald.rows<{ id: string }>("SELECT id FROM sessions WHERE parent_key IS NULL");
+  const transcript = readFileSync(`${herald.stateDir}/agents/main/sessions/${session?.id}.jsonl`, "utf8");
+  expect(transcript.split('"type":"compaction"')).toHaveLength(2);
+  const last = model.calls.at(-1)?.messages.map((message) => message.text) ?? [];
+  const read = [...summings().slice(known), ...last].join("\n");
+  expect(said.filter((fact) => !read.includes(fact))).toEqual([]);
+}, 60_000);

@@ -2,6 +2,7 @@
 // without losing a line. transcripts.test.ts runs it over JSONL files.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { newId } from "../../src/core/ids.ts";
+import type { Entry } from "../../src/stores/transcript-entry.ts";
 import type { NewEntry, TranscriptRef, Transcripts } from "../../src/stores/transcripts.ts";
 
 export interface TranscriptRig extends Disposable {
@@ -75,9 +76,11 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
         ref,
         ["old", "older", "kept 1", "kept 2"].map((text) => user(text)),
       )[2];
-      const window = (bytes: number): unknown[] =>
-        rig.transcripts.window(ref, bytes).map((entry) => (entry.type === "message" ? entry.text : entry.type));
+      const weigh = (entry: Entry): number => (entry.type === "message" ? entry.text.length : 0);
+      const window = (chars: number): unknown[] =>
+        rig.transcripts.window(ref, chars, weigh).map((entry) => (entry.type === "message" ? entry.text : entry.type));
       expect(window(1)).toEqual(["kept 2"]);
+      expect(window(6)).toEqual(["kept 1", "kept 2"]);
       expect(window(1_000_000)).toEqual(["old", "older", "kept 1", "kept 2"]);
       rig.transcripts.append(ref, [{ type: "compaction", summary: "s", keptFrom: kept?.id ?? null }, user("new")]);
       expect(window(1_000_000)).toEqual(["kept 1", "kept 2", "compaction", "new"]);
@@ -93,8 +96,25 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
         ref,
         Array.from({ length: 50 }, (_, n) => user(`new ${n}`)),
       );
-      expect(rig.transcripts.window(ref, 400).map((entry) => entry.type)).not.toContain("compaction");
+      expect(rig.transcripts.window(ref, 4, () => 1).map((entry) => entry.type)).not.toContain("compaction");
       expect(rig.transcripts.lastCompaction(ref)).toMatchObject({ type: "compaction", summary: "second" });
+    });
+
+    it("[SE7] a stretch of it is read from its beginning, in order, whatever a page begins or ends with", () => {
+      const texts = Array.from({ length: 300 }, (_, n) => `${n} ${"ä".repeat(n * 3)}`);
+      rig.transcripts.append(
+        ref,
+        texts.map((text) => user(text)),
+      );
+      const { entries } = rig.transcripts.page(ref, { before: null, limit: 1_000, fits: () => true });
+      expect(entries).toHaveLength(300);
+      const read = (from: number, to: number): unknown[] =>
+        [...rig.transcripts.between(ref, entries[from]?.position ?? 0, entries[to]?.position ?? Number.MAX_SAFE_INTEGER)].map(
+          (entry) => entry.type === "message" && entry.text,
+        );
+      expect(read(0, 300)).toEqual(texts);
+      expect(read(17, 250)).toEqual(texts.slice(17, 250));
+      expect(read(40, 40)).toEqual([]);
     });
 
     it("[SE2] making the same transcript twice is refused and changes nothing", () => {

@@ -31,7 +31,14 @@ describe("a compaction that fails", () => {
   it.each<[string, Answer, RegExp]>([
     ["a provider that is down", () => failed, /The provider is down/],
     ["an empty answer", say("  \n"), /said nothing/],
-    ["half an answer", () => ({ text: "they tal", finish: "length" }), /cut off/],
+    ["half an answer", () => ({ text: "they tal", finish: "length" }), /cut off at its length limit/],
+    ["a content filter", () => ({ text: "I can", finish: "filter" }), /content filter/],
+    ["an end without a reason", () => ({ text: "they tal", finish: "other" }), /did not say that .* is whole/],
+    [
+      "words before a call",
+      () => ({ text: "Let me look", toolCalls: [{ id: "1", name: "read", args: {} }], finish: "tool-calls" }),
+      /called a tool/,
+    ],
     [
       "a call instead of words",
       () => ({ text: "", toolCalls: [{ id: "1", name: "read", args: {} }], finish: "tool-calls" }),
@@ -97,6 +104,19 @@ describe("a compaction that fails", () => {
     expect(read).toContain("SECOND: they worked");
   });
 });
+
+it.each(["other", "stop"] as const)(
+  "[SE7] a summary that says itself it is whole is taken from a provider that says `%s`, without its last line",
+  async (finish) => {
+    using rig = await createTurnRig({
+      answers: [withSummaries(() => ({ text: "they greeted\nEND OF SUMMARY", finish }))],
+      contextWindow: WINDOW,
+    });
+    fill(rig, 0, 18);
+    expect((await rig.run()).notice).toBeNull();
+    expect(compactions(rig)).toMatchObject([{ summary: "they greeted" }]);
+  },
+);
 
 describe("a compaction after another", () => {
   it("[SE7] carries the summary before it whole, however long it was", async () => {

@@ -447,6 +447,21 @@ it("[SE7] /compact that fails says why, and the history stays as it was", async 
   expect(folder.stores.transcripts.tail({ agentId: "main", sessionId: session?.id ?? "" }, 100)).toEqual(before);
 });
 
+it("[SE7] /compact of more than can be summed up counts what is left out", async () => {
+  arrive("one");
+  await answered(1);
+  const ref = { agentId: "main", sessionId: folder.stores.sessions.find(KEY)?.id ?? "" };
+  const entry = { type: "message", role: "user", text: "x".repeat(4_000), from: "Ann" } as const;
+  folder.stores.transcripts.append(
+    ref,
+    Array.from({ length: 800 }, () => entry),
+  );
+  answer = () => ({ text: "- much was said" });
+  expect(await conversations.compact(KEY)).toEqual({ leftOut: expect.any(Number) });
+  const [made] = folder.stores.transcripts.tail(ref, 1);
+  expect(made).toMatchObject({ type: "compaction", summary: expect.stringMatching(/^\(\d+ older messages were too many/) });
+});
+
 it("[SE7] an answer made without a part of the history says so in the chat", async () => {
   answer = (request) => (request.system.startsWith("[COMPACTION]") ? { text: "" } : { text: "the answer" });
   for (const text of ["one", "two", "three", "four"]) arrive(`${text} ${"x".repeat(100_000)}`);
