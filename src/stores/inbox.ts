@@ -35,8 +35,8 @@ export interface Inbox {
   /** All waiting rows of a session → done; returns their ids. */
   drop(sessionKey: string): number[];
   countWaiting(sessionKey: string): number;
-  /** Sessions with waiting rows whose key begins so; all of them for the restart. */
-  waitingSessions(prefix?: string): string[];
+  /** Sessions with waiting rows whose key begins so, at most `limit`; all of them for the restart. */
+  waitingSessions(prefix?: string, limit?: number): string[];
   /** Of the newest row; 0 when there is none. */
   lastId(): number;
   /** Forgets settled rows older than `before`; their ids can't be replayed that late. */
@@ -96,12 +96,13 @@ export function createInbox(deps: Deps): Inbox {
         .sort((a, b) => a - b),
     countWaiting: (sessionKey) =>
       db.get<{ n: number }>("SELECT count(*) AS n FROM inbox WHERE state = 'waiting' AND session_key = ?", sessionKey)?.n ?? 0,
-    waitingSessions: (prefix = "") =>
+    waitingSessions: (prefix = "", limit = -1) =>
       db
         .all<{ key: string }>(
-          "SELECT DISTINCT session_key AS key FROM inbox WHERE state = 'waiting' AND session_key >= ? AND session_key < ?",
+          "SELECT DISTINCT session_key AS key FROM inbox WHERE state = 'waiting' AND session_key >= ? AND session_key < ? LIMIT ?",
           prefix,
           `${prefix}\u{10ffff}`,
+          limit,
         )
         .map((row) => row.key),
     lastId: () => db.get<{ id: number | null }>("SELECT max(id) AS id FROM inbox")?.id ?? 0,

@@ -79,8 +79,8 @@ export interface Runs {
   listRecent(limit: number): Run[];
   /** Whose announcement could not be delivered, newest first. */
   listBlocked(limit: number): Run[];
-  /** Main sessions whose key begins so and that have unfinished runs, at any depth. */
-  rootsAtWork(prefix: string): string[];
+  /** Main sessions whose key begins so and that have unfinished runs, at any depth; at most `limit`. */
+  rootsAtWork(prefix: string, limit: number): string[];
   /** All unfinished runs below a session, at any depth, in order of arrival. Costs what its own tree costs, not what others run. */
   unfinishedBelow(requesterKey: string): Run[];
   /** Is this child session below that session, at any depth? */
@@ -300,12 +300,13 @@ function listings({ db, ...deps }: RunDeps): Listings {
         `SELECT count(*) AS n FROM runs INDEXED BY runs_unfinished_tree WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}`,
         ...[key, key, key],
       )?.n ?? 0,
-    rootsAtWork: (prefix) =>
+    rootsAtWork: (prefix, limit) =>
       db
         .all<{ key: string }>(
-          `SELECT DISTINCT root_key AS key FROM runs WHERE root_key >= ? AND root_key < ? AND ${UNFINISHED}`,
+          `SELECT DISTINCT root_key AS key FROM runs WHERE root_key >= ? AND root_key < ? AND ${UNFINISHED} LIMIT ?`,
           prefix,
           `${prefix}\u{10ffff}`,
+          limit,
         )
         .map((row) => row.key),
     listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY seq DESC LIMIT ?", key, limit),
@@ -332,11 +333,12 @@ function listings({ db, ...deps }: RunDeps): Listings {
         limit,
       ),
     listHalfArchived: () => many("SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND archive_name IS NOT NULL"),
-    countUnfinishedByState: () =>
-      Object.fromEntries(
-        db
-          .all<{ state: string; n: number }>(`SELECT state, count(*) AS n FROM runs WHERE ${UNFINISHED} GROUP BY state`)
-          .map((row) => [row.state, row.n]),
+    // From the index alone: thousands may be queued, and each row is long.
+    countUnfinishedByState: () => ({
+      ...db.get<{ queued: number; running: number }>(
+        `SELECT count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running
+         FROM runs INDEXED BY runs_unfinished WHERE ${UNFINISHED}`,
       ),
+    }),
   };
 }

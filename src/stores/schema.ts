@@ -367,6 +367,11 @@ export const MIGRATIONS: readonly string[] = [
   ALTER TABLE outbox ADD COLUMN alone INTEGER NOT NULL DEFAULT 0;
   CREATE INDEX outbox_joined ON outbox (joined_as) WHERE joined_as IS NOT NULL;
   `,
+  `
+  -- With the state, so that they are counted without a look at their rows; of its own order nothing changes.
+  DROP INDEX runs_unfinished;
+  CREATE INDEX runs_unfinished ON runs (queued_at, seq, state) WHERE state IN ('queued', 'running');
+  `,
 ];
 
 /** What they leave: a database that says it is up to date must have all of them. */

@@ -94,8 +94,8 @@ function lookBelow({ stores: { runs, inbox } }: Rig): void {
   const key = own?.requesterKey ?? "";
   for (let n = 0; n < LOOKS; n++) {
     if (runs.unfinishedBelow(key).length !== CHILDREN) throw new Error("not all of its own runs were found");
-    runs.rootsAtWork(`${key}:`);
-    inbox.waitingSessions(`${key}:`);
+    runs.rootsAtWork(`${key}:`, 101);
+    inbox.waitingSessions(`${key}:`, 101);
   }
 }
 

@@ -556,7 +556,8 @@ function runContract(rig: () => StoreRig): void {
     runs.insert(newRun("in a thread", { requesterKey: `${CHAT_KEY}:thread:1` }));
     runs.insert(newRun("below it", { requesterKey: "child-in a thread", requesterRunId: "in a thread" }));
     runs.insert(newRun("another chat", { requesterKey: `${CHAT_KEY}2` }));
-    expect(runs.rootsAtWork(`${CHAT_KEY}:`)).toEqual([`${CHAT_KEY}:thread:1`]);
+    expect(runs.rootsAtWork(`${CHAT_KEY}:`, 10)).toEqual([`${CHAT_KEY}:thread:1`]);
+    expect(runs.rootsAtWork("", 2)).toHaveLength(2);
     expect(runs.childrenOf("child").map((run) => run.id)).toEqual(["grandchild"]);
     runs.end("child", { ...END, as: "stopped" });
     expect(runs.unfinishedBelow(CHAT_KEY).map((run) => run.id)).toEqual(["grandchild"]);
