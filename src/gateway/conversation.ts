@@ -205,7 +205,8 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
     return void deps.inbox.finish(row.id);
   }
   if (deaths >= MAX_DEATHS) {
-    const sorry = `⚠️ This message could not be answered: the gateway ended ${deaths} times while working on it. Please put it differently.`;
+    // Nobody knows whether the message did it: a full memory or an impatient supervisor ends processes too.
+    const sorry = `⚠️ This message could not be answered: the gateway ended ${deaths} times while working on it, which need not be its fault. Sending it again is worth a try.`;
     return commit(deps, { row, inbound, channel }, sorry);
   }
   const agentId = agentIdOf(sessionKey);
