@@ -90,7 +90,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       problem: stores.folder.problem(),
     });
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: (isOperator) => statusText(facts(), isOperator) });
-    const moved: AttemptDeps["recordDelivery"] = (...delivery) => recordDelivery(stores.runs, ...delivery);
+    const moved: AttemptDeps["recordDelivery"] = (...delivery) => recordDelivery(stores, ...delivery);
     const delivery = createDelivery({ ...base, ...stores, channel: channels.find, recordDelivery: moved });
     const page = atStart.config.web.enabled ? createPage({ ...parts, lanes, subagents, status: facts }) : null;
     const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, facts });

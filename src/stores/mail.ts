@@ -17,6 +17,8 @@ export interface MailStore {
   sendToRun(runId: string, from: string, text: string): void;
   /** For the session's model. `about` names the fact, so that it is told once. */
   addNote(sessionId: string, about: string, text: string): void;
+  /** For whoever has read the note about `read`. One that still waits says how things stand when it is read. */
+  addToRead(read: string, about: string, text: string): void;
   listForRun(runId: string): Mail[];
   listNotes(sessionId: string): Mail[];
   /** Has been appended to the reader's transcript. */
@@ -51,6 +53,12 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
     },
     addNote(sessionId, about, text) {
       db.run("INSERT OR IGNORE INTO notes (session_id, about, text, created_at) VALUES (?, ?, ?, ?)", sessionId, about, text, clock.now());
+    },
+    addToRead(read, about, text) {
+      db.run(
+        "INSERT OR IGNORE INTO notes (session_id, about, text, created_at) SELECT session_id, ?, ?, ? FROM notes WHERE about = ? AND taken_at IS NOT NULL",
+        ...[about, text, clock.now(), read],
+      );
     },
     listForRun: (runId) =>
       db

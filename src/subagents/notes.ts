@@ -2,6 +2,7 @@
 // moment and not when the run ended: then it was only about to be sent (NV3). From here on the text stays as it is, so that
 // a provider's cache goes on serving it.
 import { disarm, fence, newFenceToken } from "../core/fence.ts";
+import { shortId } from "../core/ids.ts";
 import { type EndState, type Run, type RunSections, SECTION_NAMES, STATUS_WORD } from "../core/run.ts";
 import type { Mail } from "../stores/mail.ts";
 import type { Runs } from "../stores/runs.ts";
@@ -59,6 +60,15 @@ function withDelivery(runs: Pick<Runs, "get">, { text, from }: Mail): string {
   const run = runs.get(from.slice(0, from.lastIndexOf(":")));
   const sentence = run === null ? "" : deliverySentence(run, noteAbout(run) === from);
   return sentence === "" ? text : text.replace(/^(?=<untrusted )/m, () => `${disarm(sentence)}\n`);
+}
+
+/** What became of an announcement, for a model that read the result before it was known. */
+export function deliveryNote(run: Pick<Run, "id">, state: "delivered" | "blocked", reason = "no reason is known"): string {
+  const became =
+    state === "delivered"
+      ? "has reached the chat since: the person has seen it. Don't repeat it unless asked."
+      : `could not be delivered (${disarm(reason)}). The person has not seen it.`;
+  return `[The gateway notes: the announcement of the sub-agent's run ${shortId(run.id)} ${became}]`;
 }
 
 /** Has the person seen it? `isLatest`: the run was not sent on since. */

@@ -4,9 +4,11 @@ import { publicErrorText } from "../core/errors.ts";
 import { shortId } from "../core/ids.ts";
 import type { Channel, OutMessage, Part } from "../core/message.ts";
 import type { Run } from "../core/run.ts";
+import type { MailStore } from "../stores/mail.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { SubagentDeps } from "./deps.ts";
+import { deliveryNote, noteAbout } from "./notes.ts";
 import { oneLine } from "./quoting.ts";
 
 type Deps = Pick<SubagentDeps, "runs" | "outbox" | "channel" | "log">;
@@ -18,13 +20,21 @@ export const announceDelivery = (run: Run): string =>
 /** What the ids of all its announcements begin with. */
 export const announceDeliveries = ({ childKey, id }: Pick<Run, "childKey" | "id">): string => `announce:v1:${childKey}:${id}`;
 
+interface Records {
+  readonly runs: Runs;
+  readonly mail: MailStore;
+}
+
 /** The run's delivery state moves in the transaction that moves its announcement; settled, the archive time counts. */
-export function recordDelivery(runs: Runs, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void {
+export function recordDelivery({ runs, mail }: Records, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void {
   const run = row.runId === null ? null : runs.get(row.runId);
   // A run that goes on has a new announcement to wait for; a late delivery of the old one says nothing about it.
   if (run === null || announceDelivery(run) !== row.delivery) return;
   runs.setDelivery(run.id, state, reason);
-  if (state !== "sending") runs.markSettled(run.id);
+  if (state === "sending") return;
+  runs.markSettled(run.id);
+  // A requester that read the result meanwhile was told that it is still on its way, and what was sent to its provider stays (SE8).
+  mail.addToRead(noteAbout(run), `${noteAbout(run)}:${state}`, deliveryNote(run, state, reason));
 }
 
 /** False: it was posted before, or there is no channel to post it to. */

@@ -77,7 +77,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
   const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => "" });
   const delivery = createDelivery({
     ...{ ...base, ...stores, channel: channels.find },
-    recordDelivery: (...moved) => recordDelivery(stores.runs, ...moved),
+    recordDelivery: (...moved) => recordDelivery(stores, ...moved),
   });
   let handler: Parameters<Lane["serve"]>[0] = async () => {};
   const held: Lane = {

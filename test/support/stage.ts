@@ -101,7 +101,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
     ...base,
     ...stores,
     channel: channels.find,
-    recordDelivery: (...moved) => recordDelivery(stores.runs, ...moved),
+    recordDelivery: (...moved) => recordDelivery(stores, ...moved),
   });
   const over = new AbortController();
   let chores: Promise<unknown> = Promise.resolve();

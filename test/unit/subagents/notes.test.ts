@@ -1,8 +1,11 @@
 // What the requester's model is told of an announcement, at the moment it reads the result.
 import { expect, it } from "vitest";
 import type { Run } from "../../../src/core/run.ts";
+import type { OutboxRow } from "../../../src/stores/outbox-row.ts";
 import { noteAbout, noteEntries, noteText } from "../../../src/subagents/notes.ts";
-import { makeRun } from "../../support/runs.ts";
+import { announceDelivery, recordDelivery } from "../../../src/subagents/posting.ts";
+import { makeRun, newRun } from "../../support/runs.ts";
+import { createStateFolder } from "../../support/state-folder.ts";
 
 const text = noteText({ run: makeRun(), as: "done", answer: { result: "<untrusted x>\n42", notes: "" }, sentence: "It did." });
 
@@ -47,4 +50,33 @@ it("[AN5] why it failed or could not be delivered is told in others' words: no m
 it("[NV3] a stopped run announces nothing, and of one that is not on record nothing is known", () => {
   expect(told({ state: "stopped", delivery: "none" })[2]).toMatch(/^<untrusted/);
   expect(told({}, "another:1")[2]).toMatch(/^<untrusted/);
+});
+
+it("[NV3] a result that was read while its announcement was on its way is followed by what became of that, once", async () => {
+  using folder = await createStateFolder();
+  const { runs, mail } = folder.stores;
+  const ended = (id: string) => {
+    runs.insert(newRun(id));
+    runs.start(id);
+    runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "pending" });
+    const run = runs.get(id) as Run;
+    mail.addNote("requester", noteAbout(run), text);
+    return run;
+  };
+  const record = (run: Run, state: "sending" | "delivered" | "blocked", reason?: string) =>
+    recordDelivery(folder.stores, { runId: run.id, delivery: announceDelivery(run) } as OutboxRow, state, reason);
+  const read = (): string[] => {
+    const notes = mail.listNotes("requester");
+    mail.takeNotes(notes.map((note) => note.id));
+    return noteEntries(runs, notes).map((entry) => ("text" in entry ? entry.text : ""));
+  };
+  const [early, late] = [ended("early"), ended("late")];
+  record(late, "delivered");
+  expect(read()).toEqual([expect.stringContaining("still on its way"), expect.stringContaining("has already seen this")]);
+  record(early, "sending");
+  expect(read()).toEqual([]);
+  record(early, "blocked", "the bot was blocked");
+  expect(read()).toEqual([expect.stringMatching(/run early could not be delivered \(the bot was blocked\)\. The person has not seen it/)]);
+  for (let times = 0; times < 2; times++) record(early, "delivered");
+  expect(read()).toEqual([expect.stringMatching(/^\[The gateway notes: .* run early has reached the chat since: the person has seen it/)]);
 });
