@@ -51,8 +51,8 @@ export interface Transcripts {
   between(ref: TranscriptRef, from: number, to: number): Iterable<Entry>;
   /** Renames to `name` in the same folder; doing it again after a crash is harmless. False: there is no file. */
   archive(ref: TranscriptRef, name: string): boolean;
-  /** Gives an archived transcript its own name back. */
-  restore(ref: TranscriptRef): void;
+  /** Gives an archived transcript its own name back. False: there is no file any more. */
+  restore(ref: TranscriptRef): boolean;
   /** Where agents' transcripts lie. */
   folder(agentId: string): string;
   path(ref: TranscriptRef): string;
@@ -121,9 +121,7 @@ export function createTranscripts(deps: Deps): Transcripts {
       letGo(state, present(state, { ...ref, archiveName: name }));
       return moveFile(folderOf(deps, ref.agentId), `${ref.sessionId}.jsonl`, name);
     },
-    restore(ref) {
-      if (ref.archiveName != null) moveFile(folderOf(deps, ref.agentId), ref.archiveName, `${ref.sessionId}.jsonl`);
-    },
+    restore: (ref) => ref.archiveName == null || moveFile(folderOf(deps, ref.agentId), ref.archiveName, `${ref.sessionId}.jsonl`),
     folder(agentId) {
       // Whoever writes there would make the whole path anew.
       deps.check?.();

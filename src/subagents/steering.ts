@@ -70,6 +70,8 @@ export function createSteering(deps: SubagentDeps): Steering {
 const WAS_STOPPED =
   "[The gateway notes: you were stopped before you had finished. Do what the next message says; go on with what you did before only as far as it asks for that.]";
 
+const GONE = "It can't go on: what it said and did was removed some time after it ended. Give its task to a new sub-agent.";
+
 function send(deps: SubagentDeps, run: Run, from: string, written: string): SendAnswer {
   const text = visibleText(written);
   if (text.trim() === "") return { refused: "There is nothing to read in this message: it holds no character that can be seen." };
@@ -88,7 +90,7 @@ function send(deps: SubagentDeps, run: Run, from: string, written: string): Send
     };
   }
   // Back under its own name before the row says so: a crash in between leaves a readable file either way.
-  if (fresh.archiveName !== null) deps.transcripts.restore(transcriptOfRun(fresh));
+  if (!deps.transcripts.restore(transcriptOfRun(fresh))) return { refused: GONE };
   deps.mail.sendToRun(run.id, from, text);
   // Its task still stands in its transcript, and nothing there says that somebody ended it.
   if (fresh.state === "stopped") deps.mail.addNote(run.sessionId, `stopped:${run.id}:${fresh.generation}`, WAS_STOPPED);

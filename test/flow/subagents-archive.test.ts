@@ -185,4 +185,8 @@ it("[AR5] purging removes archived transcripts older than the setting with what 
   expect(kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${live.id}%`)).toBe(1);
   // Its record stays, and says plainly that the file is not there.
   expect(stage.get(id)).toMatchObject({ state: "done", archiveName: archived });
+  const send = () => stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(id), "me", "go on"));
+  expect(send()).toEqual({ refused: expect.stringMatching(/can't go on: .* was removed/) });
+  expect(stage.get(id)).toMatchObject({ state: "done", generation: 1, archiveName: archived });
+  expect(stage.stores.mail.listForRun(id)).toEqual([]);
 });
