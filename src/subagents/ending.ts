@@ -52,7 +52,7 @@ export function endUnread(deps: Deps, run: Run, { reason, says }: { reason: stri
       deps.runs.end(child.id, { as: "stopped", reason: "its requester ended", incomplete: false, delivery: "none" });
       deps.runs.markSettled(child.id);
     }
-    const sentence = outcomeSentence(run, as, reason, false);
+    const sentence = outcomeSentence(run, { as, reason, incomplete: false }, answer.result);
     const note = noteText({ run, as, answer, sentence, sections: null });
     deps.mail.addNote(requesterSessionId, noteAbout(run), note);
   });
@@ -96,7 +96,7 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
     if (posts) post(deps, fresh, messageOf(deps, fresh, { ...ending, unread }, { ...answer, models }));
     else deps.runs.markSettled(run.id);
     stopOrphans(deps, run);
-    const outcome = outcomeSentence(run, ending.as, ending.reason, ending.incomplete);
+    const outcome = outcomeSentence(run, ending, answer.result);
     const sentence = unread === 0 ? outcome : `${outcome} ${unreadText(unread)}`;
     const note = noteText({ run, as: ending.as, answer, sentence, sections });
     deps.mail.addNote(heard.requesterSessionId, noteAbout(run), note);
@@ -132,7 +132,7 @@ const messageOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult & { m
     run,
     as: ending.as,
     answer,
-    remarks: remarksOf(run, ending, answer.models, deps.channel(run.address.channel, run.address.account)?.isOperators === true),
+    remarks: remarksOf(run, ending, answer, deps.channel(run.address.channel, run.address.account)?.isOperators === true),
     now: deps.clock.now(),
     transcript: deps.transcripts.path(transcriptOfRun(run)),
   });

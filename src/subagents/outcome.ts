@@ -21,18 +21,23 @@ export interface Ending {
   readonly unread?: number;
 }
 
-/** What became of it, in one plain sentence (NV3). */
-export function outcomeSentence(run: Run, as: EndState, reason: string | null, incomplete: boolean): string {
+/** What became of it, in one plain sentence (NV3). `result`: what stands below the sentence. */
+export function outcomeSentence(
+  run: Run,
+  { as, reason, incomplete }: Pick<Ending, "as" | "reason" | "incomplete">,
+  result: string,
+): string {
+  const had = result.trim() === "" ? "It left no result." : "What stands below is what it had until then.";
   const name = `The sub-agent ${quotedLine(run.label)} (run ${shortId(run.id)})`;
   switch (as) {
     case "done":
       return incomplete ? `${name} stopped early: ${reason}. Its result may be incomplete.` : `${name} completed its task.`;
     case "error":
-      return `${name} failed: ${reason ?? "no reason is known"}. What stands below is what it had until then.`;
+      return `${name} failed: ${reason ?? "no reason is known"}. ${had}`;
     case "timeout":
-      return `${name} ran out of time (${reason ?? "its limit"}) and was ended. What stands below is what it had until then.`;
+      return `${name} ran out of time (${reason ?? "its limit"}) and was ended. ${had}`;
     case "interrupted":
-      return `${name} was interrupted by a restart of the gateway and did not finish. What stands below is what it had until then.`;
+      return `${name} was interrupted by a restart of the gateway and did not finish. ${had}`;
     case "stopped":
       return `${name} was stopped${reason === null ? "" : ` (${reason})`} before it finished. It announces nothing.`;
   }

@@ -13,9 +13,16 @@ function adviceOn({ kind, remedy }: ModelError, run: Run, isOperator: boolean): 
   return [`- \`/subagents send ${shortId(run.id)} go on\` lets it try again.`, ...own];
 }
 
+interface Answered {
+  /** Those that answered for it. */
+  readonly models: readonly string[];
+  readonly result: string;
+}
+
 /** What the runtime adds to the notes: people must not take half a result for a whole one. */
-export function remarksOf(run: Run, ending: Ending, models: readonly string[], isOperator: boolean): string[] {
+export function remarksOf(run: Run, ending: Ending, { models, result }: Answered, isOperator: boolean): string[] {
   const remarks: string[] = [];
+  const had = result.trim() === "" ? "." : "; this is what it had until then.";
   const others = models.filter((model) => model !== run.model);
   if (others.length > 0) remarks.push(`- ${others.map(oneLine).join(", ")} answered instead of ${oneLine(run.model)}, which failed.`);
   // Of one that was given up in the end it would say the opposite of what became of it.
@@ -26,11 +33,9 @@ export function remarksOf(run: Run, ending: Ending, models: readonly string[], i
   if (ending.notice != null) remarks.push(`- ${ending.notice}`);
   if (ending.as === "error") remarks.push(`- It failed: ${ending.reason ?? "no reason is known"}`);
   if (ending.error != null) remarks.push(...adviceOn(ending.error, run, isOperator));
-  if (ending.as === "timeout")
-    remarks.push(`- It was ended by its time limit (${ending.reason ?? "runTimeoutSeconds"}); this is what it had until then.`);
+  if (ending.as === "timeout") remarks.push(`- It was ended by its time limit (${ending.reason ?? "runTimeoutSeconds"})${had}`);
   if (ending.unread !== undefined && ending.unread > 0) remarks.push(`- ${unreadText(ending.unread)}`);
-  if (ending.as === "interrupted")
-    remarks.push(`- It was interrupted (${ending.reason ?? "the gateway restarted"}); this is what it had until then.`);
+  if (ending.as === "interrupted") remarks.push(`- It was interrupted (${ending.reason ?? "the gateway restarted"})${had}`);
   return remarks;
 }
 

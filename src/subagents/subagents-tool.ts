@@ -107,7 +107,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
       return wait(deps, args, context, runs);
     case "result":
       if (isUnfinished(run.state)) return toolError(`Run ${run.id} is ${run.state}; it has no result yet.`);
-      return quoteRuns(withResult(deps, run), outcomes([run]));
+      return quoteRuns(withResult(deps, run), outcomes(deps, [run]));
     case "stop": {
       const stopped = deps.db.transaction(() => deps.steering.stop(runs, "by its requester"));
       return toolJson({
@@ -178,8 +178,13 @@ async function wait(deps: ControlDeps, args: Args, context: ToolContext, runs: r
 export const quoteRuns = (runs: unknown, remark = ""): ToolResult => toolQuote("sub-agents", JSON.stringify(runs), remark);
 
 /** NV3: what became of those that ended, in the runtime's own words and therefore outside the fence. */
-const outcomes = (runs: readonly Run[]): string =>
-  runs.flatMap((run) => (isUnfinished(run.state) ? [] : [outcomeSentence(run, run.state, run.reason, run.incomplete)])).join("\n");
+const outcomes = (deps: ControlDeps, runs: readonly Run[]): string =>
+  runs
+    .flatMap((run) => {
+      const { state } = run;
+      return isUnfinished(state) ? [] : [outcomeSentence(run, { ...run, as: state }, resultOf(deps.transcripts, run).result)];
+    })
+    .join("\n");
 
 export const quoteLog = (deps: ControlDeps, run: Run, options: { limit: number | undefined; tools: boolean }): ToolResult =>
   toolQuote(

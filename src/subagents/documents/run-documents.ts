@@ -101,7 +101,7 @@ function responseStatus(run: Run, as: EndState): ResponseStatus {
 function responseOf(deps: RunDocumentDeps, run: Run, as: EndState): BriefResponse {
   const { result, notes } = fromTranscript(deps, run, (found) => resultOf(deps.transcripts, found)) ?? { result: "", notes: "" };
   const parts = [
-    outcomeSentence(run, as, run.reason, run.incomplete),
+    outcomeSentence(run, { ...run, as }, result),
     `## Result\n\n${result.trim() || "(not available)"}`,
     ...(notes.trim() === "" ? [] : [`## Notes\n\n${notes.trim()}`]),
     ...(run.sections === null ? [] : [`## Sections\n\n${sectionsText(run.sections)}`]),

@@ -222,7 +222,8 @@ describe("figures", () => {
 describe("outcomeSentence and noteText", () => {
   it("[NV3] says in one sentence whether it completed, and if not why and what may be missing", () => {
     const run = makeRun();
-    const say = (as: EndState, reason: string | null = null, incomplete = false): string => outcomeSentence(run, as, reason, incomplete);
+    const say = (as: EndState, reason: string | null = null, incomplete = false, result = "half of it"): string =>
+      outcomeSentence(run, { as, reason, incomplete }, result);
     expect(say("done")).toBe('The sub-agent "count lines" (run 11111111) completed its task.');
     expect(say("done", "it reached its limit of 2 steps", true)).toContain(
       "stopped early: it reached its limit of 2 steps. Its result may be incomplete.",
@@ -230,6 +231,10 @@ describe("outcomeSentence and noteText", () => {
     expect(say("error", "no key")).toContain("failed: no key.");
     expect(say("timeout", "runTimeoutSeconds 2s")).toContain("ran out of time (runTimeoutSeconds 2s)");
     expect(say("interrupted")).toContain("was interrupted by a restart");
+    for (const as of ["error", "timeout", "interrupted"] as const) {
+      expect(say(as)).toMatch(/What stands below is what it had until then\.$/);
+      expect(say(as, null, false, " \n")).toMatch(/It left no result\.$/);
+    }
     expect(say("stopped", "by /stop")).toContain("was stopped (by /stop) before it finished");
   });
 
