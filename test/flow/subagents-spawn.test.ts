@@ -281,13 +281,13 @@ describe("what the requester is told", () => {
     await chat.act([
       spawns(
         child("broken", [
-          { text: "so far", ...calls(["list", { path: "." }]) },
+          { ...calls(["list", { path: "." }]), text: "so far" },
           { status: 400, message: "the model said no" },
         ]),
       ),
     ]);
     const text = await chat.announced("broken");
-    expect(text).toContain("\nStatus: error\n");
+    expect(text).toContain("\nStatus: error\n\nResult:\nso far\n");
     await chat.ask("and?");
     const told = scene.model.calls.at(-1)?.messages.find((message) => message.text.startsWith("[Sub-agent"))?.text ?? "";
     expect(told).toMatch(/"broken" \(run [0-9a-f]{8}\) failed: .*What stands below is what it had until then\./);
