@@ -171,7 +171,7 @@ async function wait(deps: ControlDeps, args: Args, context: ToolContext, runs: r
   await context.waitOutsideLane(() => until(deps.bus, isOver, signal)).finally(clear);
   const waited = now();
   const seen = waited.map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run)));
-  return quoteRuns({ complete: isOver(), runs: seen }, outcomes(waited));
+  return quoteRuns({ complete: isOver(), runs: seen }, outcomes(deps, waited));
 }
 
 /** JSON behind the fence: what children and their programs wrote stands in it, as labels, steps, doing and results (IN4). */
