@@ -1,5 +1,6 @@
-// Three projects: `unit` is quick and in-process (npm run check), `deep` has real servers, programs, the sandbox and long
-// property tests, `flow` drives the whole program as a process. `npm test` runs all of them.
+// Four projects: `unit` is quick and in-process (npm run check), `deep` has real servers, programs, the sandbox and long
+// property tests, `flow` drives the whole program as a process, and what needs the machine for itself
+// comes last, `alone`. `npm test` runs all of them.
 import { existsSync, statfsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { defineConfig } from "vitest/config";
@@ -20,6 +21,8 @@ const DEEP = [
   "test/bad-inputs/*.test.ts",
   "test/property/*.test.ts",
 ];
+
+const ALONE = ["test/unit/tools/usage.test.ts"];
 
 // `isolate: false`: nothing in the in-process tests outlives its test, so files can share workers and what they loaded.
 
@@ -61,7 +64,19 @@ export default defineConfig({
           sequence: { groupOrder: 0 },
         },
       },
-      { test: { ...common, name: "deep", include: DEEP, isolate: false, maxWorkers: workers + 1, sequence: { groupOrder: 1 } } },
+      // Measures what is left of the disk, which everybody else here uses too.
+      { test: { ...common, name: "alone", include: ALONE, sequence: { groupOrder: 2 } } },
+      {
+        test: {
+          ...common,
+          name: "deep",
+          include: DEEP,
+          exclude: ALONE,
+          isolate: false,
+          maxWorkers: workers + 1,
+          sequence: { groupOrder: 1 },
+        },
+      },
       {
         test: {
           ...common,

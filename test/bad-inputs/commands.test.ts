@@ -238,7 +238,7 @@ describe.concurrent("floods and other doors", () => {
     expect(others.length).toBeLessThanOrEqual(15);
     expect(new Set(others)).toEqual(new Set([STOPPED_NONE]));
     expect(app.rows("SELECT 1 FROM inbox WHERE state <> 'done'")).toEqual([]);
-  });
+  }, 120_000);
 
   it("[ST1] somebody whose commands are too many is told so once, and can still stop", async () => {
     const before = app.telegram.messages(EVA).length;
