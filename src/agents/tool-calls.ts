@@ -45,7 +45,7 @@ export interface ToolCalls {
    */
   run(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<string>;
   /** Calls a crash left without a result: repeatable ones are made again, of the others the outcome is unknown. */
-  settle(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<void>;
+  resume(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<void>;
   /** What the model is told of the tools, and how long that is as JSON. */
   specs(tools: readonly Tool[]): { specs: ToolSpec[]; chars: number };
 }
@@ -102,7 +102,7 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
       space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
       return done.join();
     },
-    async settle(turn, calls, space) {
+    async resume(turn, calls, space) {
       const cap = capOf(calls, space);
       for (const call of calls) {
         const tool = turn.tools().find((known) => known.name === call.name);

@@ -99,7 +99,7 @@ async function runTurn(work: Work): Promise<TurnEnd> {
   const { deps, turn, context, append } = work;
   const standing = standingOf(context.entries);
   if (standing.kind === "cut") append([{ type: "note", text: RESTARTED }]);
-  if (standing.kind === "calls") await deps.toolCalls.settle(turn, standing.calls, work.space);
+  if (standing.kind === "calls") await deps.toolCalls.resume(turn, standing.calls, work.space);
   let answered = standing.kind === "answered";
 
   let lastDone = "";

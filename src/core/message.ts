@@ -18,10 +18,10 @@ export interface Inbound {
   /** The platform's id of the message this is (for a receipt or a reply); decoration only, never needed for routing. */
   readonly ref?: string;
   /** Said where others read along: how to answer this person alone, in the channel's own words. */
-  readonly aside?: Aside;
+  readonly onlyTo?: OnlyReader;
 }
 
-export type Aside = Readonly<Record<string, string>>;
+export type OnlyReader = Readonly<Record<string, string>>;
 
 /** A button under a message; `command` is run as if the presser had typed it. */
 export interface Button {
@@ -55,8 +55,8 @@ export interface OutMessage {
   readonly quiet?: boolean;
   /** `Inbound.ref` of the message this answers. */
   readonly replyTo?: string;
-  /** `Inbound.aside` of the command this answers: nobody else sees it. */
-  readonly aside?: Aside;
+  /** `Inbound.onlyTo` of the command this answers: nobody else sees it. */
+  readonly onlyTo?: OnlyReader;
 }
 
 /** One rendered piece within the platform's limit: the exact JSON the channel will send, stored as it is. */

@@ -8,7 +8,7 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, SendResult } from "../core/message.ts";
 import type { Database } from "../stores/database.ts";
-import type { Outbox, Standing } from "../stores/outbox.ts";
+import type { OpenState, Outbox } from "../stores/outbox.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import type { Pacer, Place } from "./pace.ts";
 
@@ -113,7 +113,7 @@ function gather(state: State, row: OutboxRow, { join }: Channel) {
 }
 
 /** An attempt that surely did nothing says nothing about the one before it, which may have arrived. */
-const standingOf = (row: OutboxRow): Standing => (row.state === "queued" ? "queued" : "unknown");
+const openStateOf = (row: OutboxRow): OpenState => (row.state === "queued" ? "queued" : "unknown");
 
 function conclude(state: State, row: OutboxRow, result: SendResult): void {
   switch (result.status) {
@@ -124,15 +124,15 @@ function conclude(state: State, row: OutboxRow, result: SendResult): void {
       return later(state, row, result);
     case "retarget":
       state.log.warn({ delivery: row.delivery, from: row.address, to: result.address, reason: result.reason }, "the chat moved");
-      return state.db.transaction(() => state.outbox.retarget(row.id, row.address, result.address, standingOf(row)));
+      return state.db.transaction(() => state.outbox.retarget(row.id, row.address, result.address, openStateOf(row)));
     case "rerender":
       state.log.warn({ delivery: row.delivery, reason: result.reason }, "the platform refused the formatting; sending it plain");
-      return state.outbox.setPart(row.id, result.part, standingOf(row));
+      return state.outbox.setPart(row.id, result.part, openStateOf(row));
     case "reserved":
       // Durable before the edit: from here on a repeat edits the same message and can't double it.
       return state.outbox.reserve(row.id, result.ref);
     case "failed":
-      return row.isLead ? setApart(state, row, result.reason) : block(state, row, result.reason, standingOf(row));
+      return row.isLead ? setApart(state, row, result.reason) : block(state, row, result.reason, openStateOf(row));
   }
 }
 
@@ -158,10 +158,10 @@ function sent(state: State, row: OutboxRow, ref: string): void {
 /** Refused for good, but perhaps for what they are together: each is tried alone before it is given up. */
 function setApart(state: State, row: OutboxRow, reason: string): void {
   state.log.warn({ delivery: row.delivery, reason }, "the platform refused several messages in one; sending them one by one");
-  state.db.transaction(() => state.outbox.dissolve(row, standingOf(row)));
+  state.db.transaction(() => state.outbox.dissolve(row, openStateOf(row)));
 }
 
-function block(state: State, row: OutboxRow, reason: string, as: Standing): void {
+function block(state: State, row: OutboxRow, reason: string, as: OpenState): void {
   const blocked = state.db.transaction(() =>
     [row, ...(row.isLead ? state.outbox.listJoined(row) : [])].filter((one) => {
       if (!state.outbox.markBlocked(one.delivery, reason, as)) return false;
@@ -180,7 +180,7 @@ function later(state: State, row: OutboxRow, result: Extract<SendResult, { statu
   const { status, reason } = result;
   const afterMs = status === "retry" ? result.afterMs : undefined;
   const now = state.clock.now();
-  const as = status === "unknown" ? "unknown" : standingOf(row);
+  const as = status === "unknown" ? "unknown" : openStateOf(row);
   const firstAt = failsSince(row, now);
   if (now - firstAt > GIVE_UP_MS) return block(state, row, `not delivered within 24 h: ${reason}`, as);
   const backoff = Math.min(FIRST_RETRY_MS * 2 ** row.attempts, MAX_RETRY_MS);

@@ -1,5 +1,5 @@
 // Commands: a table of name, usage and what to do, filled by gateway-commands.ts and subagent-commands.ts. A command never waits
-// behind a turn (CM9). Its effect and its answer are one transaction: text() runs inside it, signals fire after it.
+// behind a turn (CM9). Its effect and its answer are one transaction: act() runs inside it, signals fire after it.
 import type { Inbound } from "../core/message.ts";
 import type { CommandLine } from "./command-line.ts";
 
@@ -12,13 +12,11 @@ export interface CommandContext {
   readonly inbound: Inbound;
 }
 
-export interface Answer {
-  /**
-   * As a function: runs in the transaction that also records the answer, so effect and answer stand or fall together. Null:
-   * it is done, and nothing is said.
-   */
-  readonly text: string | (() => string | null);
-}
+/** The words; or what is to be done, in the transaction that also records its words, so that both stand or fall together. */
+export type Answer =
+  | { readonly text: string }
+  /** Null: it is done, and nothing is said. */
+  | { readonly act: () => string | null };
 
 export interface Command {
   readonly name: string;

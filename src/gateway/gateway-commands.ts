@@ -49,7 +49,7 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       usage: "/stop [answer]",
       summary: "end the running turn and all sub-agents of this chat (also: stop, abort, esc); with answer only what is being written",
       run: (context) => ({
-        text: () => {
+        act: () => {
           if (context.args.trim().toLowerCase() === STOP_ANSWER) return stopAnswer(deps, context);
           return stop(deps, context) ?? (idleStops.take(context.sessionKey) ? nothingToStop(deps, context) : null);
         },
@@ -59,9 +59,9 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       name: "new",
       usage: "/new",
       summary: "start a new conversation; the old one is kept",
-      run: (context) => ({ text: () => reset(deps, context) }),
+      run: (context) => ({ act: () => reset(deps, context) }),
     },
-    { name: "reset", usage: "", summary: "the same as /new", run: (context) => ({ text: () => reset(deps, context) }) },
+    { name: "reset", usage: "", summary: "the same as /new", run: (context) => ({ act: () => reset(deps, context) }) },
     {
       name: "status",
       usage: "/status",
@@ -72,7 +72,7 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       name: "model",
       usage: "/model [provider/id|default]",
       summary: "show or set this chat's model",
-      run: (context) => ({ text: () => model(deps, context) }),
+      run: (context) => ({ act: () => model(deps, context) }),
     },
     {
       name: "compact",

@@ -181,7 +181,7 @@ function admit(state: State, item: Item): boolean {
     const { reason, code } = verdict;
     state.log.info({ audit: "denied", channel: row.channel, sender: inbound.sender.id, chat: inbound.address.chat, reason }, "denied");
     state.failpoint("command.before-commit");
-    record(state, item, { text: code === undefined ? () => null : pairingText(code) });
+    record(state, item, code === undefined ? { act: () => null } : { text: pairingText(code) });
     return false;
   });
 }
@@ -263,12 +263,12 @@ function answer(state: State, item: Item, done: Answer): void {
 }
 
 /** A replayed command finds its row done and does nothing. */
-function record(state: State, { row, channel, inbound }: Item, { text }: Answer): void {
+function record(state: State, { row, channel, inbound }: Item, done: Answer): void {
   if (!state.inbox.finish(row.id)) return;
-  const markdown = typeof text === "string" ? text : text();
+  const markdown = "act" in done ? done.act() : done.text;
   if (markdown === null) return;
-  const { ref, aside, address } = inbound;
-  const message = { markdown, ...(ref === undefined ? {} : { replyTo: ref }), ...(aside === undefined ? {} : { aside }) };
+  const { ref, onlyTo, address } = inbound;
+  const message = { markdown, ...(ref === undefined ? {} : { replyTo: ref }), ...(onlyTo === undefined ? {} : { onlyTo }) };
   const parts = channel.render(message, address);
   state.outbox.add({ delivery: `answer:${row.id}`, address, parts, isAnswer: true });
 }

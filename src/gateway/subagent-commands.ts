@@ -69,7 +69,7 @@ const help = (): string =>
 
 function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean): Answer {
   return {
-    text: () => {
+    act: () => {
       const every = runsOf(deps.runs, context.sessionKey);
       const runs = all ? every : currentRuns(every, deps.bootId);
       deps.listings.save(
@@ -103,14 +103,14 @@ const name = (run: Run): string => `"${run.label}" (${shortId(run.id)})`;
 function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
   if (rest.toLowerCase() === "all") {
     return {
-      text: () => {
+      act: () => {
         const stopped = deps.steering.stopBelow(context.sessionKey, "by /subagents stop");
         return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}.`;
       },
     };
   }
   return withTarget(deps, context, rest, (run) => ({
-    text: () => {
+    act: () => {
       if (!isUnfinished(run.state)) {
         const isUnsaid = deps.steering.leaveUnsaid(run);
         return `${name(run)} has already ended (${run.state})${isUnsaid ? "; its announcement had not been sent yet and is left out" : ""}.`;
@@ -149,7 +149,7 @@ function send(deps: SubagentCommandDeps, context: CommandContext, rest: string):
   return withTarget(deps, context, target, (run) => {
     if (message === "") return { text: "What should it be told? `/subagents send <id|#> <message>`" };
     return {
-      text: () => {
+      act: () => {
         const answer = deps.steering.send(run, context.inbound.sender.name ?? context.inbound.sender.id, message);
         if (typeof answer === "object") return answer.refused;
         if (answer === "running") return `📨 Sent to ${name(run)}; it reads it at its next step.`;
@@ -163,7 +163,7 @@ function send(deps: SubagentCommandDeps, context: CommandContext, rest: string):
 function spawn(deps: SubagentCommandDeps, context: CommandContext, task: string): Answer {
   if (task === "") return { text: "What should it do? `/subagents spawn <task>`" };
   return {
-    text: () => {
+    act: () => {
       const answer = deps.spawn(deps.requester(context), { task });
       if (answer.status !== "accepted") return `⚠️ ${answer.error}`;
       return `🧭 Sent out "${answer.label}" (${shortId(answer.runId)}). Its result will be announced here.`;
@@ -186,7 +186,7 @@ function brief(deps: SubagentCommandDeps, context: CommandContext, rest: string)
   if (word !== "" && word.toLowerCase() !== "clear")
     return { text: "`/subagents brief <id|#>` shows it, with `clear` behind it takes it back." };
   return withTarget(deps, context, target, (run) => ({
-    text: () => {
+    act: () => {
       const briefs = deps.briefing.list(run);
       if (briefs.length === 0) return `${name(run)} has no brief.`;
       if (word === "") return `🧭 Brief of ${name(run)}\n\n${renderBrief(briefs).markdown}`;
@@ -198,7 +198,7 @@ function brief(deps: SubagentCommandDeps, context: CommandContext, rest: string)
 
 function retry(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
   return withTarget(deps, context, rest, (run) => ({
-    text: () => {
+    act: () => {
       if (run.delivery !== "blocked") return `The announcement of ${name(run)} is not blocked (${run.delivery}).`;
       if (!deps.steering.retry(run))
         return `The announcement of ${name(run)} can't be sent yet: ${run.deliveryReason ?? "its channel is off"}.`;

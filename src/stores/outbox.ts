@@ -13,13 +13,13 @@ import { createJoined, type Joined } from "./joined.ts";
 import { fromRow, KEEP_DOUBT, OPEN, type OutboxRow, type StoredRow } from "./outbox-row.ts";
 
 /** Before the next attempt: `unknown` when an earlier one may have arrived, and until somebody could tell. */
-export type Standing = "queued" | "unknown";
+export type OpenState = "queued" | "unknown";
 
 export interface NextTry {
   readonly notBefore: number;
   readonly firstAt: number;
   readonly reason: string;
-  readonly as: Standing;
+  readonly as: OpenState;
   /** False: nothing can be sent there before that time, so that what comes behind it waits too. */
   readonly stepsAside: boolean;
 }
@@ -55,16 +55,16 @@ export interface Outbox extends Joined {
    * Gives a whole delivery up: this part and those behind it. `as` is what it stands at when somebody wants it sent after all.
    * False: it was withdrawn meanwhile.
    */
-  markBlocked(delivery: string, reason: string, as: Standing): boolean;
+  markBlocked(delivery: string, reason: string, as: OpenState): boolean;
   /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). False: it was withdrawn. Call inside a transaction. */
   retryAt(id: number, next: NextTry): boolean;
   /** Its attempt takes long: what comes behind it goes ahead. */
   stepAside(delivery: string): void;
-  setPart(id: number, part: Part, as: Standing): void;
+  setPart(id: number, part: Part, as: OpenState): void;
   /** A place is reserved on the platform under `ref`; the part is filled in there by the next send. */
   reserve(id: number, ref: string): void;
   /** The platform renamed the chat of this row: everything still open for it goes to the new address. Call inside a transaction. */
-  retarget(id: number, from: Address, to: Address, as: Standing): void;
+  retarget(id: number, from: Address, to: Address, as: OpenState): void;
   /** What has not begun to arrive is not said any more; an attempt under way is the last one. False: there was nothing to take back. */
   withdraw(delivery: string): boolean;
   /** The first part of a message arrived after it was withdrawn: half a message helps nobody. */

@@ -107,7 +107,7 @@ function decodeSlash(payload: unknown, source: Source): Inbound | null {
     .toWellFormed()}`.trim();
   const inbound: Inbound = { kind: "command", address, sender: senderOf(user_id, user_name), text: line, mentioned: true };
   // Where others read along, nobody saw the command, and nobody else needs its answer.
-  return address.kind === "dm" ? inbound : { ...inbound, aside: { user: user_id, ...(typeof url === "string" ? { url } : {}) } };
+  return address.kind === "dm" ? inbound : { ...inbound, onlyTo: { user: user_id, ...(typeof url === "string" ? { url } : {}) } };
 }
 
 function decodePress(payload: unknown, source: Source): Inbound | null {

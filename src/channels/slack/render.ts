@@ -3,7 +3,7 @@
 import type { KnownBlock } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
 import { createMarkdownBudget, type MarkdownBudget } from "../../core/markdown-cost.ts";
-import { type Aside, type Button, type OutMessage, type Part, type Stats, statsLine } from "../../core/message.ts";
+import { type Button, type OnlyReader, type OutMessage, type Part, type Stats, statsLine } from "../../core/message.ts";
 import { shortText } from "../../core/visible-text.ts";
 import { beginningOf, FILE_CAPTION, fileOf, MAX_MESSAGES, restNote, type TextFile } from "../long-text.ts";
 import { disarmMentions, escapeSlackText, toSlackMarkdown } from "../markdown.ts";
@@ -20,7 +20,7 @@ export type SlackPart = {
   /** The thread it was meant for; when it has to go elsewhere, it says so. */
   readonly thread?: string;
   /** For one person alone: who, and the address their command came with. */
-  readonly aside?: Aside;
+  readonly onlyTo?: OnlyReader;
   /** Set once the formatting was refused: there is nothing plainer than this. */
   readonly plain?: true;
 };
@@ -74,9 +74,9 @@ function toParts(texts: readonly string[], message: OutMessage, { address, budge
   });
 }
 
-const everywhere = (message: OutMessage, address: Address): Pick<SlackPart, "thread" | "aside"> => ({
+const everywhere = (message: OutMessage, address: Address): Pick<SlackPart, "thread" | "onlyTo"> => ({
   ...(address.thread === undefined ? {} : { thread: address.thread }),
-  ...(message.aside === undefined ? {} : { aside: message.aside }),
+  ...(message.onlyTo === undefined ? {} : { onlyTo: message.onlyTo }),
 });
 
 /** Small and grey below the words, which is as far as Slack folds: what names the run, not what it took (AN9). */

@@ -4,7 +4,7 @@
 import type { WebClient } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { Aside, Reconciled, ReconcileRequest, SendRequest, SendResult } from "../../core/message.ts";
+import type { OnlyReader, Reconciled, ReconcileRequest, SendRequest, SendResult } from "../../core/message.ts";
 import type { TextFile } from "../long-text.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import { type FileSender, sendFile, uploadedId } from "./file.ts";
@@ -37,7 +37,7 @@ const MAX_PAGES = 20;
 export async function sendPart(sender: Sender, request: SendRequest): Promise<SendResult> {
   const { address, key } = request;
   const stored = request.part as SlackPart;
-  if (stored.aside !== undefined) return whisper(sender, request, stored.aside);
+  if (stored.onlyTo !== undefined) return whisper(sender, request, stored.onlyTo);
   const moved = stored.thread !== undefined && address.thread === undefined;
   const { text, blocks, file } = moved ? withNote(stored, MOVED) : stored;
   if (file !== undefined) return postFile(sender, request, { file, text });
@@ -70,7 +70,7 @@ async function postFile(sender: Sender, request: SendRequest, { file, text }: { 
 }
 
 /** A message only one person sees. It stands in no history and takes no metadata, so nobody can ask whether it arrived. */
-async function whisper(sender: Sender, request: SendRequest, { user = "", url }: Aside): Promise<SendResult> {
+async function whisper(sender: Sender, request: SendRequest, { user = "", url }: OnlyReader): Promise<SendResult> {
   const stored = request.part as SlackPart;
   const { text, blocks } = request.repeated ? withNote(stored, REPEATED) : stored;
   try {
@@ -114,8 +114,8 @@ function toResult(sender: Sender, failure: ApiFailure, { address, part }: SendRe
  * an earlier attempt (also of a killed process) can still be on its way.
  */
 export async function findPart(sender: Sender, request: ReconcileRequest): Promise<Reconciled> {
-  const { aside, file } = request.part as SlackPart;
-  if (aside !== undefined) return { status: "untold" };
+  const { onlyTo, file } = request.part as SlackPart;
+  if (onlyTo !== undefined) return { status: "untold" };
   // Only a file whose id is on record can have been shared.
   if (file !== undefined && uploadedId(request) === null) return { status: "absent" };
   const lookedAt = sender.clock.now();

@@ -110,15 +110,15 @@ describe("decodePayload", () => {
       sender: { id: "U1" },
       text: "/subagents list",
       mentioned: true,
-      aside: { user: "U1" },
+      onlyTo: { user: "U1" },
     });
-    expect(decode(slash({ response_url: "https://hooks.slack.com/commands/1" }))?.aside).toEqual({
+    expect(decode(slash({ response_url: "https://hooks.slack.com/commands/1" }))?.onlyTo).toEqual({
       user: "U1",
       url: "https://hooks.slack.com/commands/1",
     });
     const direct = decode(slash({ channel_id: "D1", command: "/stop", text: "" }));
     expect(direct).toMatchObject({ text: "/stop", address: { kind: "dm", chat: "D1" } });
-    expect(direct?.aside).toBeUndefined();
+    expect(direct?.onlyTo).toBeUndefined();
     expect(decode(press())).toMatchObject({
       kind: "button",
       text: "/subagents stop 1",

@@ -140,7 +140,7 @@ describe("sending to Slack", () => {
 describe("an answer to a slash command", () => {
   const USER = "U0PERSON";
   const place = (): Address => ({ channel: "slack", account: channel.account, chat: CHANNEL, kind: "channel" });
-  /** As the gateway hands it back: the aside of the command as it came. */
+  /** As the gateway hands it back: what the command came with as it came. */
   async function answerTo(markdown: string): Promise<Part[]> {
     const inbox = createMemoryInbox();
     await channel.start(inbox);
@@ -148,8 +148,8 @@ describe("an answer to a slash command", () => {
     await fake.slash({ channel: CHANNEL, command: "/subagents", user: USER });
     await channel.stop();
     const inbound = [...inbox.rows.values()].map((raw) => channel.decode(raw)).find((one) => one?.kind === "command");
-    expect(inbound?.aside?.user).toBe(USER);
-    return channel.render({ markdown, aside: inbound!.aside! }, place());
+    expect(inbound?.onlyTo?.user).toBe(USER);
+    return channel.render({ markdown, onlyTo: inbound!.onlyTo! }, place());
   }
   const whisper = (part: Part, repeated = false) => channel.send({ address: place(), part, key: "answer:1#0", repeated });
   const texts = (): string[] => fake.whispers(CHANNEL, USER).map(({ text }) => text);
@@ -173,10 +173,10 @@ describe("an answer to a slash command", () => {
 
   it("[CM1] long after the command it still comes, by the token; without membership it fails with the reason", async () => {
     const [part] = await answerTo("late");
-    const aside = { user: USER, url: `http://127.0.0.1:${fake.port}/commands/long-gone` };
-    expect(await whisper({ ...part, aside })).toMatchObject({ status: "sent" });
+    const onlyTo = { user: USER, url: `http://127.0.0.1:${fake.port}/commands/long-gone` };
+    expect(await whisper({ ...part, onlyTo })).toMatchObject({ status: "sent" });
     fake.channels.break(CHANNEL, "not_in_channel");
-    expect(await whisper({ ...part, aside })).toEqual({ status: "failed", reason: "Slack answered with status 404" });
+    expect(await whisper({ ...part, onlyTo })).toEqual({ status: "failed", reason: "Slack answered with status 404" });
     expect(texts()).toEqual(["late"]);
   });
 
@@ -185,7 +185,7 @@ describe("an answer to a slash command", () => {
     const other = await createFakeSlack();
     fake.channels.break(CHANNEL, "channel_not_found");
     for (const url of [`http://127.0.0.1:${other.port}/commands/x`, "https://hooks.slack.com.example.org/x", "file:///etc/passwd", "x"]) {
-      expect(await whisper({ ...part, aside: { user: USER, url } })).toMatchObject({ status: "failed" });
+      expect(await whisper({ ...part, onlyTo: { user: USER, url } })).toMatchObject({ status: "failed" });
     }
     expect(other.calls).toEqual([]);
     await other.close();

@@ -60,9 +60,9 @@ function create(): void {
     agents: { defaultId: () => "main", find: () => null, list: () => [] },
     access: createAccess({ pairing, rules: (name) => (name === "test" ? { allowFrom: ["ann", "bob"], groups: {} } : null) }),
     commands: createCommands([
-      command("note", ({ args }) => ({ text: () => `noted ${ran.push(args)}` })),
-      command("stop", () => ({ text: () => `stopped ${ran.push("stop")}` })),
-      command("quiet", () => ({ text: () => null })),
+      command("note", ({ args }) => ({ act: () => `noted ${ran.push(args)}` })),
+      command("stop", () => ({ act: () => `stopped ${ran.push("stop")}` })),
+      command("quiet", () => ({ act: () => null })),
       command("slow", async () => {
         await slow.promise;
         return { text: "slow but done" };
