@@ -33,7 +33,7 @@ export function fillSessions(stateDir: string, counts: { live: number; archived:
   });
   try {
     // One transaction for all of it: nobody waits for the single row.
-    return stores.db.transaction(() => {
+    const filled = stores.db.transaction(() => {
       const live = Array.from({ length: counts.live }, (_, n) => {
         at = Date.now() - (n * 20 * HOUR_MS) / counts.live;
         return addLive(stores);
@@ -45,6 +45,8 @@ export function fillSessions(stateDir: string, counts: { live: number; archived:
       });
       return { live, archived };
     });
+    stores.runs.setDocumented(filled.archived.map((id) => ({ id, generation: 1 })));
+    return filled;
   } finally {
     stores.close();
   }
@@ -98,11 +100,11 @@ function addArchived(stores: Stores, chat: string, archive: (sessionId: string) 
     ...{ toolCeiling: ["read", "list", "search"], bootId: "before" },
   });
   sessions.insert(child);
-  runs.start(id);
+  // As runs.start leaves it, which is a transaction of its own and can't be made inside this one.
+  stores.db.run("UPDATE runs SET state = 'running', started_at = queued_at WHERE id = ?", id);
   runs.addSpend(id, SPEND);
   runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "delivered" });
   runs.markSettled(id);
-  runs.setDocumented([{ id, generation: 1 }]);
   runs.setArchiveName(id, archive(child.id));
   runs.setArchived(id);
   sessions.end(child.id);
