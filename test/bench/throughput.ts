@@ -22,10 +22,12 @@ export const throughput: Topic = {
   run: async () => [await measureEfficiency(), ...(await withFolder(measureQueue))],
 };
 
-/** 50 ms per run: the work takes them, the announce step (the call without tools) is answered at once. */
+const isAnnounceStep = (last: { readonly text?: string } | undefined): boolean => last?.text?.startsWith("Your work is over.") === true;
+
+/** 50 ms per run: the work takes them, the announce step is answered at once. */
 const models = createBenchModels(
   () => ({}),
-  (request) => (request.tools.length === 0 ? 0 : MODEL_MS),
+  ({ messages }) => (isAnnounceStep(messages.at(-1)) ? 0 : MODEL_MS),
 );
 
 async function measureEfficiency(): Promise<Row> {
