@@ -10,7 +10,10 @@ export interface Heap {
   bytes(): number;
   /** CPU time of the process so far. */
   cpuMs(): number;
-  /** Gives back what it can. Holds the event loop for some 50 ms, which nobody notices when it is quiet. */
+  /**
+   * Gives back what it can. Holds the event loop for 50 to 100 ms, after a large burst for more than half a second: once, and
+   * only when it is quiet.
+   */
   collect(): Promise<void>;
 }
 

@@ -39,11 +39,11 @@ export interface MountPoints extends PromptNames {
    */
   lost(): string | null;
   /** Files and folders whose cover is lost, for put-back.ts. */
-  uncovered(): readonly HeldFile[];
+  uncovered(): readonly Covered[];
   close(): void;
 }
 
-export interface HeldFile {
+export interface Covered {
   readonly names: Names;
   readonly stats: Stats;
   /** Leads to the very one, whatever becomes of its name, and keeps its number from being given to another. */
@@ -61,7 +61,7 @@ export function createMountPoints(root: string, { files, folders }: PromptNames)
   const close = (): void => handles.splice(0).forEach(closeSync);
   const onTheWay = new Map([...files, ...folders].flatMap(foldersOnTheWay).map((names) => [names.join("/"), names] as const));
   try {
-    const stand = (all: readonly Names[], ensure: typeof ensureFile): HeldFile[] =>
+    const stand = (all: readonly Names[], ensure: typeof ensureFile): Covered[] =>
       all.flatMap((names) => {
         if (!ensure(root, names)) return [];
         // Looked at by its handle: what was checked is what is watched.
@@ -91,7 +91,7 @@ export function createMountPoints(root: string, { files, folders }: PromptNames)
   }
 }
 
-const toNames = ({ names }: HeldFile): Names => names;
+const toNames = ({ names }: Covered): Names => names;
 
 const foldersOnTheWay = (names: Names): Names[] => names.slice(1).map((_, n) => names.slice(0, n + 1));
 
@@ -167,7 +167,7 @@ export function removePlaceholder(path: string): void {
  * Some file systems number their files anew now and then; then the time of the last change tells. With a second name it
  * could be written past its cover.
  */
-function stillStands(root: string, { names, stats }: HeldFile): boolean {
+function stillStands(root: string, { names, stats }: Covered): boolean {
   const now = look(join(root, ...names));
   if (now === undefined || (now.isFile() && now.nlink > 1)) return false;
   return now.ino === stats.ino || now.ctimeMs === stats.ctimeMs;

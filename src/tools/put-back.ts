@@ -6,18 +6,18 @@ import { constants, fstatSync } from "node:fs";
 import { lstat, open, readlink, rename } from "node:fs/promises";
 import { fileStamp } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
-import type { HeldFile } from "./mount-points.ts";
+import type { Covered } from "./mount-points.ts";
 import { type Folder, openFolder, replaceFile } from "./workspace-files.ts";
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
 
 /** Once the command's last process is gone. Never throws. Gives a clause for each name at which something else stood. */
-export async function putBack(root: string, uncovered: readonly HeldFile[]): Promise<string[]> {
+export async function putBack(root: string, uncovered: readonly Covered[]): Promise<string[]> {
   const clauses: string[] = [];
-  for (const standing of uncovered) {
-    const name = standing.names.join("/");
+  for (const covered of uncovered) {
+    const name = covered.names.join("/");
     try {
-      const aside = await putOneBack(root, standing);
+      const aside = await putOneBack(root, covered);
       if (aside !== null) clauses.push(`what replaced ${name} meanwhile was set aside as ${aside}, for a person to judge`);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
@@ -30,7 +30,7 @@ export async function putBack(root: string, uncovered: readonly HeldFile[]): Pro
 }
 
 /** The name under which the other one is kept now; null when it is no different. Throws ENOENT when there is none. */
-async function putOneBack(root: string, { names, stats, handle, text }: HeldFile): Promise<string | null> {
+async function putOneBack(root: string, { names, stats, handle, text }: Covered): Promise<string | null> {
   const name = names.at(-1) ?? "";
   await using folder = await openFolder(root, names.slice(0, -1));
   await lstat(folder.at(name));

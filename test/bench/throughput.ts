@@ -1,6 +1,7 @@
 // Many runs: how busy eight slots are kept with a model of 50 ms, and whether ten thousand waiting runs make accepting
 // the next one dearer.
 import { randomUUID } from "node:crypto";
+import { whoAsks } from "../support/brain.ts";
 import { median, type Row, rssMb, type Topic, timed, us, withFolder } from "./measure.ts";
 import { createBenchModels, createRig, type Rig } from "./rig.ts";
 import { accepted, createRequester, isAnnounced } from "./spawn.ts";
@@ -22,12 +23,10 @@ export const throughput: Topic = {
   run: async () => [await measureEfficiency(), ...(await withFolder(measureQueue))],
 };
 
-const isAnnounceStep = (last: { readonly text?: string } | undefined): boolean => last?.text?.startsWith("Your work is over.") === true;
-
 /** 50 ms per run: the work takes them, the announce step is answered at once. */
 const models = createBenchModels(
   () => ({}),
-  ({ messages }) => (isAnnounceStep(messages.at(-1)) ? 0 : MODEL_MS),
+  (request) => (whoAsks(request) === "announce" ? 0 : MODEL_MS),
 );
 
 async function measureEfficiency(): Promise<Row> {

@@ -39,7 +39,7 @@ export const child = (label: string, work: string | readonly Step[], more: Recor
 export const spawns = (...children: readonly Record<string, unknown>[]): Script =>
   calls(...children.map((args): [string, unknown] => ["sessions_spawn", args]));
 
-export function whoAsks(request: FakeRequest): Who {
+export function whoAsks(request: { readonly system: string; readonly messages: readonly { readonly text: string }[] }): Who {
   if (request.messages.at(-1)?.text.startsWith("Your work is over.")) return "announce";
   return request.system.startsWith("You are a sub-agent of") ? "child" : "main";
 }

@@ -1,5 +1,5 @@
 // The Bot API client: grammY's typed calls on Node's own fetch, and one place that says what a failed call means. The build for the
-// web, because that for Node brings a fetch of its own, 4 MB with what it needs, which hangs on a cut answer until its timeout.
+// web, because that for Node brings a fetch of its own, 3 MB with what it needs, which hangs on a cut answer until its timeout.
 // No retries here: whether a call may be made again is for the caller to decide (poll.ts, send.ts).
 import { Api, type ApiClientOptions, GrammyError, HttpError } from "grammy/web";
 import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
