@@ -69,15 +69,15 @@ function renderPiece(source: string, budget: MarkdownBudget): FormattedText<Tele
   return { text: writer.text, entities };
 }
 
-/** Null for what is too deeply nested or too dear to parse: such text is shown as it was written. */
+/** Null for what is too deeply nested, too dear to parse, or trips the parser: such text is shown as it was written. */
 function parse(source: string, budget: MarkdownBudget): MarkdownRoot | null {
   if (TOO_DEEP.test(source) || !budget.affords(source)) return null;
   try {
     const { fromMarkdown, gfm, gfmFromMarkdown } = markdownParser();
     return fromMarkdown(source, { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] });
-  } catch (error) {
-    if (error instanceof RangeError) return null;
-    throw error;
+  } catch {
+    // Not only RangeError: a parser's own mistake would otherwise keep the reply from ever being recorded.
+    return null;
   }
 }
 

@@ -14,8 +14,25 @@ export interface MarkdownParser {
 
 const require = createRequire(import.meta.url);
 
-export const markdownParser = (): MarkdownParser => ({
-  ...(require("mdast-util-from-markdown") as Mdast),
-  ...(require("mdast-util-gfm") as typeof import("mdast-util-gfm")),
-  ...(require("micromark-extension-gfm") as typeof import("micromark-extension-gfm")),
-});
+type Extension = ReturnType<typeof import("mdast-util-gfm").gfmFromMarkdown>[number];
+type Exit = NonNullable<NonNullable<Extension["exit"]>[string]>;
+
+/** Behind an empty list item the parser takes "[x]" of an ordinary paragraph for that item's box, and drops it. */
+const exitCheck: Exit = function (token) {
+  const sign = this.sliceSerialize(token);
+  const item = this.stack.at(-2);
+  if (item?.type === "listItem") {
+    item.checked = sign.trim() !== "";
+    return;
+  }
+  this.enter({ type: "text", value: `[${sign}]` }, token);
+  this.exit(token);
+};
+const CHECKS: Extension = { exit: { taskListCheckValueChecked: exitCheck, taskListCheckValueUnchecked: exitCheck } };
+
+export function markdownParser(): MarkdownParser {
+  const { fromMarkdown }: Mdast = require("mdast-util-from-markdown");
+  const { gfmFromMarkdown }: typeof import("mdast-util-gfm") = require("mdast-util-gfm");
+  const { gfm }: typeof import("micromark-extension-gfm") = require("micromark-extension-gfm");
+  return { fromMarkdown, gfm, gfmFromMarkdown: () => [...gfmFromMarkdown(), CHECKS] };
+}

@@ -39,6 +39,11 @@ describe("toTelegram", () => {
     expect(text).toBe("Title\n\n1. one\n2. two\n   - deep\n\n☐ open\n☑ done\n\n———\n\n🖼 cat");
   });
 
+  it("[DL2] keeps a box that no list item has: behind an empty one", () => {
+    expect(toTelegram("-\n[ ] open").text).toBe("- \n[ ] open");
+    expect(toTelegram("-\n[X] done\n- [ ] open").text).toBe("- \n[X] done\n☐ open");
+  });
+
   it("[AN2] an announcement keeps its form, line by line", () => {
     const text =
       "Count lines\n\nStatus: success\n\nResult:\nIt has *many* lines.\nAnd more.\n\nNotes:\n- (none)\n\nStats: runtime 5m12s • tokens 11.2k (in 10.7k / out 516) • sessionKey agent:main:subagent:0f • transcript /home/a_b/c_d.jsonl";
