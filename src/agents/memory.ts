@@ -5,7 +5,7 @@ import { lstatSync, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { dayOf } from "../core/clock.ts";
 import { visibleText } from "../core/visible-text.ts";
-import { type FileText, readInside } from "./workspace-file.ts";
+import { type FileText, readInside, type SeenFiles } from "./workspace-file.ts";
 
 /** One file as the model sees it. `cut`: longer than its cap; the text says so itself. */
 export interface MemorySection {
@@ -29,12 +29,20 @@ export const MEMORY_FOLDER = "memory";
 /** Reads, and again when a command of a sub-agent may have written in it by then (tools/prompt-files.ts): TL9. */
 export type Confirmed = <T>(read: () => Promise<T>) => Promise<T>;
 
+export interface BootstrapOptions {
+  readonly workspace: string;
+  readonly forChild: boolean;
+  readonly seen?: SeenFiles;
+}
+
 /** Those of the five files that are there; a child gets only `AGENTS.md` and `TOOLS.md`. Never throws. */
-export async function readBootstrap(options: { workspace: string; forChild: boolean }): Promise<MemorySection[]> {
+export async function readBootstrap(options: BootstrapOptions): Promise<MemorySection[]> {
   const names = options.forChild ? BOOTSTRAP_FILES.slice(0, CHILD_BOOTSTRAP) : BOOTSTRAP_FILES;
   const files = await Promise.all(
     names.map((name) =>
-      readInside(options.workspace, name, { maxBytes: BOOTSTRAP_BYTES, keep: "head" }).then((file) => section(name, file)),
+      readInside(options.workspace, name, { maxBytes: BOOTSTRAP_BYTES, keep: "head", ...seenIn(options) }).then((file) =>
+        section(name, file),
+      ),
     ),
   );
   // An empty one says nothing, and while a sub-agent's command runs it stands for one that isn't there.
@@ -51,7 +59,10 @@ export interface MemoryOptions {
   /** The person this session talks with, as its key names them, for their file under `peers/`. */
   readonly peer?: string | undefined;
   readonly now: number;
+  readonly seen?: SeenFiles;
 }
+
+const seenIn = ({ seen }: { readonly seen?: SeenFiles }) => (seen === undefined ? {} : { seen });
 
 /** The files of the `[AGENT MEMORY]` block, newest knowledge last, within 64 KB all together. Never throws. */
 export async function readMemory(options: MemoryOptions): Promise<MemorySection[]> {
@@ -62,7 +73,7 @@ export async function readMemory(options: MemoryOptions): Promise<MemorySection[
       sections.push({ name: "(more)", text: "[cut: this block is full; further memory files may not be shown]", cut: true });
       break;
     }
-    const found = section(name, await readInside(root, path, { maxBytes: Math.min(maxBytes, left), keep: "tail" }));
+    const found = section(name, await readInside(root, path, { maxBytes: Math.min(maxBytes, left), keep: "tail", ...seenIn(options) }));
     if (found === null || found.text.trim() === "") continue;
     sections.push(found);
     left -= Buffer.byteLength(found.text);

@@ -1,7 +1,19 @@
 // Small text files below a folder that an agent can write to: read with a cap, append a line. Nothing is reached
 // through a link that leads out, also when the agent swaps a folder for a link meanwhile: each step is opened
 // relative to the handle of the step before. agents/memory.ts and tools/remember.ts → here.
-import { closeSync, constants, fdatasyncSync, fstatSync, lstatSync, mkdirSync, openSync, readSync, realpathSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  fdatasyncSync,
+  fstatSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  realpathSync,
+  type Stats,
+  writeSync,
+} from "node:fs";
 import { join, relative, sep } from "node:path";
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants;
@@ -17,6 +29,16 @@ export interface ReadOptions {
   readonly maxBytes: number;
   /** Which end to keep when the file is longer. */
   readonly keep: "head" | "tail";
+  /** Where what was read is kept for the next time. */
+  readonly seen?: SeenFiles;
+}
+
+/** What was read of files that lay still by then, by path: most of a prompt is the same at every step. */
+export type SeenFiles = Map<string, SeenFile>;
+
+interface SeenFile {
+  readonly stamp: string;
+  readonly text: FileText;
 }
 
 /**
@@ -28,12 +50,21 @@ export interface ReadOptions {
 export async function readInside(root: string, path: string, options: ReadOptions): Promise<FileText> {
   let file: number | null = null;
   try {
+    const full = join(root, path);
     // Most of the dozen aren't there: to be told so without an error, made and caught, is much the cheapest.
-    if (lstatSync(join(root, path), { throwIfNoEntry: false }) === undefined) return MISSING;
+    const found = lstatSync(full, { throwIfNoEntry: false });
+    if (found === undefined) return MISSING;
+    const known = options.seen?.get(full);
+    const stamp = stampOf(found, options);
+    if (known?.stamp === stamp) return known.text;
     file = openToRead(root, path.split("/"));
     if (file === null) return refuse(`it is a link that leads out of the ${path.includes("/") ? "folder" : "workspace"}`);
     const stat = fstatSync(file);
-    return stat.isFile() ? readEnd(file, stat.size, options) : refuse("it is not a regular file");
+    if (!stat.isFile()) return refuse("it is not a regular file");
+    const text = readEnd(file, stat.size, options);
+    // What the name stood for when it was looked at is what was read; a link's own stamp says nothing about its target.
+    if (stamp === stampOf(stat, options) && Date.now() - found.ctimeMs > TICK_MS) keepSeen(options.seen, full, { stamp, text });
+    return text;
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? "unknown error";
     if (code === "ENOENT" || code === "ENOTDIR") return MISSING;
@@ -41,6 +72,20 @@ export async function readInside(root: string, path: string, options: ReadOption
   } finally {
     if (file !== null) closeSync(file);
   }
+}
+
+const MAX_SEEN = 200;
+/** Two writes closer together than the file system's clock can tell leave the same stamp: what is younger is not kept. */
+const TICK_MS = 1_000;
+
+const stampOf = ({ dev, ino, size, ctimeMs, mtimeMs }: Stats, { maxBytes, keep }: ReadOptions): string =>
+  `${dev}:${ino}:${size}:${ctimeMs}:${mtimeMs}:${maxBytes}:${keep}`;
+
+function keepSeen(seen: SeenFiles | undefined, path: string, file: SeenFile): void {
+  const [oldest] = seen?.keys() ?? [];
+  if (seen === undefined) return;
+  if (seen.size >= MAX_SEEN && !seen.has(path) && oldest !== undefined) seen.delete(oldest);
+  seen.set(path, file);
 }
 
 /**

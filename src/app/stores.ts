@@ -44,7 +44,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
     const redact = (text: string): string => secrets.redact(text);
     const onSlow = (ms: number): void => log.warn({ ms }, "a transaction held the event loop");
     let folder: StateFolder | null = null;
-    const check = (): void => folder?.check();
+    const check = (isRelaxed?: boolean): void => folder?.check(isRelaxed);
     refuseForeignJournal(path);
     if (isNewWanted) setJournalAside(path, fileStamp(clock.now()));
     const db = openDatabase({

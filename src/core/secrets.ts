@@ -48,7 +48,7 @@ export function createSecrets(): Secrets {
       const longestFirst = [...names.keys()].sort((a, b) => b.length - a.length);
       pattern = new RegExp(longestFirst.map(escapePattern).join("|"), "g");
     },
-    redact: (text) => (pattern === null ? text : text.replace(pattern, (value) => `[${names.get(value)}]`)),
+    redact: (text) => (pattern === null || text.length < MIN_LENGTH ? text : text.replace(pattern, (value) => `[${names.get(value)}]`)),
     namesIn(text) {
       let longer = 0;
       const values = pattern === null ? [] : [...text.matchAll(pattern)];

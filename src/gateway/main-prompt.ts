@@ -4,6 +4,7 @@ import type { Agent } from "../agents/agent.ts";
 import { type Confirmed, formatMemory, readBootstrap, readMemory } from "../agents/memory.ts";
 import type { MemoryViews } from "../agents/memory-view.ts";
 import { mainSystem, type Prompt } from "../agents/prompt.ts";
+import type { SeenFiles } from "../agents/workspace-file.ts";
 import type { Clock } from "../core/clock.ts";
 import { parseKey } from "../core/ids.ts";
 import type { Tool } from "../core/tool.ts";
@@ -23,12 +24,12 @@ export interface MainPromptDeps {
 
 export type MainPrompt = (agent: Agent, session: Pick<Session, "id" | "key">, tools: readonly Tool[]) => Promise<Prompt>;
 
-export const createMainPrompt =
-  (deps: MainPromptDeps): MainPrompt =>
-  async (agent, session, tools) => {
+export function createMainPrompt(deps: MainPromptDeps): MainPrompt {
+  const seen: SeenFiles = new Map();
+  return async (agent, session, tools) => {
     const { name: agentName, workspace } = agent;
-    const files = await deps.confirmed(() => readBootstrap({ workspace, forChild: false }));
-    const options = { workspace, forChild: false, crewPath: deps.crewPath, peer: peerOf(session.key), now: deps.clock.now() };
+    const files = await deps.confirmed(() => readBootstrap({ workspace, forChild: false, seen }));
+    const options = { workspace, forChild: false, crewPath: deps.crewPath, peer: peerOf(session.key), now: deps.clock.now(), seen };
     const memory = deps.memoryEnabled() ? await deps.confirmed(() => readMemory(options)) : [];
     const { settled, added } = deps.memoryViews.of(session.id, memory);
     const block = (text: string): string => (text === "" ? "" : renderMemoryBlock("", text));
@@ -38,6 +39,7 @@ export const createMainPrompt =
       topics: [{ name: "memory", text: block(formatMemory(added)) }, liveTopic(deps.runs.unfinishedBelow(session.key), session.id)],
     };
   };
+}
 
 /** Whom a session talks with; a group is nobody in particular. */
 function peerOf(sessionKey: string): string | undefined {

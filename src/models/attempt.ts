@@ -1,7 +1,8 @@
 // One HTTP call to one model, start to end: request, stream, watchdog. Settles soon after an abort whatever the
-// library does, and closing the socket is part of every end. ai-sdk.ts → attempt → language-model.ts, reply-draft.ts
+// library does, and closing the socket is part of every end. ai-sdk.ts → attempt → language-model.ts, http-post.ts, reply-draft.ts
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../core/clock.ts";
+import { createHttpPost, type HttpPost } from "./http-post.ts";
 import { createLanguageModels, type LanguageModels, type ModelTarget } from "./language-model.ts";
 import { type Failure, refuseRedirect, silence, toFailure } from "./model-error.ts";
 import { NAMELESS_CALL, type ReplyDraft } from "./reply-draft.ts";
@@ -30,22 +31,29 @@ export type Attempt = (options: AttemptOptions) => Promise<AttemptEnd>;
 export function createAttempt(): Attempt {
   // The library's objects are shared by all calls, and their fetch with them: the signal a call was made with tells whose it is.
   const watches = new WeakMap<AbortSignal, Watch>();
+  const post = createHttpPost();
   const models = createLanguageModels((input, init) => {
     const watch = init?.signal == null ? undefined : watches.get(init.signal);
     if (watch === undefined) throw new Error("the provider's package sent a request under a signal of its own");
     return watch.fetch(input, init);
   });
-  return (options) => attempt(options, models, watches);
+  return (options) => attempt(options, { models, watches, post });
 }
 
 /** Given as the reason, because an abort without one makes an exception with its stack, several in each call. */
 const OVER = "over";
 
-async function attempt(options: AttemptOptions, models: LanguageModels, watches: WeakMap<AbortSignal, Watch>): Promise<AttemptEnd> {
+interface Shared {
+  readonly models: LanguageModels;
+  readonly watches: WeakMap<AbortSignal, Watch>;
+  readonly post: HttpPost;
+}
+
+async function attempt(options: AttemptOptions, { models, watches, post }: Shared): Promise<AttemptEnd> {
   const { signal, draft, clock } = options;
   const closing = new AbortController();
   const close = () => closing.abort(OVER);
-  const watch = createWatch(options, closing);
+  const watch = createWatch(options, post, closing);
   watches.set(closing.signal, watch);
   signal.addEventListener("abort", close, { once: true });
   if (signal.aborted) close();
@@ -95,7 +103,7 @@ interface Watch {
   isIdle(): boolean;
 }
 
-function createWatch({ clock, idleMs }: AttemptOptions, closing: AbortController): Watch {
+function createWatch({ clock, idleMs }: AttemptOptions, post: HttpPost, closing: AbortController): Watch {
   let lastByteAt = clock.now();
   let isIdle = false;
   let bytes = 0;
@@ -110,33 +118,19 @@ function createWatch({ clock, idleMs }: AttemptOptions, closing: AbortController
       await clock.sleep(idleMs - quietMs, closing.signal);
     }
   };
-  // Read on by hand: a TransformStream would be two more streams for every answer.
-  const counted = (body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> => {
-    const reader = body.getReader();
-    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
-      const { done, value } = await reader.read();
-      lastByteAt = clock.now();
-      if (done) return controller.close();
-      bytes += value.byteLength;
-      if (bytes > MAX_RESPONSE_BYTES) throw new Error("the answer went past 128 MB");
-      controller.enqueue(value);
-    };
-    return new ReadableStream({ pull, cancel: (reason) => reader.cancel(reason) }, { highWaterMark: 0 });
+  const onBytes = (count: number): void => {
+    lastByteAt = clock.now();
+    bytes += count;
+    if (bytes > MAX_RESPONSE_BYTES) throw new Error("the answer went past 128 MB");
   };
   // Clock.sleep never rejects, and neither does the loop around it.
   void guard();
   return {
     isIdle: () => isIdle,
     fetch: async (input, init) => {
-      const response = await globalThis.fetch(input, { ...init, redirect: "manual" });
-      lastByteAt = clock.now();
-      refuseRedirect(response, response.url);
-      if (response.body === null) return response;
-      return new Response(counted(response.body), {
-        status: response.status,
-        statusText: response.statusText,
-        headers: response.headers,
-      });
+      const response = await post(input, init, { onBytes });
+      refuseRedirect(response, String(input));
+      return response;
     },
   };
 }

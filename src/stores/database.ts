@@ -42,8 +42,8 @@ export interface NeededBytes {
 export interface DatabaseOptions extends FileOptions {
   /** Told of a transaction that held the event loop for long. */
   onSlow?(ms: number): void;
-  /** Called before every write; what it throws refuses it. */
-  check?(): void;
+  /** Called before every write, and told whether somebody is promised it; what it throws refuses it. */
+  check?(isRelaxed: boolean): void;
   /** Told of an effect that threw. What is committed is committed, so neither the caller nor the other effects learn of it. */
   onEffectFailed?(error: unknown): void;
   /** Every text on its way in passes here: no known secret is written, whoever said it (SC4). */
@@ -71,13 +71,15 @@ export function openDatabase(options: DatabaseOptions): Database {
   // NUL ends a text for SQLite's own functions, and other databases refuse it; nobody can type it or see it.
   const withoutNul = (text: string): string => (text.includes("\0") ? text.replaceAll("\0", "") : text);
   const clean = (params: Params): Params => params.map((value) => (typeof value === "string" ? redact(withoutNul(value)) : value));
-  const transactions = createTransactions({ db, statement, doubt, options });
+  const sync = createSync(db);
+  const transactions = createTransactions({ db, statement, doubt, sync, options });
 
   return {
     run(sql, ...params) {
       const write = (): number => Number(statement(sql).run(...clean(params)).changes);
       if (transactions.isOpen()) return write();
-      options.check?.();
+      options.check?.(false);
+      sync.set("FULL");
       return doubt.watch(write);
     },
     get: <T>(sql: string, ...params: Params) => statement(sql).get(...clean(params)) as T | undefined,
@@ -127,12 +129,13 @@ interface Transactions extends Pick<Database, "part" | "afterCommit"> {
 interface TransactionDeps {
   readonly db: DatabaseSync;
   readonly doubt: ReturnType<typeof createDoubt>;
+  readonly sync: ReturnType<typeof createSync>;
   readonly options: DatabaseOptions;
   statement(sql: string): StatementSync;
 }
 
 /** At most one is open: there is one connection, and nothing can await inside. */
-function createTransactions({ db, doubt, options, statement }: TransactionDeps): Transactions {
+function createTransactions({ db, doubt, sync, options, statement }: TransactionDeps): Transactions {
   let isOpen = false;
   /** What a part of the open one threw. */
   let broken: { readonly error: unknown } | null = null;
@@ -152,14 +155,13 @@ function createTransactions({ db, doubt, options, statement }: TransactionDeps):
   function commit<T>(work: () => T, isRelaxed: boolean): T {
     if (isOpen) return part(refuseNesting);
     const startedAt = performance.now();
-    // Commits stay in order in the WAL, so the sync of the next one covers a relaxed one too.
-    if (isRelaxed) db.exec("PRAGMA synchronous=NORMAL");
     isOpen = true;
     let result: T;
     try {
       // A relaxed one too: a gateway that lost its folder must not touch rows that another may work on by now.
-      options.check?.();
+      options.check?.(isRelaxed);
       doubt.settle();
+      sync.set(isRelaxed ? "NORMAL" : "FULL");
       statement("BEGIN IMMEDIATE").run();
       result = work();
       if (broken !== null) throw broken.error;
@@ -173,8 +175,6 @@ function createTransactions({ db, doubt, options, statement }: TransactionDeps):
     } finally {
       isOpen = false;
       broken = null;
-      // Before the effects: what they write is promised to somebody.
-      if (isRelaxed) db.exec("PRAGMA synchronous=FULL");
     }
     const heldMs = performance.now() - startedAt;
     if (heldMs > SLOW_MS) options.onSlow?.(heldMs);
@@ -191,6 +191,21 @@ function createTransactions({ db, doubt, options, statement }: TransactionDeps):
     afterCommit(effect) {
       if (isOpen) effects.push(effect);
       else effect();
+    },
+  };
+}
+
+/**
+ * Whether a commit waits for the disk. Commits stay in order in the WAL, so the sync of the next one that waits covers those
+ * before it too. Whoever writes says which it needs; told to SQLite only when that is another than the last time.
+ */
+function createSync(db: DatabaseSync) {
+  let current: "FULL" | "NORMAL" | null = null;
+  return {
+    set(wanted: "FULL" | "NORMAL"): void {
+      if (wanted === current) return;
+      db.exec(`PRAGMA synchronous=${wanted}`);
+      current = wanted;
     },
   };
 }

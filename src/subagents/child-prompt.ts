@@ -5,6 +5,7 @@ import { type Confirmed, formatMemory, readBootstrap, readMemory } from "../agen
 import type { MemoryViews } from "../agents/memory-view.ts";
 import { type Prompt, promptFiles } from "../agents/prompt.ts";
 import type { Topic } from "../agents/topics.ts";
+import type { SeenFiles } from "../agents/workspace-file.ts";
 import type { Clock } from "../core/clock.ts";
 import { FENCE_RULE } from "../core/fence.ts";
 import { agentIdOf } from "../core/ids.ts";
@@ -31,14 +32,14 @@ export interface ChildPromptDeps {
 
 export type ChildPrompt = (agent: Agent, run: Run, tools: readonly Tool[]) => Promise<Prompt>;
 
-export const createChildPrompt =
-  (deps: ChildPromptDeps): ChildPrompt =>
-  async (agent, run, tools) => {
-    const files = promptFiles(await deps.confirmed(() => readBootstrap({ workspace: agent.workspace, forChild: true })));
+export function createChildPrompt(deps: ChildPromptDeps): ChildPrompt {
+  const seen: SeenFiles = new Map();
+  return async (agent, run, tools) => {
+    const files = promptFiles(await deps.confirmed(() => readBootstrap({ workspace: agent.workspace, forChild: true, seen })));
     const brief = await deps.briefing.read(run);
     // Its requester's memory, whatever agent it runs under (ME1).
     const { workspace } = deps.agents.find(agentIdOf(run.requesterKey)) ?? agent;
-    const options = { workspace, forChild: true, crewPath: deps.crewPath, now: deps.clock.now() };
+    const options = { workspace, forChild: true, crewPath: deps.crewPath, now: deps.clock.now(), seen };
     const memory = deps.memoryEnabled() ? await deps.confirmed(() => readMemory(options)) : [];
     const { settled, added } = deps.memoryViews.of(run.sessionId, memory);
     const material = [...files, renderMemoryBlock("", formatMemory(settled))].join("\n\n");
@@ -51,6 +52,7 @@ export const createChildPrompt =
       ],
     };
   };
+}
 
 /** The brief comes first, and the child's other memory behind it (BF2). It can be replaced or revoked at any step (BF3). */
 function briefTopic(brief: Awaited<ReturnType<Briefing["read"]>>, other: string): Topic {

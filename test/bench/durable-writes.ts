@@ -3,7 +3,7 @@
 import fs from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, StatementSync } from "node:sqlite";
 
 export interface WriteCount {
   /** Those that were waited for: a relaxed one (stores/database.ts) is no durable write. */
@@ -38,22 +38,36 @@ async function countOnce(databasePath: string, work: () => Promise<void>): Promi
     fsyncSync(fd);
   };
   syncBuiltinESMExports();
-  const { exec } = DatabaseSync.prototype;
-  let relaxed = 0;
-  DatabaseSync.prototype.exec = function (sql) {
-    if (sql === "PRAGMA synchronous=NORMAL") relaxed++;
-    exec.call(this, sql);
-  };
+  const relaxedBefore = relaxedCommits;
   const before = walCommits(databasePath);
   try {
     await work();
   } finally {
     Object.assign(fs, { fdatasyncSync, fsyncSync });
-    DatabaseSync.prototype.exec = exec;
     syncBuiltinESMExports();
   }
   const after = walCommits(databasePath);
+  const relaxed = relaxedCommits - relaxedBefore;
   return after.salt === before.salt ? { commits: after.commits - before.commits - relaxed, syncs } : null;
+}
+
+/** From the first statement on: the store tells SQLite only when it is another kind of commit than the one before. */
+let relaxedCommits = 0;
+watchRelaxed();
+
+function watchRelaxed(): void {
+  const { exec } = DatabaseSync.prototype;
+  const { run } = StatementSync.prototype;
+  let isRelaxed = false;
+  DatabaseSync.prototype.exec = function (sql) {
+    const [, how] = /^PRAGMA synchronous=(NORMAL|FULL)$/.exec(sql) ?? [];
+    if (how !== undefined) isRelaxed = how === "NORMAL";
+    exec.call(this, sql);
+  };
+  StatementSync.prototype.run = function (...params) {
+    if (isRelaxed && this.sourceSQL === "COMMIT") relaxedCommits++;
+    return run.apply(this, params as Parameters<typeof run>);
+  };
 }
 
 const WAL_HEADER = 32;

@@ -37,27 +37,40 @@ export const briefIdOf = (runId: string): string => `brief-${runId.slice(0, 6)}`
 
 const folderOf = ({ transcripts }: RunDocumentDeps, run: Run): string => sessionFolder(transcripts, run);
 
-/** Brings the files up to what the row says; writes nothing that is there already. Rejects when the disk refuses. */
+/**
+ * Brings the files up to what the row says; writes nothing that is there already. Rejects when the disk refuses. The brief
+ * comes last: as long as it is missing, all this is done again.
+ */
 export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<void> {
-  await writeBeginning(deps, run);
-  if (isUnfinished(run.state)) return;
+  if (isUnfinished(run.state)) return writeBeginning(deps, run);
+  const isBegun = hasBrief(deps, run);
+  const trace = await writeTrace(deps, run);
   await replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.response.md`, responseOf(deps, run, run.state).content);
-  await handBack(deps, run);
+  await handBack(deps, run, trace ?? readTrace(folderOf(deps, run)), isBegun);
+  if (!isBegun) await writeBrief(deps, run);
 }
 
 async function writeBeginning(deps: RunDocumentDeps, run: Run): Promise<void> {
+  await writeTrace(deps, run);
+  if (hasBrief(deps, run)) return;
+  await addToTrace(requesterFolder(deps, run), [delegation(deps, run)]);
+  await writeBrief(deps, run);
+}
+
+/** Returns the child's whole trace when it is new. */
+async function writeTrace(deps: RunDocumentDeps, run: Run): Promise<Trace | null> {
   const folder = folderOf(deps, run);
   // The trace goes down the tree: what stands above begins first. It ends in its own time, after all below it.
   const above = requesterOf(deps, run);
   if (above !== null && !hasBrief(deps, above)) await writeBeginning(deps, above);
   deps.briefing.write(run);
-  if (existsSync(join(folder, TRACE_FILE))) await addToTrace(folder, entriesOf(deps, run));
-  else await startTrace(folder, readTraceEnd(requesterFolder(deps, run)), entriesOf(deps, run));
-  // The brief comes last: as long as it is missing, all this is done again.
-  if (hasBrief(deps, run)) return;
-  await addToTrace(requesterFolder(deps, run), [delegation(deps, run)]);
-  await replaceText(folder, `${briefIdOf(run.id)}.brief.md`, briefOf(deps, run).content);
+  if (!existsSync(join(folder, TRACE_FILE))) return startTrace(folder, readTraceEnd(requesterFolder(deps, run)), entriesOf(deps, run));
+  await addToTrace(folder, entriesOf(deps, run));
+  return null;
 }
+
+const writeBrief = (deps: RunDocumentDeps, run: Run): Promise<void> =>
+  replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.brief.md`, briefOf(deps, run).content);
 
 const hasBrief = (deps: RunDocumentDeps, run: Run): boolean => existsSync(join(folderOf(deps, run), `${briefIdOf(run.id)}.brief.md`));
 
@@ -149,11 +162,10 @@ const requesterFolder = ({ transcripts }: RunDocumentDeps, run: Run): string =>
  * What the child's trace gained goes back to the requester. An unfinished requester hands it on when it ends itself;
  * one that ended before its child (a stop ends both) can't any more, so it is done for it.
  */
-async function handBack(deps: RunDocumentDeps, run: Run): Promise<void> {
-  const all = readTrace(folderOf(deps, run)).getEntries();
-  const gained = all.filter((entry) => Date.parse(entry.timestamp) >= run.createdAt);
-  // Its own delegation stands there since the spawn; to look for it again would mean reading the whole file.
-  const fresh = gained.filter((entry) => !isDelegation(entry, run));
+async function handBack(deps: RunDocumentDeps, run: Run, trace: Trace, isBegun: boolean): Promise<void> {
+  const gained = trace.getEntries().filter((entry) => Date.parse(entry.timestamp) >= run.createdAt);
+  // With a brief its own delegation stands there since the spawn; to look for it again would mean reading the whole file.
+  const fresh = isBegun ? gained.filter((entry) => !isDelegation(entry, run)) : gained;
   await addToTrace(requesterFolder(deps, run), fresh);
   for (let above = requesterOf(deps, run); above !== null && !isUnfinished(above.state); above = requesterOf(deps, above))
     await addToTrace(requesterFolder(deps, above), gained);

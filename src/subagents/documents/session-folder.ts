@@ -1,32 +1,41 @@
 // The folder beside a session's transcript, `<state>/agents/<agentId>/sessions/<sessionId>/`: BRIEF.md, the run's brief
 // and response, trace.md. Small files, replaced as a whole so that a reader never meets half of one. Not synced: what
 // stands here is made from rows and transcripts, and made again after a crash (documents.ts, briefing.ts).
-import { closeSync, constants, fstatSync, openSync, readSync } from "node:fs";
-import { mkdir, rename, rm, writeFile } from "node:fs/promises";
+import { closeSync, constants, existsSync, fstatSync, mkdir, open, openSync, readSync, rename, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { newId } from "../../core/ids.ts";
 import type { TranscriptRef, Transcripts } from "../../stores/transcripts.ts";
 
 export const sessionFolder = (transcripts: Pick<Transcripts, "folder">, ref: Pick<TranscriptRef, "agentId" | "sessionId">): string =>
   join(transcripts.folder(ref.agentId), ref.sessionId);
 
+const openLater = promisify(open);
+const renameLater = promisify(rename);
+const mkdirLater = promisify(mkdir);
+
 /**
- * Writes the file in one step, 0600, making the folder (0700) as needed. Not on the event loop: a new name can wait for
- * whoever syncs the disk at the time.
+ * Writes the file in one step, 0600, making the folder (0700) as needed. What makes a name can wait a millisecond or more for
+ * whoever syncs the disk at the time, so that is not done on the event loop. The rest is: each trip to another thread costs
+ * more than a small file does, and most of what fs/promises takes are such trips.
  */
 export async function replaceText(folder: string, name: string, text: string): Promise<void> {
   const temporary = join(folder, `.${name}.${newId()}.tmp`);
-  const write = (): Promise<void> => writeFile(temporary, text, { mode: 0o600, flag: "wx" });
+  if (!existsSync(folder)) await mkdirLater(folder, { recursive: true, mode: 0o700 });
   try {
-    await write().catch(async (error: NodeJS.ErrnoException) => {
-      if (error.code !== "ENOENT") throw error;
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-      await write();
-    });
-    await rename(temporary, join(folder, name));
+    writeAndClose(await openLater(temporary, "wx", 0o600), text);
+    await renameLater(temporary, join(folder, name));
   } catch (error) {
-    await rm(temporary, { force: true });
+    rmSync(temporary, { force: true });
     throw error;
+  }
+}
+
+function writeAndClose(fd: number, text: string): void {
+  try {
+    writeFileSync(fd, text);
+  } finally {
+    closeSync(fd);
   }
 }
 

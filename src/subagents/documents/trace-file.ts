@@ -2,8 +2,7 @@
 // newest, so they are appended after a look at the file's end; only older ones make it read the whole. A file that
 // grew long is put aside under a name with its time, so that a chat of years stays as cheap as a new one.
 // One writer at a time: documents.ts does one run after the other.
-import { statSync } from "node:fs";
-import { appendFile, rename } from "node:fs/promises";
+import { appendFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { Trace, type TraceEntry } from "../../brief/trace.ts";
 import { fileStamp } from "../../core/clock.ts";
@@ -32,23 +31,26 @@ export const readTrace = (folder: string): Trace => Trace.parse(readWhole(folder
 export async function addToTrace(folder: string, entries: readonly TraceEntry[]): Promise<void> {
   if (entries.length === 0) return;
   const end = readTraceEnd(folder);
-  if (end === "") return startTrace(folder, "", entries);
+  if (end === "") return void (await startTrace(folder, "", entries));
   const { size } = statSync(join(folder, TRACE_FILE));
   const isWhole = Buffer.byteLength(end) === size;
   const known = Trace.parse(end);
   const [oldest] = known.getEntries();
   const isRecent = oldest !== undefined && entries.every((entry) => Date.parse(entry.timestamp) > Date.parse(oldest.timestamp));
-  if (!isWhole && !isRecent) return startTrace(folder, readWhole(folder), entries);
+  if (!isWhole && !isRecent) return void (await startTrace(folder, readWhole(folder), entries));
   const text = known.merge(toTrace(entries)).toString();
   if (text === end) return;
   if (!text.startsWith(end)) return replaceText(folder, TRACE_FILE, (isWhole ? "" : readWhole(folder).slice(0, -end.length)) + text);
-  await appendFile(join(folder, TRACE_FILE), text.slice(end.length));
-  if (size > MAX_BYTES) await rename(join(folder, TRACE_FILE), join(folder, `trace.${stampOf(known)}.md`));
+  appendFileSync(join(folder, TRACE_FILE), text.slice(end.length));
+  if (size > MAX_BYTES) renameSync(join(folder, TRACE_FILE), join(folder, `trace.${stampOf(known)}.md`));
 }
 
 /** A trace that begins with what another told. */
-export const startTrace = (folder: string, before: string, entries: readonly TraceEntry[]): Promise<void> =>
-  replaceText(folder, TRACE_FILE, Trace.parse(before).merge(toTrace(entries)).toString());
+export async function startTrace(folder: string, before: string, entries: readonly TraceEntry[]): Promise<Trace> {
+  const trace = Trace.parse(before).merge(toTrace(entries));
+  await replaceText(folder, TRACE_FILE, trace.toString());
+  return trace;
+}
 
 function toTrace(entries: readonly TraceEntry[]): Trace {
   const trace = Trace.create();

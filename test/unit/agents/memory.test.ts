@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { checkMemoryReference, MEMORY_TIERS, readBootstrap, readMemory, readMemoryReference } from "../../../src/agents/memory.ts";
+import { readInside, type SeenFiles } from "../../../src/agents/workspace-file.ts";
 
 let dir: string;
 let workspace: string;
@@ -39,6 +40,29 @@ it("[AG5] a main session reads the five bootstrap files that are there, a child 
   rmSync(join(workspace, "AGENTS.md"));
   expect(names(await readBootstrap({ workspace, forChild: true }))).toEqual(["TOOLS.md"]);
   expect(await readBootstrap({ workspace: join(dir, "none"), forChild: false })).toEqual([]);
+});
+
+it("[AG5] a file that lay still is not read again, and one that changed is, however fast and of whatever size", async () => {
+  const seen: SeenFiles = new Map();
+  const root = new URL("../../../", import.meta.url).pathname;
+  const whole = { maxBytes: 1_000_000, keep: "head", seen } as const;
+  const first = await readInside(root, "package.json", whole);
+  expect(await readInside(root, "package.json", whole)).toBe(first);
+  expect(await readInside(root, "package.json", { ...whole, maxBytes: 10 })).toMatchObject({ cut: true });
+  for (const text of ["one", "two", "six"]) {
+    put("AGENTS.md", text);
+    expect(await readBootstrap({ workspace, forChild: true, seen })).toMatchObject([{ text }]);
+  }
+  rmSync(join(workspace, "AGENTS.md"));
+  expect(await readBootstrap({ workspace, forChild: true, seen })).toEqual([]);
+});
+
+it("[AG5] of a link what it leads to is read each time: its own stamp says nothing about that", async () => {
+  const seen: SeenFiles = new Map();
+  put("CLAUDE.md", "one");
+  symlinkSync("CLAUDE.md", join(workspace, "AGENTS.md"));
+  await readBootstrap({ workspace, forChild: true, seen });
+  expect([...seen.keys()]).not.toContain(join(workspace, "AGENTS.md"));
 });
 
 it("[AG5] a long file is cut with a visible note, at a whole character", async () => {

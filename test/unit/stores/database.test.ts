@@ -54,6 +54,22 @@ describe("opening", () => {
     for (const file of [path, `${path}-wal`, `${path}-shm`]) expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
+  it("[RC1] whoever is promised something waits for the disk, whatever was written before", () => {
+    const db = open();
+    const strength = () => db.get("PRAGMA synchronous");
+    const [full, normal] = [{ synchronous: 2 }, { synchronous: 1 }];
+    expect([db.relaxed(strength), db.relaxed(strength), db.transaction(strength)]).toEqual([normal, normal, full]);
+    db.relaxed(strength);
+    db.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)");
+    expect(strength()).toEqual(full);
+    expect(() =>
+      db.relaxed(() => {
+        throw new Error("no");
+      }),
+    ).toThrow("no");
+    expect(db.transaction(strength)).toEqual(full);
+  });
+
   it("[RC1] is durable at commit: WAL with synchronous FULL", () => {
     const db = open();
     expect(db.get("PRAGMA journal_mode")).toEqual({ journal_mode: "wal" });

@@ -1,0 +1,109 @@
+// A POST whose answer is read as it comes, in the shape of `fetch`, which is what the providers' packages call. On node:http,
+// because Node's fetch gives a server five minutes for its first byte whatever `models.idleTimeoutSeconds` allows, and a
+// model on somebody's own machine may read a long prompt for longer; and because it costs twice as much of a turn.
+// Follows no redirect and asks for no compression. attempt.ts → here.
+import { Agent, type IncomingMessage, type RequestOptions, request } from "node:http";
+
+export interface PostOptions {
+  /** Told of every piece of the answer, its head included; what it throws ends the answer. */
+  onBytes(count: number): void;
+}
+
+/** Held in memory before the reader has to ask for more. */
+const READ_AHEAD_BYTES = 64 * 1024;
+/** Answers that have no body by definition; a Response refuses one. */
+const EMPTY: ReadonlySet<number> = new Set([204, 205, 304]);
+
+export type HttpPost = (input: Parameters<typeof fetch>[0], init: RequestInit | undefined, options: PostOptions) => Promise<Response>;
+
+/** Connections are kept for the next call. Rejects as `fetch` does: with a TypeError "fetch failed" that has the cause, or with the reason of the abort. */
+export function createHttpPost(): HttpPost {
+  const plain: Client = { agent: new Agent({ keepAlive: true }), request };
+  let secure: Promise<Client> | null = null;
+  const clientFor = (url: URL): Client | Promise<Client> => {
+    if (url.protocol !== "https:") return plain;
+    secure ??= loadSecure();
+    return secure;
+  };
+  return async (input, init, options) => {
+    const { body, signal } = init ?? {};
+    if (typeof body !== "string" || input instanceof Request) throw new TypeError("only a text can be posted");
+    signal?.throwIfAborted();
+    const url = new URL(input);
+    const headers = new Headers(init?.headers);
+    headers.set("content-length", String(Buffer.byteLength(body)));
+    const settings: RequestOptions = { method: "POST", headers: Object.fromEntries(headers), ...(signal ? { signal } : {}) };
+    const answer = await send(await clientFor(url), url, settings, body).catch((cause: unknown) => {
+      signal?.throwIfAborted();
+      throw new TypeError("fetch failed", { cause });
+    });
+    const { statusCode: status = 0, statusMessage: statusText = "" } = answer;
+    options.onBytes(0);
+    if (EMPTY.has(status)) answer.resume();
+    return new Response(EMPTY.has(status) ? null : toStream(answer, options), { status, statusText, headers: toHeaders(answer) });
+  };
+}
+
+interface Client {
+  readonly agent: Agent;
+  readonly request: typeof request;
+}
+
+/** With the first address that needs it: TLS is a good part of what a start loads. */
+async function loadSecure(): Promise<Client> {
+  const https = await import("node:https");
+  return { agent: new https.Agent({ keepAlive: true }), request: https.request };
+}
+
+const send = (client: Client, url: URL, settings: RequestOptions, body: string): Promise<IncomingMessage> =>
+  new Promise((resolve, reject) => {
+    const sent = client.request(url, { ...settings, agent: client.agent }, resolve);
+    sent.on("error", reject);
+    sent.end(body);
+  });
+
+function toHeaders({ rawHeaders }: IncomingMessage): Headers {
+  const headers = new Headers();
+  for (let n = 0; n + 1 < rawHeaders.length; n += 2) headers.append(rawHeaders[n] ?? "", rawHeaders[n + 1] ?? "");
+  return headers;
+}
+
+function toStream(answer: IncomingMessage, { onBytes }: PostOptions): ReadableStream<Uint8Array> {
+  const start = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+    let isOver = false;
+    const fail = (error: unknown): void => {
+      if (isOver) return;
+      isOver = true;
+      controller.error(error);
+    };
+    answer.pause();
+    answer.on("data", (chunk: Buffer) => {
+      if (isOver) return;
+      try {
+        onBytes(chunk.byteLength);
+      } catch (error) {
+        fail(error);
+        answer.destroy();
+        return;
+      }
+      controller.enqueue(chunk);
+      if ((controller.desiredSize ?? 0) <= 0) answer.pause();
+    });
+    answer.on("end", () => {
+      if (isOver) return;
+      isOver = true;
+      controller.close();
+    });
+    answer.on("error", fail);
+    // Without an end: the connection broke off.
+    answer.on("close", () => fail(new TypeError("terminated")));
+  };
+  return new ReadableStream(
+    {
+      start,
+      pull: () => void answer.resume(),
+      cancel: () => void answer.destroy(),
+    },
+    { highWaterMark: READ_AHEAD_BYTES, size: (chunk) => chunk.byteLength },
+  );
+}
