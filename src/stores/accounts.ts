@@ -29,7 +29,11 @@ export function createAccounts({ db }: { db: Database }): Accounts {
       db.transaction(() => {
         for (const name of former) if (name !== account) move(db, channel, name, account);
         if (last(channel) === account) return;
-        db.run("INSERT OR REPLACE INTO channel_account (channel, account) VALUES (?, ?)", channel, account);
+        db.run(
+          "INSERT INTO channel_account (channel, account) VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET account = excluded.account",
+          channel,
+          account,
+        );
       });
     },
   };

@@ -60,6 +60,10 @@ interface Stored {
   received_at: number;
 }
 
+const ONE_LESS = "attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END";
+/** Where nobody names a limit: more than there can be. */
+const ALL = Number.MAX_SAFE_INTEGER;
+
 export function createInbox(deps: Deps): Inbox {
   const { db, clock } = deps;
   const finish = (id: number): boolean =>
@@ -79,10 +83,10 @@ export function createInbox(deps: Deps): Inbox {
       return { ...fromRow(row), attempts: row.attempts + 1 };
     },
     release(id) {
-      db.relaxed(() => db.run("UPDATE inbox SET attempts = max(attempts - 1, 0) WHERE id = ?", id));
+      db.relaxed(() => db.run(`UPDATE inbox SET ${ONE_LESS} WHERE id = ?`, id));
     },
     putBack(id) {
-      db.run("UPDATE inbox SET state = 'new', session_key = NULL, attempts = max(attempts - 1, 0) WHERE id = ? AND state = 'waiting'", id);
+      db.run(`UPDATE inbox SET state = 'new', session_key = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`, id);
     },
     finish,
     drop: (sessionKey) =>
@@ -96,7 +100,7 @@ export function createInbox(deps: Deps): Inbox {
         .sort((a, b) => a - b),
     countWaiting: (sessionKey) =>
       db.get<{ n: number }>("SELECT count(*) AS n FROM inbox WHERE state = 'waiting' AND session_key = ?", sessionKey)?.n ?? 0,
-    waitingSessions: (prefix = "", limit = -1) =>
+    waitingSessions: (prefix = "", limit = ALL) =>
       db
         .all<{ key: string }>(
           "SELECT DISTINCT session_key AS key FROM inbox WHERE state = 'waiting' AND session_key >= ? AND session_key < ? LIMIT ?",
@@ -128,7 +132,8 @@ function createSink({ db, clock, bus, failpoint }: Deps, channel: string, accoun
         }
         if (cursor !== undefined) {
           db.run(
-            "INSERT OR REPLACE INTO channel_cursor (channel, account, value, at) VALUES (?, ?, ?, ?)",
+            `INSERT INTO channel_cursor (channel, account, value, at) VALUES (?, ?, ?, ?)
+             ON CONFLICT (channel, account) DO UPDATE SET value = excluded.value, at = excluded.at`,
             channel,
             account,
             cursor,

@@ -27,7 +27,7 @@ const keyFor = (lead: OutboxRow, others: readonly OutboxRow[]): string => `${lea
 export function createJoined(db: Database, clock: Clock): Joined & Release {
   const setApart = (joinedAs: string, as: "queued" | "unknown", isAlone: boolean): void => {
     db.run(
-      `UPDATE outbox SET state = ?, joined_part = NULL, joined_as = iif(? = 'unknown', joined_as, NULL), ${KEEP_DOUBT}, alone = max(alone, ?),
+      `UPDATE outbox SET state = ?, joined_part = NULL, joined_as = CASE WHEN ? = 'unknown' THEN joined_as END, ${KEEP_DOUBT}, alone = CASE WHEN alone = 1 THEN 1 ELSE ? END,
          aside = 0, not_before = 0, attempts = 0, first_at = NULL WHERE joined_as = ? AND (${OPEN} OR state = 'joined')`,
       ...[as, as, as, Number(isAlone), joinedAs],
     );

@@ -12,7 +12,8 @@ export function createListings({ db, clock }: { db: Database; clock: Clock }): L
   return {
     save(sessionKey, runIds) {
       db.run(
-        "INSERT OR REPLACE INTO listings (session_key, run_ids, at) VALUES (?, ?, ?)",
+        `INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, ?)
+         ON CONFLICT (session_key) DO UPDATE SET run_ids = excluded.run_ids, at = excluded.at`,
         sessionKey,
         JSON.stringify(runIds),
         clock.now(),

@@ -38,11 +38,8 @@ interface Stored {
 
 export function createMail({ db, clock }: { db: Database; clock: Clock }): MailStore {
   const take = (table: "run_messages" | "notes", ids: readonly number[]): void => {
-    db.run(
-      `UPDATE ${table} SET taken_at = ? WHERE taken_at IS NULL AND id IN (SELECT value FROM json_each(?))`,
-      clock.now(),
-      JSON.stringify(ids),
-    );
+    const sql = `UPDATE ${table} SET taken_at = ? WHERE taken_at IS NULL AND id = ?`;
+    for (const id of ids) db.run(sql, clock.now(), id);
   };
   const mail =
     (prefix: string) =>
@@ -52,11 +49,18 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
       db.run("INSERT INTO run_messages (run_id, sender, text, created_at) VALUES (?, ?, ?, ?)", runId, from, text, clock.now());
     },
     addNote(sessionId, about, text) {
-      db.run("INSERT OR IGNORE INTO notes (session_id, about, text, created_at) VALUES (?, ?, ?, ?)", sessionId, about, text, clock.now());
+      db.run(
+        "INSERT INTO notes (session_id, about, text, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (about) DO NOTHING",
+        sessionId,
+        about,
+        text,
+        clock.now(),
+      );
     },
     addToRead(read, about, text) {
       db.run(
-        "INSERT OR IGNORE INTO notes (session_id, about, text, created_at) SELECT session_id, ?, ?, ? FROM notes WHERE about = ? AND taken_at IS NOT NULL",
+        `INSERT INTO notes (session_id, about, text, created_at) SELECT session_id, ?, ?, ? FROM notes WHERE about = ? AND taken_at IS NOT NULL
+         ON CONFLICT (about) DO NOTHING`,
         ...[about, text, clock.now(), read],
       );
     },
@@ -76,7 +80,7 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
       db.transaction(() => {
         for (const table of ["run_messages", "notes"]) db.run(`DELETE FROM ${table} WHERE taken_at < ?`, before);
         db.run(
-          `DELETE FROM notes INDEXED BY notes_open
+          `DELETE FROM notes ${db.by("notes_open")}
            WHERE taken_at IS NULL AND created_at < ? AND EXISTS (SELECT 1 FROM sessions WHERE id = notes.session_id AND ended_at < ?)`,
           before,
           before,

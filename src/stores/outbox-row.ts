@@ -45,7 +45,7 @@ export interface StoredRow extends Record<string, unknown> {
 /** Still to be sent. The indexes of the open rows are used only where these words are repeated exactly. */
 export const OPEN = "state IN ('queued', 'sending', 'unknown')";
 /** An attempt that surely did not arrive is forgotten. */
-export const KEEP_DOUBT = "sending_at = iif(? = 'unknown', sending_at, NULL)";
+export const KEEP_DOUBT = "sending_at = CASE WHEN ? = 'unknown' THEN sending_at END";
 
 export function fromRow(row: StoredRow): OutboxRow {
   const content = readContent(row);

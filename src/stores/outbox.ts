@@ -121,7 +121,7 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
     requeue(runId) {
       const rows = db.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
       db.run(
-        `UPDATE outbox SET state = iif(sending_at IS NULL, 'queued', 'unknown'), aside = 0, not_before = 0, attempts = 0, first_at = NULL,
+        `UPDATE outbox SET state = CASE WHEN sending_at IS NULL THEN 'queued' ELSE 'unknown' END, aside = 0, not_before = 0, attempts = 0, first_at = NULL,
            settled_at = NULL, reason = NULL, joined_part = NULL WHERE run_id = ? AND state = 'blocked'`,
         runId,
       );
@@ -146,7 +146,8 @@ function transitions(db: Database, clock: Clock): Transitions {
   return {
     markSending(id) {
       // Whether it arrived together with others is known by now.
-      const sql = "UPDATE outbox SET state = 'sending', sending_at = ?, joined_as = iif(joined_part IS NULL, NULL, joined_as) WHERE id = ?";
+      const sql =
+        "UPDATE outbox SET state = 'sending', sending_at = ?, joined_as = CASE WHEN joined_part IS NULL THEN NULL ELSE joined_as END WHERE id = ?";
       db.run(sql, clock.now(), id);
     },
     markSent(id, ref) {
@@ -168,7 +169,7 @@ function transitions(db: Database, clock: Clock): Transitions {
       db.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ? AND state <> 'withdrawn'", ref, id);
     },
     setPart(id, part, as) {
-      const sql = `UPDATE outbox SET part = iif(joined_part IS NULL, ?, part), joined_part = iif(joined_part IS NULL, NULL, ?), state = ?, ${KEEP_DOUBT}
+      const sql = `UPDATE outbox SET part = CASE WHEN joined_part IS NULL THEN ? ELSE part END, joined_part = CASE WHEN joined_part IS NULL THEN NULL ELSE ? END, state = ?, ${KEEP_DOUBT}
         WHERE id = ? AND state <> 'withdrawn'`;
       db.run(sql, JSON.stringify(part), JSON.stringify(part), as, as, id);
     },
@@ -194,22 +195,24 @@ function transitions(db: Database, clock: Clock): Transitions {
 }
 
 function retryAt(db: Database, clock: Clock, id: number, { notBefore, firstAt, reason, as, stepsAside }: NextTry): boolean {
+  const now = clock.now();
   const changed = db.run(
     // A time still to come was written by a clock that has been set back since: who asks the platform would wait for it.
     `UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = ?,
-       sending_at = iif(? = 'unknown', min(sending_at, ?), NULL) WHERE id = ? AND state <> 'withdrawn'`,
+       sending_at = CASE WHEN ? <> 'unknown' THEN NULL WHEN sending_at > ? THEN ? ELSE sending_at END WHERE id = ? AND state <> 'withdrawn'`,
     as,
     notBefore,
     reason,
     firstAt,
     as,
-    clock.now(),
+    ...[now, now],
     id,
   );
   // The parts behind it stand aside with it and until the same time: so they stay in order, whatever goes ahead of them.
-  const sql = `UPDATE outbox SET aside = max(aside, ?), not_before = iif(aside = 1 OR ? = 1, ?, not_before)
+  const isAside = stepsAside ? "1 = 1" : "aside = 1";
+  const sql = `UPDATE outbox SET aside = CASE WHEN ${isAside} THEN 1 ELSE 0 END, not_before = CASE WHEN ${isAside} THEN ? ELSE not_before END
     WHERE delivery = (SELECT delivery FROM outbox WHERE id = ?) AND ${OPEN}`;
-  db.run(sql, Number(stepsAside), Number(stepsAside), notBefore, id);
+  db.run(sql, notBefore, id);
   return changed > 0;
 }
 

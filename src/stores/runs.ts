@@ -153,7 +153,7 @@ function readRun({ onDamaged }: Pick<RunDeps, "onDamaged">, row: RunRow): Run | 
 type Changed = (id: string, state?: RunState) => void;
 
 /** Takes the present time as its parameter. */
-const FRESH_LIMITS = "deadline_at = iif(timeout_ms > 0, ? + timeout_ms, NULL), steps = 0";
+const FRESH_LIMITS = "deadline_at = CASE WHEN timeout_ms > 0 THEN ? + timeout_ms END, steps = 0";
 
 function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "end" | "reopen"> {
   /** The one place where a state changes: only from a state the machine allows. */
@@ -214,12 +214,12 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
       }),
     setDoing: (id, doing) =>
       db.relaxed(() => {
-        const sql = "UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS NOT ?";
+        const sql = "UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS DISTINCT FROM ?";
         if (db.run(sql, doing, id, doing) === 1) changed(id, "running");
       }),
     setPlan(id, plan) {
       const text = JSON.stringify(plan);
-      const sql = "UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS NOT ?";
+      const sql = "UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS DISTINCT FROM ?";
       if (db.run(sql, text, id, text) === 1) changed(id, "running");
     },
     setDocumented(runs) {
@@ -244,7 +244,7 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
     },
     setDelivery(id, state, reason) {
       // Sent again after all: it is not settled any more. What is archived already stays so.
-      const settled = "settled_at = iif(? = 'pending' AND archive_name IS NULL, NULL, settled_at)";
+      const settled = "settled_at = CASE WHEN ? = 'pending' AND archive_name IS NULL THEN NULL ELSE settled_at END";
       db.run(`UPDATE runs SET delivery = ?, delivery_reason = ?, ${settled} WHERE id = ?`, state, reason ?? null, state, id);
       changed(id);
     },
@@ -293,11 +293,12 @@ function listings({ db, ...deps }: RunDeps): Listings {
   return {
     listUndocumented: (limit) =>
       many("SELECT * FROM runs WHERE ended_at IS NOT NULL AND documented < generation ORDER BY ended_at LIMIT ?", limit),
-    listUnfinished: (limit = -1) => many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, seq LIMIT ?`, limit),
+    listUnfinished: (limit = Number.MAX_SAFE_INTEGER) =>
+      many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, seq LIMIT ?`, limit),
     // Left to itself SQLite takes runs_requester and walks every run the requester ever had.
     countUnfinished: (key) =>
       db.get<{ n: number }>(
-        `SELECT count(*) AS n FROM runs INDEXED BY runs_unfinished_tree WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}`,
+        `SELECT count(*) AS n FROM runs ${db.by("runs_unfinished_tree")} WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}`,
         ...[key, key, key],
       )?.n ?? 0,
     rootsAtWork: (prefix, limit) =>
@@ -337,7 +338,7 @@ function listings({ db, ...deps }: RunDeps): Listings {
     countUnfinishedByState: () => ({
       ...db.get<{ queued: number; running: number }>(
         `SELECT count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running
-         FROM runs INDEXED BY runs_unfinished WHERE ${UNFINISHED}`,
+         FROM runs ${db.by("runs_unfinished")} WHERE ${UNFINISHED}`,
       ),
     }),
   };

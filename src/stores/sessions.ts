@@ -68,7 +68,8 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
       db.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
     },
     addSpend: (id, model, spend) => addSpend(db, { id, model, day: dayOf(clock.now()) }, spend),
-    spendOf: (ids) => sum(db, `session_id IN (SELECT value FROM json_each(?))`, JSON.stringify(ids)),
+    spendOf: (ids) =>
+      ids.length === 0 ? { usage: null, costUsd: null } : sum(db, `session_id IN (${ids.map(() => "?").join(", ")})`, ...ids),
     spendOfDay: (at) => sum(db, "day = ?", dayOf(at)),
     newSessionId: newId,
   };
@@ -79,8 +80,8 @@ function addSpend(db: Database, where: { id: string; model: string; day: string 
   if (usage === null) return;
   db.run(
     `INSERT INTO spend (session_id, day, model, calls, input, output, cache_read, cache_write, cost_usd) VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?)
-     ON CONFLICT (session_id, day, model) DO UPDATE SET calls = calls + 1, input = input + excluded.input, output = output + excluded.output,
-       cache_read = cache_read + excluded.cache_read, cache_write = cache_write + excluded.cache_write, cost_usd = cost_usd + excluded.cost_usd`,
+     ON CONFLICT (session_id, day, model) DO UPDATE SET calls = spend.calls + 1, input = spend.input + excluded.input, output = spend.output + excluded.output,
+       cache_read = spend.cache_read + excluded.cache_read, cache_write = spend.cache_write + excluded.cache_write, cost_usd = spend.cost_usd + excluded.cost_usd`,
     where.id,
     where.day,
     where.model,
@@ -98,11 +99,11 @@ interface Summed extends Usage {
   unpriced: number;
 }
 
-function sum(db: Database, where: string, value: string): Spend {
+function sum(db: Database, where: string, ...values: string[]): Spend {
   const row = db.get<Summed>(
     `SELECT sum(calls) AS calls, sum(input) AS input, sum(output) AS output, sum(cache_read) AS cacheRead, sum(cache_write) AS cacheWrite,
        sum(cost_usd) AS costUsd, count(*) - count(cost_usd) AS unpriced FROM spend WHERE ${where}`,
-    value,
+    ...values,
   );
   if (row === undefined || row.calls === null) return { usage: null, costUsd: null };
   const { input, output, cacheRead, cacheWrite } = row;

@@ -28,7 +28,7 @@ export function createTries({ db, clock }: { db: Database; clock: Clock }): Trie
     begin: (work) =>
       db.relaxed(() => {
         const sql = `INSERT INTO tries (work, deaths, at) VALUES (?, 1, ?)
-          ON CONFLICT (work) DO UPDATE SET deaths = deaths + 1, at = excluded.at RETURNING deaths`;
+          ON CONFLICT (work) DO UPDATE SET deaths = tries.deaths + 1, at = excluded.at RETURNING deaths`;
         return db.get<{ deaths: number }>(sql, work, clock.now())?.deaths ?? 1;
       }),
     end(work) {

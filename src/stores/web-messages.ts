@@ -98,7 +98,7 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
         );
         if (row !== undefined) return { seq: row.seq, status: "inserted" };
         // Compared where it is kept: a secret in it was replaced on the way in.
-        const sql = "SELECT seq, chat = ? AND text = ? AS isSame FROM web_messages WHERE key = ?";
+        const sql = "SELECT seq, CASE WHEN chat = ? AND text = ? THEN 1 ELSE 0 END AS isSame FROM web_messages WHERE key = ?";
         const known = db.get<{ seq: number; isSame: number }>(sql, chat, text, key);
         if (known === undefined) throw new Error("a web message was neither inserted nor found");
         return { seq: known.seq, status: known.isSame === 1 ? "known" : "other" };

@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { waitFor } from "../support/wait.ts";
@@ -73,9 +73,9 @@ export async function startCheckout(root: string, folder: string, config: Record
   };
 }
 
-/** User and system time; the kernel counts in hundredths of a second. */
+/** What the scheduler gave each of its threads, in nanoseconds: /proc/pid/stat only counts hundredths of a second. */
 function cpuMs(pid: number): number {
-  const [, rest = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
-  const fields = rest.split(" ");
-  return (Number(fields[11]) + Number(fields[12])) * 10;
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const used = threads.map((thread) => Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]));
+  return used.reduce((sum, ns) => sum + ns, 0) / 1e6;
 }

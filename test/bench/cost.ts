@@ -12,11 +12,13 @@ import { atMost, median, type Row, type Topic, timed, told, withFolder } from ".
 
 const HERE = new URL("../../", import.meta.url).pathname;
 const SEND_OUT = "Send one out.";
-const ROUNDS = 9;
+const ROUNDS = 12;
 /** Compiling goes on for hundreds of turns, and a gateway runs for months. */
 const WARM_UP = 3;
-const TURNS = 60;
-const SPAWNS = 30;
+/** Chats of ten messages each, in a round. */
+const TURN_CHATS = 6;
+const RUN_CHATS = 3;
+const PER_MEASURED_CHAT = 10;
 const CHATS = 40;
 /** In one go: more than 300 in 15 s the page doesn't take from anybody. */
 const PER_CHAT = 7;
@@ -55,37 +57,41 @@ interface Cpu {
   readonly run: number;
 }
 
-/** Ms of CPU for each, side by side. */
+/** Ms of CPU for each. */
 async function measureCpu(sides: readonly Checkout[]): Promise<Cpu[]> {
   const seen = sides.map(() => ({ turn: [] as number[], run: [] as number[] }));
   for (let round = 0; round < WARM_UP + ROUNDS; round++) {
-    for (const [n, side] of sides.entries()) {
-      const turn = await cpuOf(side, TURNS, 1, "How are you?");
-      const run = await cpuOf(side, SPAWNS, 2, SEND_OUT);
-      if (round < WARM_UP) continue;
-      seen[n]?.turn.push(turn);
-      seen[n]?.run.push(run);
+    const turns = await cpuOf(sides, TURN_CHATS, 1, "How are you?");
+    const runs = await cpuOf(sides, RUN_CHATS, 2, SEND_OUT);
+    if (round < WARM_UP) continue;
+    for (const [n, one] of seen.entries()) {
+      one.turn.push(turns[n] ?? Number.NaN);
+      one.run.push(runs[n] ?? Number.NaN);
     }
   }
   return seen.map(({ turn, run }) => ({ turn: median(turn), run: median(run) }));
 }
 
-async function cpuOf(side: Checkout, count: number, answers: number, text: string): Promise<number> {
-  const before = side.cpuMs();
-  let chat = "";
-  for (let n = 0; n < count; n++) {
-    if (n % 10 === 0) chat = randomUUID();
+/** The sides take turns chat by chat, so that a second in which the machine is busy with something else falls on both. */
+async function cpuOf(sides: readonly Checkout[], chats: number, answers: number, text: string): Promise<number[]> {
+  const before = sides.map((side) => side.cpuMs());
+  for (let n = 0; n < chats; n++) for (const side of sides) await talk(side, answers, text);
+  return sides.map((side, n) => (side.cpuMs() - (before[n] ?? 0)) / (chats * PER_MEASURED_CHAT));
+}
+
+async function talk(side: Checkout, answers: number, text: string): Promise<void> {
+  const chat = randomUUID();
+  for (let n = 0; n < PER_MEASURED_CHAT; n++) {
     const wanted = side.countSaid() + answers;
     await side.post(chat, text);
     await side.said(wanted);
   }
-  return (side.cpuMs() - before) / count;
 }
 
-/** Turns a second with more chats than it works on at once, each writing again as soon as it is answered. */
+/** Turns a second with more chats than it works on at once, all of them written to at once. */
 async function measureRate(sides: readonly Checkout[]): Promise<number[]> {
   const rates = sides.map(() => [] as number[]);
-  for (let round = 0; round <= 3; round++) {
+  for (let round = 0; round <= 5; round++) {
     await rest(REFILL_MS);
     for (const [n, side] of sides.entries()) {
       const wanted = side.countSaid() + CHATS * PER_CHAT;
@@ -171,7 +177,7 @@ function toRows([cpu, cpuBefore]: Cpu[], [rate = 0, rateBefore]: number[], [writ
 
 function memoryRow([rss = 0, before]: number[]): Row {
   const measure = "RSS at rest after a burst of messages";
-  const detail = `${REST_MS / 1000} s after the last of ${4 * CHATS * PER_CHAT} at full speed`;
+  const detail = `${REST_MS / 1000} s after the last of ${6 * CHATS * PER_CHAT} at full speed`;
   if (before === undefined) return told(measure, `${Math.round(rss)} MB`, detail);
   return atMost(
     `${measure}, against the code before`,
