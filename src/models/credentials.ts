@@ -75,6 +75,8 @@ export function parseAuth(text: string, path: string): AuthKeys {
   return new Map(Object.entries(parsed.data).map(([name, entry]) => [name, entry.apiKey]));
 }
 
+const TICK_MS = 1_000;
+
 export function createCredentials(options: CredentialsOptions): Credentials {
   const cache = new Map<string, Cached>();
   const seen = new Set<string>();
@@ -96,9 +98,10 @@ export function createCredentials(options: CredentialsOptions): Credentials {
     return keys;
   };
 
+  const folders = agentFolders(options.stateDir);
   // A key nobody has used yet can be read by a tool or pasted into a chat all the same.
   const learnAll = (): void => {
-    for (const agentId of agentFolders(options.stateDir)) {
+    for (const agentId of folders()) {
       try {
         keysOf(agentId);
       } catch {
@@ -139,13 +142,23 @@ export function createCredentials(options: CredentialsOptions): Credentials {
   };
 }
 
-function agentFolders(stateDir: string): string[] {
-  try {
-    return readdirSync(join(stateDir, "agents")).filter(isAgentId);
-  } catch {
-    // No agent has left anything there yet.
-    return [];
-  }
+/** Asked before every model call; listed again only when the folder has changed, or just had. */
+function agentFolders(stateDir: string): () => readonly string[] {
+  const path = join(stateDir, "agents");
+  let known: { readonly changedAt: number; readonly names: readonly string[] } | null = null;
+  return () => {
+    try {
+      const { mtimeMs } = statSync(path);
+      if (known?.changedAt === mtimeMs) return known.names;
+      const names = readdirSync(path).filter(isAgentId);
+      // Two changes within one tick of the clock leave the same time.
+      known = Date.now() - mtimeMs > TICK_MS ? { changedAt: mtimeMs, names } : null;
+      return names;
+    } catch {
+      // No agent has left anything there yet.
+      return [];
+    }
+  };
 }
 
 /** The file's keys; an absent file has none. Parsed again only when the file changed. */

@@ -30,9 +30,10 @@ export function createHttpPost(): HttpPost {
     if (typeof body !== "string" || input instanceof Request) throw new TypeError("only a text can be posted");
     signal?.throwIfAborted();
     const url = new URL(input);
-    const headers = new Headers(init?.headers);
-    headers.set("content-length", String(Buffer.byteLength(body)));
-    const settings: RequestOptions = { method: "POST", headers: Object.fromEntries(headers), ...(signal ? { signal } : {}) };
+    const given = init?.headers ?? {};
+    const named = Symbol.iterator in given ? Object.fromEntries(new Headers(given)) : given;
+    const headers = { ...named, "content-length": Buffer.byteLength(body) };
+    const settings: RequestOptions = { method: "POST", headers, ...(signal ? { signal } : {}) };
     const answer = await send(await clientFor(url), url, settings, body).catch((cause: unknown) => {
       signal?.throwIfAborted();
       throw new TypeError("fetch failed", { cause });
@@ -62,9 +63,9 @@ const send = (client: Client, url: URL, settings: RequestOptions, body: string):
     sent.end(body);
   });
 
-function toHeaders({ rawHeaders }: IncomingMessage): Headers {
-  const headers = new Headers();
-  for (let n = 0; n + 1 < rawHeaders.length; n += 2) headers.append(rawHeaders[n] ?? "", rawHeaders[n + 1] ?? "");
+function toHeaders({ rawHeaders }: IncomingMessage): [string, string][] {
+  const headers: [string, string][] = [];
+  for (let n = 0; n + 1 < rawHeaders.length; n += 2) headers.push([rawHeaders[n] ?? "", rawHeaders[n + 1] ?? ""]);
   return headers;
 }
 
