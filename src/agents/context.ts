@@ -38,7 +38,7 @@ export function toMessages(entries: readonly Entry[], held: readonly Topic[] = [
       request = entry.id;
       messages.push({ role: "user", text: entry.text });
     } else if (entry.type === "message") {
-      const calls = callsAfter(conversation, i).map(({ entryId: _, ...call }) => call);
+      const calls = callsAfter(conversation, i).map(({ entryId: _, calledAt: __, ...call }) => call);
       if (entry.text === "" && calls.length === 0) continue;
       const extras = entry.extras === undefined ? {} : { extras: entry.extras };
       messages.push({ role: "assistant", text: entry.text, toolCalls: calls, ...extras });
@@ -80,6 +80,7 @@ export function summaryOf(entries: readonly Entry[]): string {
 /** A call that stands in the transcript. Providers use ids again; that of its entry names one call for good, also after a restart. */
 export interface RecordedCall extends ToolCall {
   readonly entryId: string;
+  readonly calledAt: number;
 }
 
 /** The calls an assistant entry made: the tool_call entries that follow it, up to the next message. */
@@ -91,6 +92,7 @@ function callsAfter(entries: readonly Entry[], index: number): RecordedCall[] {
     if (entry.type !== "tool_call") continue;
     calls.push({
       entryId: entry.id,
+      calledAt: Date.parse(entry.timestamp) || 0,
       id: entry.callId,
       name: entry.name,
       args: entry.args,

@@ -7,6 +7,7 @@ import { publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { disarm, fence, newFenceToken } from "../core/fence.ts";
 import type { Logger } from "../core/logger.ts";
+import type { Wait } from "../core/run.ts";
 import { safeParse } from "../core/safe-parse.ts";
 import type { CutSecrets } from "../core/secrets.ts";
 import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
@@ -28,7 +29,6 @@ export interface CallingTurn {
   readonly signal: AbortSignal;
   readonly log: Logger;
   tools(): readonly Tool[];
-  waitOutsideLane<T>(work: () => Promise<T>): Promise<T>;
   onDoing(doing: string): void;
 }
 
@@ -40,14 +40,20 @@ export interface ResultSpace {
 
 export interface ToolCalls {
   /**
-   * Every call gets a result, the first hundred by being carried out. Returns a digest of calls and results, by which a turn
-   * notices that it goes in circles.
+   * Every call gets a result, the first hundred by being carried out; but for those that wait, which have none until they are
+   * resumed.
    */
-  run(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<string>;
-  /** Calls a crash left without a result: repeatable ones are made again, of the others the outcome is unknown. */
-  resume(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<void>;
+  run(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<CallsDone>;
+  /** Calls that waited, or that a crash left without a result: repeatable ones are made again, of the others the outcome is unknown. */
+  resume(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<readonly Wait[]>;
   /** What the model is told of the tools, and how long that is as JSON. */
   specs(tools: readonly Tool[]): { specs: ToolSpec[]; chars: number };
+}
+
+export interface CallsDone {
+  /** Of calls and results, by which a turn notices that it goes in circles. */
+  readonly digest: string;
+  readonly waits: readonly Wait[];
 }
 
 const MAX_RESULT = 64 * 1024;
@@ -82,10 +88,15 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
     },
     async run(turn, calls, space) {
       const cap = capOf(calls, space);
+      const waits: Wait[] = [];
       const one = async (call: RecordedCall): Promise<string> => {
         failpoint("turn.before-tool");
         const result = await carryOut(turn, call, secrets);
         failpoint("turn.after-tool");
+        if ("wait" in result) {
+          waits.push(result.wait);
+          return "";
+        }
         space.append([toEntry(call, readyToCut(result, secrets), cap)]);
         failpoint("turn.result-appended");
         // The results themselves may be large, and this is kept until the next step is done.
@@ -100,15 +111,17 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
       const pass = createTurnstile();
       const done = parallel ? await Promise.all(carried.map((call) => pass().then(() => one(call)))) : await inOrder(carried, one);
       space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
-      return done.join();
+      return { digest: done.join(), waits };
     },
     async resume(turn, calls, space) {
       const cap = capOf(calls, space);
+      const waits: Wait[] = [];
       for (const call of calls) {
-        const tool = turn.tools().find((known) => known.name === call.name);
-        const result = tool?.repeatable === true ? await carryOut(turn, call, secrets) : toolError(UNKNOWN_OUTCOME);
-        space.append([toEntry(call, readyToCut(result, secrets), cap)]);
+        const result = isRepeatable(turn, call) ? await carryOut(turn, call, secrets) : toolError(UNKNOWN_OUTCOME);
+        if ("wait" in result) waits.push(result.wait);
+        else space.append([toEntry(call, readyToCut(result, secrets), cap)]);
       }
+      return waits;
     },
   };
 }
@@ -123,7 +136,14 @@ async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>)
   return results;
 }
 
-async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): Promise<ToolResult> {
+function isRepeatable(turn: CallingTurn, call: RecordedCall): boolean {
+  const tool = turn.tools().find((known) => known.name === call.name);
+  if (typeof tool?.repeatable !== "function") return tool?.repeatable === true;
+  const args = safeParse(tool.schema, call.args ?? {});
+  return args.success && tool.repeatable(args.data);
+}
+
+async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): Promise<ToolResult | { readonly wait: Wait }> {
   if (turn.signal.aborted) return toolError(`Not started: ${whyAborted(turn)}.`);
   if (call.invalid !== undefined) return toolError(call.invalid);
   const tools = turn.tools();
@@ -137,7 +157,9 @@ async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecre
   if (!args.success) return toolError(`Bad arguments for ${tool.name}: ${z.prettifyError(args.error)}\nAccepted: ${acceptedOf(tool)}.`);
   turn.onDoing(tool.name);
   try {
-    return await unlessAborted(turn, tool.run(args.data, contextOf(turn, call, secrets)));
+    const context = contextOf(turn, call, secrets);
+    const wait = tool.waitsFor?.(args.data, context) ?? null;
+    return wait === null ? await unlessAborted(turn, tool.run(args.data, context)) : { wait };
   } catch (error) {
     turn.log.warn({ err: error, tool: tool.name }, "a tool threw");
     return toolError(`${tool.name} failed: ${publicErrorText(error)}`);
@@ -168,6 +190,7 @@ function contextOf(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): 
     sessionId: turn.ref.sessionId,
     turnId: turn.id,
     callId: call.entryId,
+    calledAt: call.calledAt,
     runId: turn.runId,
     address: turn.address,
     workspace: turn.workspace,
@@ -176,7 +199,6 @@ function contextOf(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): 
     log: turn.log,
     secrets,
     progress: (text) => turn.onDoing(`${call.name}: ${visibleLine(secrets.redact(visibleText(text)), MAX_PROGRESS)}`),
-    waitOutsideLane: turn.waitOutsideLane,
   };
 }
 

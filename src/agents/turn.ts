@@ -2,6 +2,7 @@
 // every tool result is in the transcript before the loop goes on, so a turn that lost its process is simply run again
 // and takes up where the transcript ends. gateway (main sessions) and subagents (children) → here → models, tools.
 import { newId } from "../core/ids.ts";
+import type { Wait } from "../core/run.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { ModelError, ModelReply, Models, ToolCall } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
@@ -27,15 +28,22 @@ export interface Turn extends CallingTurn, SteppingTurn {
   readonly stepsUsed?: number;
   /** What arrived meanwhile and must be read now; `commit` is called once the entries are in the transcript. */
   mail(): { entries: readonly NewEntry[]; commit(): void };
-  /** Called when the model has nothing more to do: waits for what may still come. True: there is something to read, go on. */
-  waitForNews?(): Promise<boolean>;
+  /** Asked when the model has nothing more to do: is there something to read, may something still come, or is it over? */
+  news?(): "mail" | "later" | "over";
   /** Model step number `step` is about to begin; what it throws keeps the call from being made. */
   onStep?(step: number): void;
 }
 
 export interface TurnEnd {
-  /** `capped`: the iteration cap or the loop guard ended it with what there was. */
-  readonly outcome: "done" | "capped" | "aborted" | "error";
+  /**
+   * `capped`: the iteration cap or the loop guard ended it with what there was. `waiting`: it has not ended; run again once what
+   * it waits for has come, it goes on from the transcript.
+   */
+  readonly outcome: "done" | "capped" | "aborted" | "error" | "waiting";
+  /** Of `waiting`: what calls wait for; none of them: it waits for news. */
+  readonly waits?: readonly Wait[];
+  /** Steps of the limit that are used up by now. */
+  readonly steps: number;
   /** Its last words since the last message to it: what an earlier turn said is not repeated. */
   readonly text: string;
   /** In plain words, for capped and error. */
@@ -84,6 +92,7 @@ interface Work {
   readonly turn: Turn;
   readonly context: Context;
   readonly space: ResultSpace;
+  steps: number;
   append(fresh: readonly NewEntry[]): void;
 }
 
@@ -92,47 +101,62 @@ function createWork(deps: StepDeps, turn: Turn): Work {
   const append = (fresh: readonly NewEntry[]): void => {
     if (fresh.length > 0) context.entries.push(...deps.transcripts.append(turn.ref, fresh));
   };
-  return { deps, turn, context, append, space: { maxChars: windowChars(deps.models, turn.model) * RESULTS_SHARE, append } };
+  return {
+    deps,
+    turn,
+    context,
+    append,
+    steps: turn.stepsUsed ?? 0,
+    space: { maxChars: windowChars(deps.models, turn.model) * RESULTS_SHARE, append },
+  };
 }
 
 async function runTurn(work: Work): Promise<TurnEnd> {
   const { deps, turn, context, append } = work;
   const standing = standingOf(context.entries);
   if (standing.kind === "cut") append([{ type: "note", text: RESTARTED }]);
-  if (standing.kind === "calls") await deps.toolCalls.resume(turn, standing.calls, work.space);
+  const waits = standing.kind === "calls" ? await deps.toolCalls.resume(turn, standing.calls, work.space) : [];
+  if (waits.length > 0 && !turn.signal.aborted) return { ...ended(work, "waiting"), waits };
   let answered = standing.kind === "answered";
 
   let lastDone = "";
   let repeats = 0;
-  let steps = turn.stepsUsed ?? 0;
   for (;;) {
     if (turn.signal.aborted) return ended(work, "aborted");
     // There may be something to wait for (children); what they say arrives as mail. A complete answer is not given a
     // second time for mail alone: the person would only get the second one.
-    if (answered && (await turn.waitForNews?.()) !== true) return ended(work, turn.signal.aborted ? "aborted" : "done");
+    const news = answered ? (turn.news?.() ?? "over") : "mail";
+    if (news !== "mail") return ended(work, news === "over" ? "done" : "waiting");
     if (takeMail(work)) answered = false;
     if (answered) continue;
-    if (steps++ >= turn.maxIterations) return ended(work, "capped", `it reached its limit of ${turn.maxIterations} steps`);
-    turn.onStep?.(steps);
+    if (work.steps >= turn.maxIterations) return ended(work, "capped", `it reached its limit of ${turn.maxIterations} steps`);
+    work.steps++;
+    turn.onStep?.(work.steps);
 
     const reply = await nextReply(deps, turn, context);
     if (reply.outcome !== "ok") return brokenOff(work, reply);
-    const calls = toRecorded(reply.toolCalls, context.entries);
-    append(toEntries(reply, calls));
+    const made = toRecorded(reply.toolCalls, context.entries);
+    append(toEntries(reply, made));
+    // As the record has it: a call that is made again must be of the same time.
+    const calledAt = Date.parse(context.entries.at(-1)?.timestamp ?? "") || 0;
+    const calls = made.map((call) => ({ ...call, calledAt }));
     deps.failpoint("turn.reply-appended");
     answered = calls.length === 0;
     const cut = answered ? CUT_SHORT[reply.finish] : undefined;
     if (cut !== undefined) return ended(work, "capped", cut);
     if (answered) continue;
     const done = await deps.toolCalls.run(turn, calls, work.space);
-    repeats = done === lastDone ? repeats + 1 : 1;
-    lastDone = done;
+    if (done.waits.length > 0 && !turn.signal.aborted) return { ...ended(work, "waiting"), waits: done.waits };
+    repeats = done.digest === lastDone ? repeats + 1 : 1;
+    lastDone = done.digest;
     if (repeats >= MAX_REPEATS) return ended(work, "capped", "it repeated the same tool call without getting anywhere");
   }
 }
 
+type NewCall = Omit<RecordedCall, "calledAt">;
+
 /** Some providers count their call ids from 1 in every answer; in what a model is shown an id names one call. */
-function toRecorded(calls: readonly ToolCall[], entries: readonly Entry[]): RecordedCall[] {
+function toRecorded(calls: readonly ToolCall[], entries: readonly Entry[]): NewCall[] {
   const known = new Set(entries.flatMap((entry) => (entry.type === "tool_call" ? [entry.callId] : [])));
   return calls.map((call) => {
     let id = call.id;
@@ -155,7 +179,7 @@ function takeMail({ deps, turn, context, append }: Work): boolean {
   return true;
 }
 
-function toEntries(reply: ModelReply, calls: readonly RecordedCall[]): NewEntry[] {
+function toEntries(reply: ModelReply, calls: readonly NewCall[]): NewEntry[] {
   const { model, usage, extras } = reply;
   return [
     {
@@ -191,8 +215,9 @@ function brokenOff(work: Work, reply: ModelReply): TurnEnd {
   return { ...ended(work, "error", error.message), error };
 }
 
-const ended = ({ context }: Work, outcome: TurnEnd["outcome"], reason: string | null = null): TurnEnd => ({
+const ended = ({ context, steps }: Work, outcome: TurnEnd["outcome"], reason: string | null = null): TurnEnd => ({
   outcome,
+  steps,
   text: lastAssistantText(sinceLastMessage(context.entries)),
   reason,
   error: null,

@@ -95,6 +95,7 @@ async function windDown(deps: LifeDeps, over: AbortController, chores: Promise<u
   await Promise.race([idle, deps.clock.sleep(drainMs, over.signal)]);
   deps.frontDoor.conversations.suspend();
   deps.subagents.runner.suspend();
+  deps.subagents.waker.stop();
   await Promise.race([idle, deps.clock.sleep(SUSPEND_MS, over.signal)]);
   over.abort();
   const sent = deps.delivery.stop();

@@ -21,6 +21,7 @@ import { createSpawn, type Spawn } from "../subagents/spawn.ts";
 import { createSpawnTool } from "../subagents/spawn-tool.ts";
 import { createSteering, type Steering } from "../subagents/steering.ts";
 import { createSubagentsTool } from "../subagents/subagents-tool.ts";
+import { createWaker, type Waker } from "../subagents/waits.ts";
 import type { Base } from "./base.ts";
 import type { Channels } from "./channels.ts";
 import type { Stores } from "./stores.ts";
@@ -33,6 +34,7 @@ export interface SubagentParts {
   readonly briefing: Briefing;
   /** Stop it before the stores are closed. */
   readonly documents: Documents;
+  readonly waker: Waker;
   recover(): ReturnType<typeof recoverRuns>;
   /** The tools a main session of this agent has, sub-agent tools included. */
   mainTools(agent: Agent): readonly Tool[];
@@ -79,6 +81,7 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
     checkModelName: models.checkName,
   });
   const runner = createRunner(deps);
+  const waker = createWaker(deps);
   const steering = createSteering(deps);
   const mainTools = (agent: Agent): readonly Tool[] =>
     effectiveTools(allTools(), agent.policies, null).filter((tool) => tool.name !== PLAN_TOOL);
@@ -92,7 +95,9 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
   own.push(createSpawnTool({ spawn, toolNames }), createSubagentsTool(control), ...createSessionTools(control), createPlanTool(stores));
   const recover = (): ReturnType<typeof recoverRuns> => {
     documents.start();
-    return recoverRuns(deps);
+    const recovered = recoverRuns(deps);
+    waker.start();
+    return recovered;
   };
-  return { spawn, steering, runner, archiver: createArchiver({ ...deps, ...stores }), briefing, documents, recover, mainTools };
+  return { spawn, steering, runner, waker, archiver: createArchiver({ ...deps, ...stores }), briefing, documents, recover, mainTools };
 }

@@ -25,6 +25,7 @@ export const FAILPOINTS = [
   "spawn.admitted",
   "spawn.recorded",
   "run.started",
+  "run.waiting",
   "run.worked",
   "run.announced",
   "run.before-end",

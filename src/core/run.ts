@@ -4,9 +4,20 @@ import type { Address } from "./address.ts";
 import type { Thinking } from "./thinking.ts";
 import type { Spend } from "./usage.ts";
 
-export const RUN_STATES = ["queued", "running", "done", "error", "timeout", "stopped", "interrupted"] as const;
+export const RUN_STATES = ["queued", "running", "waiting", "done", "error", "timeout", "stopped", "interrupted"] as const;
 export type RunState = (typeof RUN_STATES)[number];
-export type EndState = Exclude<RunState, "queued" | "running">;
+export type UnfinishedState = "queued" | "running" | "waiting";
+export type EndState = Exclude<RunState, UnfinishedState>;
+
+/**
+ * What a waiting run waits for. It holds no slot and no memory: whoever makes it true rings the lane, and the run goes on from
+ * its transcript, after a restart as before it.
+ */
+export type Wait =
+  /** Something to read, or the end of its last child. */
+  | { readonly for: "children" }
+  /** The end of all or any of these, at the latest at `until`. */
+  | { readonly for: "runs"; readonly ids: readonly string[]; readonly mode: "all" | "any"; readonly until: number };
 
 export const DELIVERY_STATES = ["none", "pending", "sending", "delivered", "skipped", "blocked"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
@@ -82,8 +93,10 @@ export interface Run {
   readonly reason: string | null;
   /** The work stopped short (iteration cap): `done`, but marked (SP9). */
   readonly incomplete: boolean;
-  /** What it does now: the current tool or step. */
+  /** What it does now: the current tool or step, or what it waits for. */
   readonly doing: string | null;
+  /** In the state `waiting`: any of these coming true wakes it. Empty otherwise. */
+  readonly waits: readonly Wait[];
   /** The child's plan as it noted it last; null without one. */
   readonly plan: readonly PlanStep[] | null;
   /** Set at the end, each cut to a few lines; the whole stands in the transcript. */
@@ -103,10 +116,13 @@ export function stepOf(plan: readonly PlanStep[] | null): string | null {
   return at < 0 ? `${plan.length}/${plan.length} all steps done` : `${at + 1}/${plan.length} ${plan[at]?.title}`;
 }
 
-export const isUnfinished = (state: RunState): state is "queued" | "running" => state === "queued" || state === "running";
+export const isUnfinished = (state: RunState): state is UnfinishedState => state === "queued" || state === "running" || state === "waiting";
 
 export type RunEvent =
   | { type: "start" }
+  /** Its job in the lane ends; `wake` begins another. */
+  | { type: "wait" }
+  | { type: "wake" }
   | { type: "end"; as: EndState }
   /** Back to the queue: a message to a finished run, or resume. */
   | { type: "reopen" };
@@ -116,10 +132,14 @@ export function advance(state: RunState, event: RunEvent): RunState | null {
   switch (event.type) {
     case "start":
       return state === "queued" ? "running" : null;
+    case "wait":
+      return state === "running" ? "waiting" : null;
+    case "wake":
+      return state === "waiting" ? "running" : null;
     case "end":
       if (state === "running") return event.as;
-      // A queued run was never started: it can only be stopped, or given up after a restart.
-      return state === "queued" && (event.as === "stopped" || event.as === "interrupted" || event.as === "error") ? event.as : null;
+      // Nobody works on it: it can only be stopped, or given up after a restart.
+      return isUnfinished(state) && (event.as === "stopped" || event.as === "interrupted" || event.as === "error") ? event.as : null;
     case "reopen":
       return isUnfinished(state) ? null : "queued";
   }

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { Address } from "./address.ts";
 import type { Quoted } from "./fence.ts";
 import type { Logger } from "./logger.ts";
+import type { Wait } from "./run.ts";
 import type { CutSecrets } from "./secrets.ts";
 import { replaceUnseen } from "./visible-text.ts";
 
@@ -18,6 +19,8 @@ export interface ToolContext {
   readonly turnId: string;
   /** Names the call for good; a provider's own id for it may come again in the same turn. */
   readonly callId: string;
+  /** When the model made the call; the same when it is made again after a wait or a restart. */
+  readonly calledAt: number;
   /** The run whose child session this is, or null in a main session. */
   readonly runId: string | null;
   readonly address: Address | null;
@@ -29,8 +32,6 @@ export interface ToolContext {
   readonly secrets: CutSecrets;
   /** A short line about what is going on, for the page and `/subagents list`. */
   progress(text: string): void;
-  /** Waits without holding the lane slot (a parent waiting for its children must not block them). */
-  waitOutsideLane<T>(work: () => Promise<T>): Promise<T>;
 }
 
 export interface ToolResult {
@@ -48,7 +49,12 @@ export interface Tool<S extends z.ZodType = z.ZodType> {
   readonly schema: S;
   readonly capability: Capability;
   /** Calling again with the same turn and call id has no second effect, so a resumed turn may simply call it again. */
-  readonly repeatable?: boolean;
+  readonly repeatable?: boolean | ((args: z.output<S>) => boolean);
+  /**
+   * What must come true before the call is carried out, asked anew each time; null: nothing any more. Until then the turn waits
+   * as a row, without its slot, and the call is made again afterwards: so it must follow from arguments and rows alone.
+   */
+  waitsFor?(args: z.output<S>, context: ToolContext): Wait | null;
   /** Failures the model can act on are results with `isError`; what throws is a bug and becomes one too. */
   run(args: z.output<S>, context: ToolContext): Promise<ToolResult>;
 }

@@ -7,17 +7,19 @@ import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { agentIdOf } from "../core/ids.ts";
 import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
-import type { Lane, Slot } from "../lanes/lanes.ts";
+import type { Wait } from "../core/run.ts";
+import type { Lane } from "../lanes/lanes.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
-import { type Job, type MainTurnDeps, replyText, runTurn, stoppedText } from "./main-turn.ts";
+import { isOver } from "../subagents/waits.ts";
+import { type Job, type MainTurnDeps, openSitting, replyText, runTurn, type Sitting, stoppedText } from "./main-turn.ts";
 import { appendRequest, noteStopped } from "./request.ts";
 
 export interface Conversations {
   /** Handler of the lane `main`: the oldest waiting message of this session. */
-  work(sessionKey: string, slot: Slot): Promise<void>;
+  work(sessionKey: string): Promise<void>;
   /** A turn or a compaction is under way. */
   isActive(sessionKey: string): boolean;
   /**
@@ -55,6 +57,12 @@ const STORAGE_RETRY_MS = 5_000;
 interface Active {
   readonly abort: AbortController;
   job: Job | null;
+  sitting: Sitting | null;
+  /**
+   * What its calls wait for: then nobody works on it, and it holds no slot. Only remembered: its message still waits in the inbox
+   * and its calls stand in the transcript, so after a restart it is claimed again and waits again.
+   */
+  waits: readonly Wait[];
 }
 
 export function createConversations(deps: ConversationDeps): Conversations {
@@ -62,21 +70,30 @@ export function createConversations(deps: ConversationDeps): Conversations {
   // Only remembered, not recorded: after a restart the next press finds nothing to end, which is true.
   const stopped = new Set<string>();
   const begin = (sessionKey: string): Active => {
-    const own: Active = { abort: new AbortController(), job: null };
+    const own: Active = { abort: new AbortController(), job: null, sitting: null, waits: [] };
     active.set(sessionKey, own);
     stopped.delete(sessionKey);
     return own;
   };
+  const ring = (sessionKey: string): void => deps.lane.ring(sessionKey, sessionKey, "front");
+  deps.bus.on((event) => {
+    if (event.type !== "run.ended") return;
+    for (const [sessionKey, { waits }] of active) if (waits.some((wait) => hasCome(deps, wait))) ring(sessionKey);
+  });
   return {
-    async work(sessionKey, slot) {
+    async work(sessionKey) {
+      const known = active.get(sessionKey);
       // A compaction is under way; it rings again when it is over.
-      if (active.has(sessionKey)) return;
-      const own = begin(sessionKey);
+      if (known !== undefined && known.waits.length === 0) return;
+      if (known !== undefined && !known.abort.signal.aborted && !known.waits.some((wait) => hasCome(deps, wait))) return;
+      const own = known ?? begin(sessionKey);
+      own.waits = [];
       try {
-        await answerNext(deps, sessionKey, slot, own);
+        await answerNext(deps, sessionKey, own);
       } finally {
-        active.delete(sessionKey);
+        if (own.waits.length === 0) active.delete(sessionKey);
       }
+      if (own.waits.length > 0) return void callAt(deps, own, () => ring(sessionKey));
       if (own.abort.signal.reason !== "suspend" && deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
     },
     isActive: (sessionKey) => active.has(sessionKey),
@@ -119,9 +136,23 @@ export function createConversations(deps: ConversationDeps): Conversations {
       }
     },
     suspend() {
-      for (const { abort } of active.values()) abort.abort("suspend");
+      for (const { abort, sitting, waits } of active.values()) {
+        abort.abort("suspend");
+        if (waits.length > 0) void sitting?.close("suspended");
+      }
     },
   };
+}
+
+const hasCome = (deps: ConversationDeps, wait: Wait): boolean => wait.for !== "runs" || isOver(deps, wait);
+
+/** When the time of what it waits for is over, or it is ended: that too is for whoever works on it to record. */
+async function callAt(deps: ConversationDeps, { waits, abort }: Active, ring: () => void): Promise<void> {
+  const until = Math.min(...waits.flatMap((wait) => (wait.for === "runs" ? [wait.until] : [])));
+  // Nothing it waits for may have ended between the turn's last look and this one: then nobody would ring.
+  if (waits.some((wait) => hasCome(deps, wait))) return ring();
+  await deps.clock.sleep(Math.max(0, until - deps.clock.now()), abort.signal);
+  ring();
 }
 
 async function compactSession(deps: ConversationDeps, session: Session, signal: AbortSignal): Promise<Compacted> {
@@ -138,13 +169,20 @@ async function compactSession(deps: ConversationDeps, session: Session, signal: 
   });
 }
 
-async function answerNext(deps: ConversationDeps, sessionKey: string, slot: Slot, own: Active): Promise<void> {
+async function answerNext(deps: ConversationDeps, sessionKey: string, own: Active): Promise<void> {
   const { abort } = own;
   let row: InboxRow | null = null;
   try {
     row = deps.inbox.claim(sessionKey);
-    if (row !== null) await answerRow(deps, row, { sessionKey, slot, own });
+    // Its message was settled by a stop while it waited: what comes next is another turn, under a signal of its own.
+    if (own.sitting !== null && own.sitting.rowId !== row?.id) {
+      await own.sitting.close("aborted");
+      if (row !== null) deps.inbox.release(row.id);
+      return;
+    }
+    if (row !== null) await answerRow(deps, row, { sessionKey, own });
   } catch (error) {
+    await own.sitting?.close("failed");
     deps.log.error({ err: error, sessionKey, inboxId: row?.id }, "a message could not be answered");
     if (abort.signal.aborted) return;
     if (isStorageError(error) || row === null || !apologise(deps, row, error)) await waitForDisk(deps, row, abort.signal);
@@ -184,9 +222,12 @@ function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): boole
   }
 }
 
-type Called = Pick<Job, "slot"> & { readonly sessionKey: string; readonly own: Active };
+interface Called {
+  readonly sessionKey: string;
+  readonly own: Active;
+}
 
-async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, slot, own }: Called): Promise<void> {
+async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, own }: Called): Promise<void> {
   // Its claim is on record. Processes that ended at it are apologised for; the others ended at the apology.
   const deaths = row.attempts - 1;
   if (deaths > MAX_WORDLESS) {
@@ -217,12 +258,20 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, sl
   }
   const session = ensureSession(deps, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
   const { abort } = own;
-  const job: Job = { row, inbound, channel, agent, session, abort, slot, written: "" };
+  const job: Job = { row, inbound, channel, agent, session, abort, written: own.job?.written ?? "" };
   appendRequest(deps, job);
   deps.failpoint("turn.input-appended");
   own.job = job;
-  const end = await runTurn(deps, job);
-  if (end.outcome === "aborted" && abort.signal.reason === "suspend") return deps.inbox.release(row.id);
+  own.sitting ??= openSitting(deps, job);
+  const end = await runTurn(deps, job, own.sitting);
+  const isSuspended = end.outcome === "aborted" && abort.signal.reason === "suspend";
+  if (end.outcome === "waiting" || isSuspended) deps.inbox.release(row.id);
+  if (end.outcome === "waiting") {
+    own.waits = end.waits ?? [];
+    return;
+  }
+  await own.sitting.close(end.outcome);
+  if (isSuspended) return;
   deps.transcripts.sync(transcriptOf(session));
   deps.failpoint("turn.before-commit");
   commit(deps, job, replyText(end, job));

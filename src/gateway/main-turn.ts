@@ -9,7 +9,6 @@ import type { Logger } from "../core/logger.ts";
 import type { Channel, Inbound } from "../core/message.ts";
 import type { Tool } from "../core/tool.ts";
 import { visibleText } from "../core/visible-text.ts";
-import type { Slot } from "../lanes/lanes.ts";
 import { messageFor } from "../models/model-error.ts";
 import type { Database } from "../stores/database.ts";
 import type { InboxRow } from "../stores/inbox.ts";
@@ -46,59 +45,76 @@ export interface Job {
   readonly agent: Agent;
   readonly session: Session;
   readonly abort: AbortController;
-  readonly slot: Slot;
   /** What the answer says so far, as the chat may see it while it is written. */
   written: string;
 }
 
 const STATUS_EVERY_MS = 4_000;
 
-/** Runs the turn, or takes it up where the transcript ends. Throws only when the disk refuses. */
-export async function runTurn(deps: MainTurnDeps, job: Job): Promise<TurnEnd> {
+/** A turn as the chat sees it, from its first step to its end: also while it waits and nobody works on it. */
+export interface Sitting {
+  readonly rowId: number;
+  /** Steps used so far. */
+  steps: number;
+  close(outcome: string): Promise<void>;
+}
+
+export function openSitting(deps: MainTurnDeps, job: Job): Sitting {
   const { row, inbound, agent, session, abort } = job;
-  const turnId = `turn:${row.id}`;
-  const { address } = inbound;
-  const where = { sessionKey: session.key, address, turnId };
-  const tools = (): readonly Tool[] => deps.tools(deps.agents.find(agent.id) ?? agent);
+  const where = { sessionKey: session.key, address: inbound.address, turnId: turnIdOf(job) };
   const over = new AbortController();
   const endWatch = agent.timeoutMs > 0 ? abortAfter(deps.clock, agent.timeoutMs, abort) : null;
   deps.bus.emit({ type: "turn.started", ...where });
   const status = showWorking(deps, job, over.signal);
-  let outcome = "failed";
-  try {
-    const end = await deps.turns.run({
-      id: turnId,
-      ref: transcriptOf(session),
-      sessionKey: session.key,
-      runId: null,
-      address,
-      model: session.model ?? agent.model,
-      fallbacks: session.model === null ? agent.fallbacks : [],
-      thinking: agent.thinking,
-      workspace: agent.workspace,
-      readOnly: false,
-      maxIterations: agent.maxIterations,
-      signal: abort.signal,
-      log: deps.log.child({ sessionKey: session.key, turnId }),
-      prompt: () => deps.prompt(agent, session, tools()),
-      tools,
-      mail: () => notesFor(deps, session.id),
-      waitOutsideLane: (work) => job.slot.outside(work, abort.signal),
-      onText(text) {
-        job.written = text;
-        deps.bus.emit({ type: "turn.text", ...where, text });
-      },
-      onDoing: (doing) => deps.bus.emit({ type: "turn.doing", sessionKey: session.key, address, runId: null, doing }),
-      onSpend: (spend, model) => deps.db.relaxed(() => deps.sessions.addSpend(session.id, model, spend)),
-    });
-    outcome = end.outcome;
-    return end;
-  } finally {
-    endWatch?.();
-    over.abort("over");
-    await status;
-    deps.bus.emit({ type: "turn.ended", ...where, outcome });
-  }
+  return {
+    rowId: row.id,
+    steps: 0,
+    async close(outcome) {
+      if (over.signal.aborted) return;
+      endWatch?.();
+      over.abort("over");
+      await status;
+      deps.bus.emit({ type: "turn.ended", ...where, outcome });
+    },
+  };
+}
+
+const turnIdOf = ({ row }: Pick<Job, "row">): string => `turn:${row.id}`;
+
+/** Runs the turn, or takes it up where the transcript ends. Throws only when the disk refuses. */
+export async function runTurn(deps: MainTurnDeps, job: Job, sitting: Sitting): Promise<TurnEnd> {
+  const { inbound, agent, session, abort } = job;
+  const turnId = turnIdOf(job);
+  const { address } = inbound;
+  const where = { sessionKey: session.key, address, turnId };
+  const tools = (): readonly Tool[] => deps.tools(deps.agents.find(agent.id) ?? agent);
+  const end = await deps.turns.run({
+    id: turnId,
+    ref: transcriptOf(session),
+    sessionKey: session.key,
+    runId: null,
+    address,
+    model: session.model ?? agent.model,
+    fallbacks: session.model === null ? agent.fallbacks : [],
+    thinking: agent.thinking,
+    workspace: agent.workspace,
+    readOnly: false,
+    maxIterations: agent.maxIterations,
+    stepsUsed: sitting.steps,
+    signal: abort.signal,
+    log: deps.log.child({ sessionKey: session.key, turnId }),
+    prompt: () => deps.prompt(agent, session, tools()),
+    tools,
+    mail: () => notesFor(deps, session.id),
+    onText(text) {
+      job.written = text;
+      deps.bus.emit({ type: "turn.text", ...where, text });
+    },
+    onDoing: (doing) => deps.bus.emit({ type: "turn.doing", sessionKey: session.key, address, runId: null, doing }),
+    onSpend: (spend, model) => deps.db.relaxed(() => deps.sessions.addSpend(session.id, model, spend)),
+  });
+  sitting.steps = end.steps;
+  return end;
 }
 
 function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Parameters<Turns["run"]>[0]["mail"]> {

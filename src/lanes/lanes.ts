@@ -13,22 +13,17 @@
 import PQueue from "p-queue";
 import { createTurnstile } from "../core/turnstile.ts";
 
-export interface Slot {
-  /**
-   * Gives the slot back while `work` waits, and takes one again before it returns: a parent waiting for its children
-   * must not hold the place they need. Once `signal` has aborted it returns without one: ending never queues.
-   */
-  outside<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T>;
-}
-
 export interface Lane {
   readonly name: string;
-  /** `group` is who asked: groups take turns, within a group it is first come, first served. */
-  ring(id: string, group: string): void;
+  /**
+   * `group` is who asked: groups take turns, within a group it is first come, first served. `front`: before everything that
+   * waits, because it is work half done.
+   */
+  ring(id: string, group: string, place?: "front"): void;
   /** Doesn't wait any more: what stands behind it moves up. Changes nothing for what runs. */
   drop(id: string): void;
   /** Sets the handler and starts working. The handler settles its own row; what it throws goes to `onError`. */
-  serve(handler: (id: string, slot: Slot) => Promise<void>): void;
+  serve(handler: (id: string) => Promise<void>): void;
   /** 1 = next to start; null when it is not waiting. */
   position(id: string): number | null;
   depth(): { waiting: number; running: number };
@@ -43,6 +38,8 @@ interface Waiting {
   readonly tag: number;
   readonly seq: number;
   readonly rungAt: number;
+  /** Outside of virtual time: it had its turn when it began. */
+  readonly isFront: boolean;
 }
 
 interface LaneState {
@@ -50,16 +47,14 @@ interface LaneState {
   readonly queue: PQueue;
   readonly waiting: Map<string, Waiting>;
   readonly running: Set<string>;
-  /** Of the running ones, those that gave their slot back for a while. */
-  readonly outside: Set<string>;
-  /** Rung while being worked on: to be rung for this group when that is over. */
-  readonly rungMeanwhile: Map<string, string>;
+  /** Rung while being worked on: to be rung so when that is over. */
+  readonly rungMeanwhile: Map<string, { readonly group: string; readonly place: "front" | undefined }>;
   /** How much of a group waits, and its last virtual start time. Kept until virtual time has passed that, or nobody waits. */
   readonly groups: Map<string, { waiting: number; lastTag: number }>;
   /** Virtual time: the tag of what was started last. A group that comes anew starts here, before everybody's backlog. */
   now: number;
   seq: number;
-  handler: ((id: string, slot: Slot) => Promise<void>) | null;
+  handler: ((id: string) => Promise<void>) | null;
   passTurnstile(): Promise<void>;
   /** Resolved when nothing runs any more; set once drain() was called. */
   drained: PromiseWithResolvers<void> | null;
@@ -81,7 +76,6 @@ export function createLane(options: LaneOptions): Lane {
     queue: new PQueue({ concurrency: options.concurrency, autoStart: false }),
     waiting: new Map(),
     running: new Set(),
-    outside: new Set(),
     rungMeanwhile: new Map(),
     groups: new Map(),
     now: 0,
@@ -94,7 +88,7 @@ export function createLane(options: LaneOptions): Lane {
   };
   return {
     name: options.name,
-    ring: (id, group) => ring(state, id, group),
+    ring: (id, group, place) => ring(state, id, group, place),
     drop(id) {
       // Its job in the queue finds nothing and ends.
       takeOut(state, id);
@@ -104,13 +98,13 @@ export function createLane(options: LaneOptions): Lane {
       state.queue.start();
     },
     position: (id) => position(state, id),
-    depth: () => ({ waiting: state.waiting.size, running: state.running.size - state.outside.size }),
+    depth: () => ({ waiting: state.waiting.size, running: state.running.size }),
     setConcurrency(count) {
       state.queue.concurrency = count;
     },
     drain() {
       state.drained ??= Promise.withResolvers<void>();
-      // Their jobs find nothing and end; clearing the queue would also strand who waits to come back from outside.
+      // Their jobs find nothing and end.
       state.waiting.clear();
       if (state.running.size === 0) state.drained.resolve();
       return state.drained.promise;
@@ -118,108 +112,67 @@ export function createLane(options: LaneOptions): Lane {
   };
 }
 
-function ring(state: LaneState, id: string, group: string): void {
+function ring(state: LaneState, id: string, group: string, place?: "front"): void {
   if (state.drained !== null || state.waiting.has(id)) return;
   if (state.running.has(id)) {
-    state.rungMeanwhile.set(id, group);
+    state.rungMeanwhile.set(id, { group, place });
     return;
   }
+  const isFront = place === "front";
+  const tag = isFront ? state.now : tagFor(state, group);
+  state.waiting.set(id, { group, tag, isFront, seq: state.seq++, rungAt: performance.now() });
+  // p-queue starts the highest priority first and keeps the order of equals.
+  const priority = isFront ? Number.MAX_SAFE_INTEGER : -tag;
+  void state.queue.add(() => work(state, id), { priority }).catch((error: unknown) => state.onError(id, error));
+}
+
+function tagFor(state: LaneState, group: string): number {
   const known = state.groups.get(group);
   const tag = known === undefined ? state.now : Math.max(known.lastTag + 1, state.now);
   state.groups.set(group, { waiting: (known?.waiting ?? 0) + 1, lastTag: tag });
-  state.waiting.set(id, { group, tag, seq: state.seq++, rungAt: performance.now() });
-  // p-queue starts the highest priority first and keeps the order of equals.
-  void state.queue.add(() => work(state, id), { priority: -tag }).catch((error: unknown) => state.onError(id, error));
+  return tag;
 }
 
 function takeOut(state: LaneState, id: string): Waiting | null {
   const entry = state.waiting.get(id);
   if (entry === undefined) return null;
   state.waiting.delete(id);
+  if (entry.isFront) return entry;
   const group = state.groups.get(entry.group);
   if (group !== undefined && --group.waiting === 0) state.groups.delete(entry.group);
   return entry;
 }
 
 /** A group that just had its turn doesn't start at the present time with its next one: what waits of others goes first. */
-function moveOn(state: LaneState, { group, tag }: Waiting): void {
+function moveOn(state: LaneState, { group, tag, isFront }: Waiting): void {
+  if (isFront) return;
   if (!state.groups.has(group)) state.groups.set(group, { waiting: 0, lastTag: tag });
   if (tag > state.now) for (const [name, known] of state.groups) if (known.lastTag < tag) state.groups.delete(name);
   if (state.waiting.size === 0) state.groups.clear();
   state.now = tag;
 }
 
-/** One p-queue job = one slot. The handler may leave the slot for a while, so the job ends when the slot is free, not when the work is. */
-function work(state: LaneState, id: string): Promise<void> {
+/** One p-queue job = one slot. */
+async function work(state: LaneState, id: string): Promise<void> {
   const handler = state.handler;
   const entry = handler === null ? null : takeOut(state, id);
-  if (entry === null || handler === null) return Promise.resolve();
+  if (entry === null || handler === null) return;
   state.running.add(id);
   moveOn(state, entry);
   state.onStart?.(performance.now() - entry.rungAt);
-  return new Promise((freeSlot) => {
-    const slot = createSlot(state, id, freeSlot);
-    state
-      .passTurnstile()
-      // What was drained meanwhile is rung again at the next start of the gateway.
-      .then(() => (state.drained === null ? handler(id, slot) : undefined))
-      .catch((error: unknown) => state.onError(id, error))
-      .finally(() => {
-        state.running.delete(id);
-        state.outside.delete(id);
-        slot.free();
-        if (state.running.size === 0) state.drained?.resolve();
-        const group = state.rungMeanwhile.get(id);
-        state.rungMeanwhile.delete(id);
-        if (group !== undefined) ring(state, id, group);
-      });
-  });
-}
-
-/** Several waits at once have one slot between them: the first to go gives it back, the last to return takes it again. */
-function createSlot(state: LaneState, id: string, freeSlot: () => void): Slot & { free(): void } {
-  let free = freeSlot;
-  let isHeld = true;
-  let waits = 0;
-  return {
-    free: () => free(),
-    async outside(wait, signal) {
-      waits++;
-      if (isHeld) {
-        isHeld = false;
-        state.outside.add(id);
-        free();
-      }
-      try {
-        return await wait();
-      } finally {
-        waits--;
-        if (waits === 0 && !signal.aborted) {
-          const taken = await takeSlot(state, signal);
-          // Another wait began, or ended first, while this one stood in the queue.
-          if (isHeld || waits > 0) taken();
-          else {
-            free = taken;
-            isHeld = true;
-            state.outside.delete(id);
-          }
-        }
-      }
-    },
-  };
-}
-
-/** Resolves with the function that frees the slot again. Goes before everything that waits: it holds work half done. */
-function takeSlot(state: LaneState, signal: AbortSignal): Promise<() => void> {
-  return new Promise((resolve) => {
-    const giveUp = (): void => resolve(() => {});
-    signal.addEventListener("abort", giveUp, { once: true });
-    const hold = (): Promise<void> => {
-      signal.removeEventListener("abort", giveUp);
-      return signal.aborted ? Promise.resolve() : new Promise<void>((free) => resolve(free));
-    };
-    void state.queue.add(hold, { priority: Number.MAX_SAFE_INTEGER }).catch((error: unknown) => state.onError("slot", error));
-  });
+  try {
+    await state.passTurnstile();
+    // What was drained meanwhile is rung again at the next start of the gateway.
+    if (state.drained === null) await handler(id);
+  } catch (error) {
+    state.onError(id, error);
+  } finally {
+    state.running.delete(id);
+    if (state.running.size === 0) state.drained?.resolve();
+    const again = state.rungMeanwhile.get(id);
+    state.rungMeanwhile.delete(id);
+    if (again !== undefined) ring(state, id, again.group, again.place);
+  }
 }
 
 function position(state: LaneState, id: string): number | null {
@@ -227,7 +180,12 @@ function position(state: LaneState, id: string): number | null {
   if (own === undefined) return null;
   let before = 0;
   for (const other of state.waiting.values()) {
-    if (other.tag < own.tag || (other.tag === own.tag && other.seq < own.seq)) before++;
+    if (goesBefore(other, own)) before++;
   }
   return before + 1;
+}
+
+function goesBefore(one: Waiting, other: Waiting): boolean {
+  if (one.isFront !== other.isFront) return one.isFront;
+  return one.isFront || one.tag === other.tag ? one.seq < other.seq : one.tag < other.tag;
 }

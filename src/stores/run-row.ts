@@ -1,6 +1,6 @@
 // The runs table ↔ the Run record of core/run.ts: names and JSON columns, nothing else.
 import type { Address } from "../core/address.ts";
-import type { DeliveryState, PlanStep, Run, RunSections, RunState, SpawnParams } from "../core/run.ts";
+import type { DeliveryState, PlanStep, Run, RunSections, RunState, SpawnParams, Wait } from "../core/run.ts";
 import { parseColumn } from "./database.ts";
 
 /** What a spawn decides; the rest starts at its default. */
@@ -8,7 +8,7 @@ import { parseColumn } from "./database.ts";
 export type NewRun = Omit<
   Run,
   | "state" | "delivery" | "deliveryReason" | "generation" | "resumes" | "crashes" | "createdAt" | "queuedAt" | "startedAt" | "deadlineAt" | "steps" | "endedAt"
-  | "spend" | "reason" | "incomplete" | "doing" | "plan" | "sections" | "settledAt" | "archivedAt" | "archiveName"
+  | "spend" | "reason" | "incomplete" | "doing" | "waits" | "plan" | "sections" | "settledAt" | "archivedAt" | "archiveName"
 >;
 
 export type RunRow = Record<string, string | number | null>;
@@ -94,6 +94,7 @@ export function fromRunRow(row: RunRow): Run {
     reason: maybe("reason"),
     incomplete: row.incomplete === 1,
     doing: maybe("doing"),
+    waits: json<Wait[] | null>("waits") ?? [],
     plan: json<PlanStep[] | null>("plan"),
     sections: json<RunSections | null>("sections"),
     settledAt: time("settled_at"),

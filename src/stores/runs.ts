@@ -13,10 +13,11 @@ import {
   type RunState,
   SUSPENDED,
   sourcesOf,
+  type Wait,
 } from "../core/run.ts";
 import type { Spend } from "../core/usage.ts";
-import type { Database } from "./database.ts";
-import { fromRunRow, type NewRun, type RunRow, runColumns } from "./run-row.ts";
+import { createRunLists, type RunListDeps, type RunLists, readRun } from "./run-lists.ts";
+import { type NewRun, type RunRow, runColumns } from "./run-row.ts";
 
 export interface RunEnd {
   readonly as: EndState;
@@ -35,7 +36,7 @@ export interface RunOpening {
   readonly steps: number;
 }
 
-export interface Runs {
+export interface Runs extends RunLists {
   /** Inserts as queued. The caller has checked the limits in the same transaction. */
   insert(run: NewRun, firstMessage?: string | null): void;
   /** What a child's transcript begins with, as long as its file may not be there (stores/transcripts.ts). */
@@ -46,6 +47,13 @@ export interface Runs {
   findBySession(sessionId: string): Run | null;
   /** queued → running. False when it is not queued any more. */
   start(id: string): boolean;
+  /**
+   * running → waiting, until any of these comes true. False: it doesn't run any more. The caller has looked in the same
+   * transaction that none of them has come yet.
+   */
+  wait(id: string, waits: readonly Wait[], doing: string): boolean;
+  /** waiting → running; the time it waited doesn't count against its limit. False: it doesn't wait any more. */
+  wake(id: string): boolean;
   /** → an end state. False when it had ended already; then nothing was written. */
   end(id: string, end: RunEnd): boolean;
   /** A finished run goes on in its session as the next generation, with all its time and steps. False when it is unfinished. */
@@ -69,42 +77,16 @@ export interface Runs {
   setArchived(id: string): void;
   /** The documents of these runs are written, up to the generation given. */
   setDocumented(runs: readonly { readonly id: string; readonly generation: number }[]): void;
-  /** Ended runs whose last generation is not documented yet, oldest end first. */
-  listUndocumented(limit: number): Run[];
-  /** In order of arrival; all of them without a limit. */
-  listUnfinished(limit?: number): Run[];
-  countUnfinished(requesterKey: string): number;
-  /** Newest first. */
-  listOf(requesterKey: string, limit: number): Run[];
-  listRecent(limit: number): Run[];
-  /** Whose announcement could not be delivered, newest first. */
-  listBlocked(limit: number): Run[];
-  /** Main sessions whose key begins so and that have unfinished runs, at any depth; at most `limit`. */
-  rootsAtWork(prefix: string, limit: number): string[];
-  /** All unfinished runs below a session, at any depth, in order of arrival. Costs what its own tree costs, not what others run. */
-  unfinishedBelow(requesterKey: string): Run[];
-  /** Is this child session below that session, at any depth? */
-  isBelow(childKey: string, ancestorKey: string): boolean;
-  childrenOf(runId: string): Run[];
-  /** Settled before `settledBefore` (null: none by time), and everything settled that was to be deleted. */
-  listArchiveDue(settledBefore: number | null, limit: number): Run[];
-  /** Those whose transcript may bear its archive name although the row doesn't say so yet. */
-  listHalfArchived(): Run[];
-  /** A look that costs the same however many have ended. */
-  countUnfinishedByState(): Record<string, number>;
 }
 
-export interface RunDeps {
-  readonly db: Database;
+export interface RunDeps extends RunListDeps {
   readonly clock: Clock;
   readonly bus: Bus;
-  /** Hears of a row that can't be read. It is left out of every list, so that one broken run doesn't stop all others. */
-  onDamaged?(error: unknown): void;
 }
 
 export function createRuns(deps: RunDeps): Runs {
   const { db, clock } = deps;
-  const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : readRun(deps, row));
+  const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : readRun(row, deps.onDamaged));
   const get = (id: string): Run | null => one(db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
   const changed: Changed = (id, known) => {
     const state = known ?? db.get<{ state: RunState }>("SELECT state FROM runs WHERE id = ?", id)?.state;
@@ -136,17 +118,8 @@ export function createRuns(deps: RunDeps): Runs {
     findByChildKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = ?", key)),
     ...transitions(deps, changed),
     ...fields(deps, changed),
-    ...listings(deps),
+    ...createRunLists(deps),
   };
-}
-
-function readRun({ onDamaged }: Pick<RunDeps, "onDamaged">, row: RunRow): Run | null {
-  try {
-    return fromRunRow(row);
-  } catch (error) {
-    onDamaged?.(error);
-    return null;
-  }
 }
 
 /** `state` where the caller knows it: a look at the row for each small change is a good part of what the change costs. */
@@ -155,7 +128,10 @@ type Changed = (id: string, state?: RunState) => void;
 /** Takes the present time as its parameter. */
 const FRESH_LIMITS = "deadline_at = CASE WHEN timeout_ms > 0 THEN ? + timeout_ms END, steps = 0";
 
-function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "end" | "reopen"> {
+/** Nothing of a wait is left behind. */
+const NO_WAIT = "waits = NULL, waiting_since = NULL, wake_at = NULL";
+
+function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "wait" | "wake" | "end" | "reopen"> {
   /** The one place where a state changes: only from a state the machine allows. */
   const move = (id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): boolean => {
     const sources = sourcesOf(event);
@@ -169,8 +145,23 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
     // Nobody waits for this one: a power cut that takes it leaves a queued run, which starts from what its transcript has.
     start: (id) =>
       db.relaxed(() => move(id, { type: "start" }, `started_at = coalesce(started_at, ?), ${FRESH_LIMITS}`, clock.now(), clock.now())),
+    wait: (id, waits, doing) =>
+      move(
+        id,
+        { type: "wait" },
+        "waits = ?, wake_at = ?, waiting_since = ?, doing = ?",
+        ...[JSON.stringify(waits), wakeAt(waits), clock.now(), doing],
+      ),
+    // Nobody waits for this one either: a power cut that takes it leaves one that waits and is rung again.
+    wake: (id) =>
+      db.relaxed(() => {
+        const now = clock.now();
+        // A clock that was set back has waited for nothing.
+        const waited = "CASE WHEN ? > waiting_since THEN ? - waiting_since ELSE 0 END";
+        return move(id, { type: "wake" }, `deadline_at = deadline_at + ${waited}, ${NO_WAIT}, doing = NULL`, now, now);
+      }),
     end(id, end) {
-      const set = `ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL${end.hasTranscript === true ? ", first_message = NULL" : ""}`;
+      const set = `${NO_WAIT}, ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL${end.hasTranscript === true ? ", first_message = NULL" : ""}`;
       const sections = end.sections == null ? null : JSON.stringify(end.sections);
       const moved = move(id, { type: "end", as: end.as }, set, clock.now(), end.reason, end.incomplete ? 1 : 0, end.delivery, sections);
       if (moved) db.afterCommit(() => bus.emit({ type: "run.ended", runId: id, state: end.as }));
@@ -202,7 +193,7 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
       db.run(sql, afterCrash ? 1 : 0, SUSPENDED, id);
     },
     countResume(id) {
-      db.run("UPDATE runs SET resumes = resumes + 1 WHERE id = ? AND state = 'running'", id);
+      db.run("UPDATE runs SET resumes = resumes + 1 WHERE id = ? AND state IN ('running', 'waiting')", id);
     },
     renewLimits(id) {
       db.run(`UPDATE runs SET ${FRESH_LIMITS} WHERE id = ? AND state = 'running'`, clock.now(), id);
@@ -265,81 +256,7 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
   };
 }
 
-const UNFINISHED = "state IN ('queued', 'running')";
-/** Of a child session the main session at the top of its tree; a main session is that itself. Takes the key twice. */
-const ROOT_OF = "coalesce((SELECT root_key FROM runs WHERE child_key = ?), ?)";
-/** Each unfinished run of a tree with every session it is below. From the bottom up: the other way leads past all that ever ended. */
-const ABOVE_UNFINISHED = `WITH RECURSIVE above (seq, key) AS (SELECT seq, requester_key FROM runs WHERE root_key = ? AND ${UNFINISHED}
-  UNION SELECT above.seq, runs.requester_key FROM above JOIN runs ON runs.child_key = above.key)`;
-
-type Listings = Omit<
-  Runs,
-  | keyof ReturnType<typeof transitions>
-  | keyof ReturnType<typeof fields>
-  | "insert"
-  | "openingOf"
-  | "get"
-  | "findBySpawnKey"
-  | "findByChildKey"
-  | "findBySession"
->;
-
-function listings({ db, ...deps }: RunDeps): Listings {
-  const many = (sql: string, ...params: (string | number)[]): Run[] =>
-    db
-      .all<RunRow>(sql, ...params)
-      .map((row) => readRun(deps, row))
-      .filter((run) => run !== null);
-  return {
-    listUndocumented: (limit) =>
-      many("SELECT * FROM runs WHERE ended_at IS NOT NULL AND documented < generation ORDER BY ended_at LIMIT ?", limit),
-    listUnfinished: (limit = Number.MAX_SAFE_INTEGER) =>
-      many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, seq LIMIT ?`, limit),
-    // Left to itself SQLite takes runs_requester and walks every run the requester ever had.
-    countUnfinished: (key) =>
-      db.get<{ n: number }>(
-        `SELECT count(*) AS n FROM runs ${db.by("runs_unfinished_tree")} WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}`,
-        ...[key, key, key],
-      )?.n ?? 0,
-    rootsAtWork: (prefix, limit) =>
-      db
-        .all<{ key: string }>(
-          `SELECT DISTINCT root_key AS key FROM runs WHERE root_key >= ? AND root_key < ? AND ${UNFINISHED} LIMIT ?`,
-          prefix,
-          `${prefix}\u{10ffff}`,
-          limit,
-        )
-        .map((row) => row.key),
-    listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY seq DESC LIMIT ?", key, limit),
-    listRecent: (limit) => many("SELECT * FROM runs ORDER BY seq DESC LIMIT ?", limit),
-    listBlocked: (limit) => many("SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY seq DESC LIMIT ?", limit),
-    unfinishedBelow(key) {
-      const { root } = db.get<{ root: string }>(`SELECT ${ROOT_OF} AS root`, key, key) ?? { root: key };
-      if (root === key) return many(`SELECT * FROM runs WHERE root_key = ? AND ${UNFINISHED} ORDER BY seq`, key);
-      return many(`${ABOVE_UNFINISHED} SELECT * FROM runs WHERE seq IN (SELECT seq FROM above WHERE key = ?) ORDER BY seq`, root, key);
-    },
-    isBelow: (childKey, ancestorKey) =>
-      db.get(
-        `WITH RECURSIVE above (key) AS (SELECT requester_key FROM runs WHERE child_key = ? UNION SELECT requester_key FROM runs JOIN above ON runs.child_key = above.key)
-         SELECT 1 FROM above WHERE key = ?`,
-        childKey,
-        ancestorKey,
-      ) !== undefined,
-    childrenOf: (runId) => many("SELECT * FROM runs WHERE requester_run_id = ? ORDER BY seq", runId),
-    listArchiveDue: (settledBefore, limit) =>
-      many(
-        `SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND cleanup = 'delete'
-         UNION ALL SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND cleanup = 'keep' AND settled_at <= ? LIMIT ?`,
-        settledBefore ?? -1,
-        limit,
-      ),
-    listHalfArchived: () => many("SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND archive_name IS NOT NULL"),
-    // From the index alone: thousands may be queued, and each row is long.
-    countUnfinishedByState: () => ({
-      ...db.get<{ queued: number; running: number }>(
-        `SELECT count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running
-         FROM runs ${db.by("runs_unfinished")} WHERE ${UNFINISHED}`,
-      ),
-    }),
-  };
-}
+const wakeAt = (waits: readonly Wait[]): number | null => {
+  const times = waits.flatMap((wait) => (wait.for === "runs" ? [wait.until] : []));
+  return times.length === 0 ? null : Math.min(...times);
+};

@@ -372,6 +372,17 @@ export const MIGRATIONS: readonly string[] = [
   DROP INDEX runs_unfinished;
   CREATE INDEX runs_unfinished ON runs (queued_at, seq, state) WHERE state IN ('queued', 'running');
   `,
+  `
+  -- A run that waits is a row and nothing else.
+  ALTER TABLE runs ADD COLUMN waits TEXT;
+  ALTER TABLE runs ADD COLUMN waiting_since INTEGER;
+  ALTER TABLE runs ADD COLUMN wake_at INTEGER;
+  CREATE INDEX runs_wake ON runs (wake_at) WHERE wake_at IS NOT NULL;
+  DROP INDEX runs_unfinished;
+  CREATE INDEX runs_unfinished ON runs (queued_at, seq, state) WHERE state IN ('queued', 'running', 'waiting');
+  DROP INDEX runs_unfinished_tree;
+  CREATE INDEX runs_unfinished_tree ON runs (root_key, requester_key) WHERE state IN ('queued', 'running', 'waiting');
+  `,
 ];
 
 /** What they leave: a database that says it is up to date must have all of them. */

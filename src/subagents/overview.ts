@@ -8,6 +8,7 @@ import { oneLine, quotable } from "./quoting.ts";
 const ICON: Record<Run["state"], string> = {
   queued: "⏳",
   running: "▶️",
+  waiting: "💤",
   done: "✅",
   error: "❌",
   timeout: "⏱️",
@@ -38,8 +39,9 @@ export function listText({ runs, now, bootId, title, leftOut, position }: ListOp
     const state = place === null ? run.state : `queued (place ${place})`;
     const when = run.startedAt === null ? `age ${duration(now - run.createdAt)}` : duration(runtimeOf(run, now));
     const ago = run.endedAt === null ? "" : `, ${duration(now - run.endedAt)} ago`;
-    const doing = run.state === "running" && run.doing !== null ? ` · ${oneLine(run.doing)}` : "";
-    const step = run.state === "running" && stepOf(run.plan) !== null ? ` · step ${stepOf(run.plan)}` : "";
+    const isBegun = run.state === "running" || run.state === "waiting";
+    const doing = isBegun && run.doing !== null ? ` · ${oneLine(run.doing)}` : "";
+    const step = isBegun && stepOf(run.plan) !== null ? ` · step ${stepOf(run.plan)}` : "";
     const earlier = run.bootId !== bootId && !isUnfinished(run.state) ? " · (earlier start)" : "";
     return `${i + 1}) ${ICON[run.state]} ${state} · ${oneLine(run.label)} · ${when}${ago} · ${shortId(run.id)} · \`${run.childKey}\`${step}${doing}${earlier}`;
   });

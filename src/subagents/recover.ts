@@ -8,6 +8,7 @@ import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { breakOff, endUnread } from "./ending.ts";
+import { isDue } from "./waits.ts";
 
 /** Of a run that has not said its last word. */
 const MAX_CRASHES = 2;
@@ -25,17 +26,21 @@ export function recoverRuns(deps: SubagentDeps): { queued: number; resumed: numb
     const counted = deps.runs.get(run.id);
     // A requester that was given up has taken it along.
     if (counted === null || !isUnfinished(counted.state)) continue;
-    if (run.state === "running" && giveUp(deps, counted, hasCrashed(run))) counts.interrupted++;
+    // What waits has lost nothing: only its process is another one now.
+    if (run.state !== "queued" && giveUp(deps, counted, run.state === "running" && hasCrashed(run))) counts.interrupted++;
     else goesOn.push(run);
   }
   deps.db.transaction(() => {
     for (const run of goesOn) {
       // Only now: what was given up was not resumed, and its announcement must not say so.
-      if (run.state === "running") deps.runs.countResume(run.id);
-      counts[run.state === "running" ? "resumed" : "queued"]++;
+      if (run.state !== "queued") deps.runs.countResume(run.id);
+      counts[run.state === "queued" ? "queued" : "resumed"]++;
     }
   });
-  for (const run of goesOn) deps.lane.ring(run.id, run.requesterKey);
+  for (const run of goesOn) {
+    if (run.state !== "waiting") deps.lane.ring(run.id, run.requesterKey);
+    else if (isDue(deps, run)) deps.lane.ring(run.id, run.requesterKey, "front");
+  }
   return counts;
 }
 

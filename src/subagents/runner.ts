@@ -1,11 +1,9 @@
 // Handler of the lane `subagent`: one run from claim to end. queued → running → the child's turn → announce step →
-// ended. A run found `running` at boot is taken up the same way: its transcript says how far it came.
+// ended. A run found `running` at boot is taken up the same way: its transcript says how far it came. So is one that waited.
 import type { TurnEnd } from "../agents/turn.ts";
 import { abortAfter } from "../core/clock.ts";
 import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
-import type { Bus } from "../core/events.ts";
-import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
-import type { Slot } from "../lanes/lanes.ts";
+import { isUnfinished, type Run, SUSPENDED, type Wait } from "../core/run.ts";
 import { roleOf } from "./child.ts";
 import { childSteps } from "./child-steps.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
@@ -14,10 +12,11 @@ import { duration } from "./figures.ts";
 import { noteEntries } from "./notes.ts";
 import type { Ending } from "./outcome.ts";
 import { isAnswered } from "./recover.ts";
+import { isDue, newsOf, unfinishedChildren, waitingText } from "./waits.ts";
 
 export interface Runner {
   /** For Lane.serve. */
-  work(runId: string, slot: Slot): Promise<void>;
+  work(runId: string): Promise<void>;
   /** Ends all work without settling it: it is taken up at the next start. */
   suspend(): void;
 }
@@ -28,36 +27,42 @@ const MAX_RETRY_MS = 5 * 60_000;
 /** A run that fails this often on a disk that works has a broken file: it ends without it. */
 const MAX_TRIES = 10;
 
-/** A run at work in its slot. */
+/** A run at work in its slot, or one that waits for the disk without it: a disk that refuses takes no row that says so. */
 interface Job {
   readonly runId: string;
-  readonly slot: Slot;
   /** Aborts on a stop and on a shutdown. */
+  readonly abort: AbortController;
   readonly signal: AbortSignal;
   isStarted: boolean;
+  /** How often it failed on a disk that works. */
+  tries: number;
 }
 
 export function createRunner(deps: SubagentDeps): Runner {
-  const active = new Map<string, AbortController>();
+  const active = new Map<string, Job>();
   // Whoever stopped it has settled the row; from the commit on nothing of it may start any more (ST2).
   deps.bus.on((event) => {
     if (event.type !== "run.ended" || event.state !== "stopped") return;
     deps.lane.drop(event.runId);
-    active.get(event.runId)?.abort("stop");
+    active.get(event.runId)?.abort.abort("stop");
   });
   return {
-    async work(runId, slot) {
-      const abort = new AbortController();
-      active.set(runId, abort);
-      const job: Job = { runId, slot, signal: abort.signal, isStarted: false };
+    async work(runId) {
+      const job = active.get(runId) ?? createJob(runId);
+      active.set(runId, job);
       try {
-        await carryOut(deps, job);
-      } finally {
-        active.delete(runId);
+        const waitMs = await carryOut(deps, job);
+        if (waitMs !== null && !job.signal.aborted) {
+          void comeBack(deps, job, waitMs);
+          return;
+        }
+      } catch (error) {
+        deps.log.error({ err: error, runId }, "a run can't be worked on");
       }
+      active.delete(runId);
     },
     suspend() {
-      for (const [id, abort] of active) {
+      for (const [id, { abort }] of active) {
         try {
           deps.runs.setDoing(id, SUSPENDED);
         } catch (error) {
@@ -69,9 +74,16 @@ export function createRunner(deps: SubagentDeps): Runner {
   };
 }
 
+function createJob(runId: string): Job {
+  const abort = new AbortController();
+  return { runId, abort, signal: abort.signal, isStarted: false, tries: 0 };
+}
+
+/** Null: there is nothing to do for it, or not yet. */
 function claim(deps: SubagentDeps, runId: string): Run | null {
   const run = deps.runs.get(runId);
   if (run === null || !isUnfinished(run.state)) return null;
+  if (run.state === "waiting" && !(isDue(deps, run) && deps.runs.wake(runId))) return null;
   // First of all: from here on a process that ends at it is counted against it (recover.ts).
   if (run.state === "queued" && !deps.runs.start(runId)) return null;
   deps.transcripts.ensure(transcriptOfRun(run));
@@ -89,39 +101,61 @@ function takeUp(deps: SubagentDeps, run: Run): void {
   if (deps.mail.listForRun(run.id).length > 0 && isAnswered(deps, run)) deps.runs.renewLimits(run.id);
 }
 
-/** Works until it is over. A disk that refuses leaves the row as it was: the run waits, without its slot, and is taken up again. */
-async function carryOut(deps: SubagentDeps, job: Job): Promise<void> {
-  for (let tries = 0; ; ) {
+/**
+ * Works until it is over or waits. A disk that refuses leaves the row as it was: the run waits in memory, without its slot, for
+ * so many ms and until there is room, and is taken up again.
+ */
+async function carryOut(deps: SubagentDeps, job: Job): Promise<number | null> {
+  for (;;) {
     try {
-      if ((await workOnce(deps, job)) === "over") return;
+      if ((await workOnce(deps, job)) === "over") return null;
     } catch (error) {
       deps.log.error({ err: error, runId: job.runId }, "a run broke off");
-      if (job.signal.aborted) return;
-      if (!isStorageError(error) && (await giveUp(deps, job, error))) return;
-      const waitMs = Math.min(STORAGE_RETRY_MS * 2 ** tries, MAX_RETRY_MS);
-      if (isWritable(deps, job)) tries++;
-      if (tries >= MAX_TRIES && (await giveUp(deps, job, error, true))) return;
-      const wait = () => waitForDisk(deps, job, waitMs);
+      if (job.signal.aborted) return null;
+      if (!isStorageError(error) && (await giveUp(deps, job, error))) return null;
+      const waitMs = Math.min(STORAGE_RETRY_MS * 2 ** job.tries, MAX_RETRY_MS);
+      if (isWritable(deps, job)) job.tries++;
+      if (job.tries >= MAX_TRIES && (await giveUp(deps, job, error, true))) return null;
+      if (job.isStarted) return waitMs;
       // What never began keeps its place: else all that stands behind it would leave the lane, one after the other.
-      await (job.isStarted ? job.slot.outside(wait, job.signal) : wait());
-      if (job.signal.aborted) return;
+      await waitForDisk(deps, job, waitMs);
+      if (job.signal.aborted) return null;
     }
   }
 }
 
-/** `mail`: there is something to read before it ends, which is new work. */
-async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "mail"> {
+async function comeBack(deps: SubagentDeps, job: Job, waitMs: number): Promise<void> {
+  await waitForDisk(deps, job, waitMs);
+  // Also when it was stopped: whoever works on it then finds it ended, and lets go of it.
+  deps.lane.ring(job.runId, job.runId, "front");
+}
+
+/** `again`: it waits no more, or there is something to read before it ends, which is new work. */
+async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "again"> {
   const run = claim(deps, job.runId);
   if (run === null) return "over";
   job.isStarted = true;
   const limit = limitOf(deps, run);
-  const end = await childTurn(deps, run, job.slot, AbortSignal.any([job.signal, limit.signal])).finally(limit.clear);
+  const end = await childTurn(deps, run, AbortSignal.any([job.signal, limit.signal])).finally(limit.clear);
   if (job.signal.aborted) return "over";
+  if (end.outcome === "waiting") return rest(deps, run, end.waits ?? []);
   deps.failpoint("run.worked");
   const left = await finishRun(deps, run, { ...endingOf(run, end), words: end.text, notice: end.notice, error: end.error }, job.signal);
   // Its steps may be used up, and its time: read without a further step it would never be answered.
-  if (left === "mail") deps.runs.renewLimits(run.id);
-  return left;
+  if (left === "over") return "over";
+  deps.runs.renewLimits(run.id);
+  return "again";
+}
+
+/**
+ * From here on only its row waits. Looked at in the transaction that says so: what ended between the turn's last look and the row
+ * would ring a run that doesn't wait yet, and nobody would ring again.
+ */
+function rest(deps: SubagentDeps, run: Run, calls: readonly Wait[]): "over" | "again" {
+  const waits: readonly Wait[] = calls.length > 0 ? calls : [{ for: "children" }];
+  const isWaiting = deps.db.relaxed(() => !isDue(deps, { ...run, waits }) && deps.runs.wait(run.id, waits, waitingText(deps, run, waits)));
+  if (isWaiting) deps.failpoint("run.waiting");
+  return isWaiting ? "over" : "again";
 }
 
 /** Aborts when the run's time is over: a time on record, so that it goes on while nobody works on it (SP10). */
@@ -132,7 +166,7 @@ function limitOf(deps: SubagentDeps, run: Run): { readonly signal: AbortSignal; 
   const leftMs = Math.min(run.deadlineAt - deps.clock.now(), run.timeoutMs);
   if (leftMs > 0) return { signal: over.signal, clear: abortAfter(deps.clock, leftMs, over) };
   // Its last word came in time; only its end was not recorded before the process died or the disk refused.
-  const isOver = isAnswered(deps, run) && unfinishedChildren(deps, run) === 0;
+  const isOver = isAnswered(deps, run) && unfinishedChildren(deps.runs, run) === 0;
   if (!isOver) over.abort("timeout");
   return { signal: over.signal, clear() {} };
 }
@@ -145,6 +179,8 @@ function endingOf(run: Run, end: TurnEnd): Ending {
       return { as: "done", reason: end.reason, incomplete: true };
     case "error":
       return { as: "error", reason: end.reason, incomplete: false };
+    // `waiting` is no end and doesn't come here.
+    case "waiting":
     case "aborted":
       return { as: "timeout", reason: `runTimeoutSeconds ${duration(run.timeoutMs)}`, incomplete: false };
   }
@@ -158,10 +194,17 @@ function isReadOnly(deps: SubagentDeps, run: Run): boolean {
   return requester === null || isReadOnly(deps, requester);
 }
 
-async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: AbortSignal): Promise<TurnEnd> {
+async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSignal): Promise<TurnEnd> {
   const agent = deps.agents.find(run.agentId);
   if (agent === null)
-    return { outcome: "error", text: "", reason: `agent "${run.agentId}" is not configured any more`, error: null, notice: null };
+    return {
+      outcome: "error",
+      steps: run.steps,
+      text: "",
+      reason: `agent "${run.agentId}" is not configured any more`,
+      error: null,
+      notice: null,
+    };
   /** What its row says it does: saying it again would be a transaction for nothing. */
   let known: string | null = null;
   return deps.turns.run({
@@ -176,8 +219,8 @@ async function childTurn(deps: SubagentDeps, run: Run, slot: Slot, signal: Abort
     stepsUsed: run.steps,
     log: deps.log.child({ sessionKey: run.childKey, runId: run.id }),
     mail: () => mailFor(deps, run),
-    waitForNews: () => waitForChildren(deps, run, slot, signal),
-    waitOutsideLane: (work) => slot.outside(work, signal),
+    // A run whose children still work is not done (SP5).
+    news: () => newsOf(deps, run),
     onText: () => {},
     onStep(step) {
       deps.runs.beginStep(run.id, step, THINKING);
@@ -208,37 +251,6 @@ function mailFor(deps: SubagentDeps, run: Run): ReturnType<Parameters<SubagentDe
         deps.mail.takeNotes(notes.map((one) => one.id));
       }),
   };
-}
-
-const unfinishedChildren = ({ runs }: SubagentDeps, { id }: Run): number =>
-  runs.childrenOf(id).filter((child) => isUnfinished(child.state)).length;
-
-/** True when there is something to read. A run whose children still work is not done: it waits, without its slot (SP5). */
-async function waitForChildren(deps: SubagentDeps, run: Run, slot: Slot, signal: AbortSignal): Promise<boolean> {
-  const hasMail = (): boolean => mailFor(deps, run).entries.length > 0;
-  const working = (): number => unfinishedChildren(deps, run);
-  if (hasMail()) return true;
-  if (working() === 0) return false;
-  deps.runs.setDoing(run.id, `waiting for ${working()} sub-agents`);
-  await slot.outside(() => until(deps.bus, () => hasMail() || working() === 0, signal), signal);
-  return !signal.aborted && hasMail();
-}
-
-/** Resolves when `isTrue` after some event, or when the signal aborts. */
-export function until(bus: Bus, isTrue: () => boolean, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const check = (): void => {
-      if (!isTrue() && !signal.aborted) return;
-      off();
-      signal.removeEventListener("abort", check);
-      resolve();
-    };
-    const off = bus.on((event) => {
-      if (event.type === "run.ended" || event.type === "run.mail") check();
-    });
-    signal.addEventListener("abort", check, { once: true });
-    check();
-  });
 }
 
 /** Announced as an error. False: not even that could be recorded. */

@@ -81,7 +81,8 @@ function send(deps: SubagentDeps, run: Run, from: string, written: string): Send
   if (isUnfinished(fresh.state)) {
     deps.mail.sendToRun(run.id, from, text);
     deps.db.afterCommit(() => deps.bus.emit({ type: "run.mail", runId: run.id }));
-    return fresh.state;
+    // One that waits reads it when it goes on, which this may be the reason for.
+    return fresh.state === "queued" ? "queued" : "running";
   }
   const max = deps.agents.find(fresh.agentId)?.subagents.maxChildren ?? 0;
   if (deps.runs.countUnfinished(fresh.requesterKey) >= max) {

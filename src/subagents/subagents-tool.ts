@@ -2,18 +2,17 @@
 // "not there" get the same answer (TL4). What the tool changes is in the stores when it answers, so that a crash right
 // after it can't take back what the model was told.
 import { z } from "zod";
-import { abortAfter } from "../core/clock.ts";
-import { isUnfinished, type Run, stepOf } from "../core/run.ts";
+import { isUnfinished, type Run, stepOf, type Wait } from "../core/run.ts";
 import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolJson, toolQuote } from "../core/tool.ts";
 import { resultOf } from "./announce.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { briefParamsSchema } from "./documents/brief-params.ts";
 import type { Briefing } from "./documents/briefing.ts";
 import { outcomeSentence } from "./outcome.ts";
-import { until } from "./runner.ts";
 import type { Steering } from "./steering.ts";
 import { currentRuns, findTarget, runsOf } from "./targets.ts";
 import { DEFAULT_LOG, logText, MAX_LOG } from "./transcript-view.ts";
+import { isOver } from "./waits.ts";
 
 export type ControlDeps = SubagentDeps & { readonly steering: Steering; readonly briefing: Briefing };
 
@@ -61,6 +60,13 @@ export function createSubagentsTool(deps: ControlDeps): Tool {
       "may know: hints it sees from its next step on, granting nothing) or revoke the brief you gave.",
     schema: subagentsSchema,
     capability: "session",
+    repeatable: ({ action }) => action === "wait",
+    waitsFor(args, context) {
+      const found = args.action === "wait" ? targets(deps, context, args.ids ?? []) : null;
+      if (found === null || "problem" in found) return null;
+      const wait = waitFor(args, context, found.runs);
+      return isOver(deps, wait) ? null : wait;
+    },
     async run(args, context) {
       const { action } = args;
       if (action === "list") return quoteRuns(listOf(deps, context, args));
@@ -104,7 +110,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
   const [run] = runs;
   switch (args.action) {
     case "wait":
-      return wait(deps, args, context, runs);
+      return waited(deps, args, context, runs);
     case "result":
       if (isUnfinished(run.state)) return toolError(`Run ${run.id} is ${run.state}; it has no result yet.`);
       return quoteRuns(withResult(deps, run), outcomes(deps, [run]));
@@ -157,21 +163,20 @@ function brief(deps: ControlDeps, runs: readonly Run[], context: ToolContext, pa
   return toolJson({ briefed: runs.map((run) => run.id), note: "It sees this brief from its next step on. It grants nothing." });
 }
 
-/** Fan-in: waits without holding the caller's lane slot, or the children could never start. */
-async function wait(deps: ControlDeps, args: Args, context: ToolContext, runs: readonly Run[]): Promise<ToolResult> {
-  const now = (): Run[] => runs.map((run) => deps.runs.get(run.id) ?? run);
-  const isOver = (): boolean => {
-    const ended = now().map((run) => !isUnfinished(run.state));
-    return args.mode === "any" ? ended.includes(true) : !ended.includes(false);
-  };
-  const deadline = new AbortController();
-  const signal = AbortSignal.any([context.signal, deadline.signal]);
-  context.progress(`waiting for ${runs.length} sub-agents`);
-  const clear = abortAfter(deps.clock, (args.timeoutSeconds ?? 60) * 1000, deadline);
-  await context.waitOutsideLane(() => until(deps.bus, isOver, signal)).finally(clear);
-  const waited = now();
-  const seen = waited.map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run)));
-  return quoteRuns({ complete: isOver(), runs: seen }, outcomes(deps, waited));
+type WaitArgs = Pick<Args, "mode" | "timeoutSeconds">;
+
+const waitFor = (args: WaitArgs, context: ToolContext, runs: readonly Run[]): Extract<Wait, { for: "runs" }> => ({
+  for: "runs",
+  ids: runs.map((run) => run.id),
+  mode: args.mode ?? "all",
+  until: context.calledAt + (args.timeoutSeconds ?? 60) * 1000,
+});
+
+/** Fan-in: once they have ended, or its time is over. */
+function waited(deps: ControlDeps, args: WaitArgs, context: ToolContext, runs: readonly Run[]): ToolResult {
+  const seen = runs.map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run)));
+  const complete = isOver(deps, { ...waitFor(args, context, runs), until: Number.POSITIVE_INFINITY });
+  return quoteRuns({ complete, runs: seen }, outcomes(deps, runs));
 }
 
 /** JSON behind the fence: what children and their programs wrote stands in it, as labels, steps, doing and results (IN4). */

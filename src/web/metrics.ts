@@ -138,7 +138,7 @@ function addGauges({ Gauge }: Prom, options: MetricsOptions, registers: Registry
     registers,
     collect() {
       const counts = options.countRuns();
-      for (const state of ["queued", "running"]) this.set({ state }, counts[state] ?? 0);
+      for (const state of ["queued", "running", "waiting"]) this.set({ state }, counts[state] ?? 0);
     },
   });
   new Gauge({

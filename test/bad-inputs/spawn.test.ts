@@ -221,7 +221,7 @@ describe("many and early", () => {
     const run = await accepted({ task: "x", cleanup: "delete" });
     stage.stores.runs.start(run.id);
     const names = (): string[] => readdirSync(join(stateDir, "agents/main/sessions")).filter((name) => name.startsWith(run.sessionId));
-    await stage.parts.runner.work(run.id, { outside: (work) => work() });
+    await stage.parts.runner.work(run.id);
     expect(stage.get(run.id)).toMatchObject({ state: "done", delivery: "pending", settledAt: null });
     const over = new AbortController();
     const looking = stage.parts.archiver.run(over.signal);

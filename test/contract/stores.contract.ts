@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Stores } from "../../src/app/stores.ts";
 import type { Address } from "../../src/core/address.ts";
 import type { AppEvent } from "../../src/core/events.ts";
-import { RUN_STATES } from "../../src/core/run.ts";
+import { isUnfinished, RUN_STATES } from "../../src/core/run.ts";
 import type { ManualClock } from "../support/manual-clock.ts";
 import { ADDRESS, CHAT_KEY, newRun } from "../support/runs.ts";
 
@@ -492,7 +492,7 @@ function runContract(rig: () => StoreRig): void {
     expect(runs.end("r1", { ...END, as: "done" })).toBe(false);
     expect([runs.start("r1"), runs.start("r1")]).toEqual([true, false]);
     expect(runs.end("r1", { ...END, as: "stopped", delivery: "none" })).toBe(true);
-    for (const as of RUN_STATES.filter((state) => state !== "queued" && state !== "running")) {
+    for (const as of RUN_STATES.filter((state) => !isUnfinished(state))) {
       expect(runs.end("r1", { ...END, as, reason: "too late" })).toBe(false);
     }
     expect(runs.get("r1")).toMatchObject({ state: "stopped", reason: null, delivery: "none" });
@@ -524,6 +524,37 @@ function runContract(rig: () => StoreRig): void {
     expect(runs.get("r1")).toMatchObject(fresh);
   });
 
+  it("[RU1][SP10] a waiting run is unfinished, wakes once, and the time it waited moves its deadline", async () => {
+    const { clock, stores } = rig();
+    const { runs, db } = stores;
+    runs.insert(newRun("r1", { timeoutMs: 60_000 }));
+    const waits = [{ for: "runs" as const, ids: ["r2"], mode: "all" as const, until: clock.now() + 5_000 }];
+    const wait = (): boolean => db.relaxed(() => runs.wait("r1", waits, "waiting for 1 sub-agent"));
+    expect(wait()).toBe(false);
+    runs.start("r1");
+    const deadlineAt = runs.get("r1")?.deadlineAt ?? 0;
+    expect([wait(), wait()]).toEqual([true, false]);
+    expect(runs.get("r1")).toMatchObject({ state: "waiting", waits, doing: "waiting for 1 sub-agent" });
+    expect([runs.countUnfinished("agent:main:web:dm:main"), runs.listUnfinished().length]).toEqual([1, 1]);
+    expect(runs.listWakeDue(clock.now())).toEqual({ due: [], nextAt: clock.now() + 5_000 });
+    await clock.advance(7_000);
+    expect(runs.listWakeDue(clock.now())).toMatchObject({ due: [{ id: "r1" }], nextAt: null });
+    expect([runs.wake("r1"), runs.wake("r1")]).toEqual([true, false]);
+    expect(runs.get("r1")).toMatchObject({ state: "running", waits: [], doing: null, deadlineAt: deadlineAt + 7_000 });
+    expect(runs.listWakeDue(clock.now())).toEqual({ due: [], nextAt: null });
+  });
+
+  it("[RU2] one that waits can be stopped or given up, and nothing of its wait is left", () => {
+    const { runs, db } = rig().stores;
+    runs.insert(newRun("r1"));
+    runs.start("r1");
+    db.relaxed(() => runs.wait("r1", [{ for: "children" }], "waiting for 2 sub-agents"));
+    expect(runs.end("r1", { ...END, as: "done" })).toBe(false);
+    expect(runs.end("r1", { ...END, as: "stopped", delivery: "none" })).toBe(true);
+    expect(runs.get("r1")).toMatchObject({ state: "stopped", waits: [], doing: null });
+    expect(runs.wake("r1")).toBe(false);
+  });
+
   it("[SP6] unfinished runs are counted per requester, and finished ones no more", () => {
     const { runs } = rig().stores;
     for (const id of ["a", "b", "c"]) runs.insert(newRun(id));
@@ -538,7 +569,7 @@ function runContract(rig: () => StoreRig): void {
         .sort(),
     ).toEqual(["b", "c", "d"]);
     runs.start("b");
-    expect(runs.countUnfinishedByState()).toEqual({ queued: 2, running: 1 });
+    expect(runs.countUnfinishedByState()).toEqual({ queued: 2, running: 1, waiting: 0 });
   });
 
   it("[TL4] below means below, at any depth, and never sideways or up", async () => {

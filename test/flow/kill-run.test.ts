@@ -23,7 +23,8 @@ describe("[RC1] kill -9 at each named point from spawn to archive", () => {
     expect([...inPath("spawn.admitted", "run.ended"), "stop.recorded", ...inPath("archive.named", "archive.recorded")]).toEqual(path);
   });
 
-  it.concurrent.each(inPath("spawn.admitted", "run.ended"))(
+  // A run that sends nobody out never waits: that point has a test of its own.
+  it.concurrent.each(inPath("spawn.admitted", "run.ended").filter((point) => point !== "run.waiting"))(
     "[RC1] PROC-001 %s: the run is announced exactly once",
     { timeout: 60_000 * KILLS },
     async (point) => {
@@ -40,6 +41,33 @@ describe("[RC1] kill -9 at each named point from spawn to archive", () => {
         await scene.herald.reply(new RegExp(`^sent ${i}$`), chat.id);
       }
       await expectOnce(chat, KILLS);
+    },
+  );
+
+  it.concurrent.each([
+    ["for its children", [{ text: "sent out" }, { text: "all is back" }]],
+    ["with the tool", [calls(["subagents", { action: "wait", ids: ["last"], timeoutSeconds: 600 }]), { text: "all is back" }]],
+  ] as const)(
+    "[RC1][SP5] run.waiting, %s: it goes on where it waited, and is announced exactly once",
+    {
+      timeout: 60_000 * KILLS,
+    },
+    async (_how, steps) => {
+      await using scene = await createScene({ failpoint: "run.waiting", subagents: { maxConcurrent: 1, maxSpawnDepth: 2 } });
+      const chat = scene.chat();
+      for (let i = 0; i < KILLS; i++) {
+        if (i > 0) await restartAt(scene, "run.waiting");
+        const parent = child(`run ${i}`, [spawns(child(`below ${i}`, "found it")), ...steps]);
+        await sayAndDie(scene, chat, plan([spawns(parent), { text: `sent ${i}` }]));
+        const text = await chat.announced(`run ${i}`);
+        expect(text).toContain("\nStatus: success\n");
+        expect(text).toContain("all is back");
+        expect(text).toContain(RESUMED);
+        await scene.herald.reply(new RegExp(`^sent ${i}$`), chat.id);
+      }
+      expect((await chat.announcements()).map(({ text }) => text.split("\n")[0])).toEqual(
+        Array.from({ length: KILLS }, (_, i) => `**Sub-agent: run ${i}**`),
+      );
     },
   );
 

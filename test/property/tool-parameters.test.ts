@@ -53,7 +53,7 @@ const toolCalls = createToolCalls({ failpoint: noFailpoints, secrets: createSecr
 const turn: CallingTurn = {
   ...{ id: "turn:1", ref: { agentId: "main", sessionId: "s" }, sessionKey: "agent:main:web:dm:main", runId: null, address: null },
   ...{ workspace: "/nonexistent", readOnly: false, signal: new AbortController().signal, log: silentLogger },
-  ...{ tools: () => TOOLS, waitOutsideLane: (work) => work(), onDoing: () => undefined },
+  ...{ tools: () => TOOLS, onDoing: () => undefined },
 };
 
 interface Schema {
@@ -98,7 +98,7 @@ const aCall = fc.oneof(...SPECS.map(({ name, parameters }) => damagedTree(values
 async function carryOut(call: ToolCall): Promise<{ text: string; isError: boolean }> {
   const entries: NewEntry[] = [];
   ran = [];
-  await toolCalls.run(turn, [{ ...call, entryId: "e" }], {
+  await toolCalls.run(turn, [{ ...call, entryId: "e", calledAt: 0 }], {
     maxChars: 300_000,
     append: (fresh) => void entries.push(...fresh),
   });

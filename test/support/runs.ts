@@ -58,6 +58,7 @@ export const makeRun = (changes: Partial<Run> = {}): Run => ({
   reason: null,
   incomplete: false,
   doing: null,
+  waits: [],
   settledAt: null,
   archivedAt: null,
   archiveName: null,

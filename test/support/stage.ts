@@ -31,6 +31,7 @@ export interface Stage extends AsyncDisposable {
   readonly parts: SubagentParts;
   readonly lane: Lane;
   readonly bus: Bus;
+  readonly clock: Clock;
   readonly agents: Agents;
   readonly secrets: Secrets;
   /** Spawns from the chat; throws when it is not accepted. */
@@ -107,17 +108,19 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   let chores: Promise<unknown> = Promise.resolve();
   if (options.idle !== true) {
     lane.serve(parts.runner.work);
+    parts.waker.start();
     delivery.start();
     chores = parts.archiver.run(over.signal);
   }
   return {
-    ...{ stores, parts, lane, bus, agents, secrets },
+    ...{ stores, parts, lane, bus, agents, secrets, clock },
     ...lookUps(stores, parts),
     reconfigure(subagents, rest = {}) {
       config = settings(subagents, rest);
     },
     async [Symbol.asyncDispose]() {
       parts.runner.suspend();
+      parts.waker.stop();
       over.abort();
       await Promise.all([options.idle === true ? null : lane.drain(), delivery.stop(), chores]);
       stores.close();

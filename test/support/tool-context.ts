@@ -10,6 +10,7 @@ const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
   sessionId: "session",
   turnId: "turn",
   callId: "call",
+  calledAt: 0,
   runId: null,
   address: null,
   workspace: "/nonexistent",
@@ -18,7 +19,6 @@ const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
   log: silentLogger,
   secrets: createSecrets(),
   progress() {},
-  waitOutsideLane: (work) => work(),
   ...overrides,
 });
 

@@ -1,6 +1,6 @@
 // Tool calls as a turn makes them, on a stage: the caller's own tools under its policy, arguments checked against the
 // schema, the result as it would stand in the transcript. The caller is the chat, or a run of it.
-import { createToolCalls } from "../../src/agents/tool-calls.ts";
+import { createToolCalls, type ResultSpace } from "../../src/agents/tool-calls.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -8,8 +8,10 @@ import type { Run } from "../../src/core/run.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import { childTools } from "../../src/subagents/child.ts";
+import { isOver } from "../../src/subagents/waits.ts";
 import { CHAT_KEY } from "./runs.ts";
 import type { Stage } from "./stage.ts";
+import { waitFor } from "./wait.ts";
 
 export interface Outcome {
   readonly text: string;
@@ -50,17 +52,28 @@ export function createToolDesk(stage: Stage): ToolDesk {
       signal: new AbortController().signal,
       log: silentLogger,
       tools: () => tools(as),
-      waitOutsideLane: <T>(work: () => Promise<T>) => work(),
       onDoing() {},
     };
-    const wanted = calls.map(([name, args], n) => ({ id: `c${n}`, entryId: `e${n}`, name, args }));
-    await toolCalls.run(turn, wanted, {
+    const wanted = calls.map(([name, args], n) => ({ id: `c${n}`, entryId: `e${n}`, calledAt: stage.clock.now(), name, args }));
+    const space: ResultSpace = {
       maxChars: 300_000,
       append(fresh) {
         for (const entry of fresh)
           if (entry.type === "tool_result") results.set(entry.callId, { text: entry.text, isError: entry.isError });
       },
-    });
+    };
+    let { waits } = await toolCalls.run(turn, wanted, space);
+    // As whoever runs the turn does: the calls that wait are made again once that has come.
+    while (waits.length > 0) {
+      await waitFor("what a call waits for", () =>
+        waits.some((wait) => wait.for !== "runs" || isOver({ runs: stage.stores.runs, clock: stage.clock }, wait)),
+      );
+      waits = await toolCalls.resume(
+        turn,
+        wanted.filter(({ id }) => !results.has(id)),
+        space,
+      );
+    }
     return wanted.map(({ id }) => results.get(id) ?? { text: "no result", isError: true });
   };
   return {

@@ -74,7 +74,6 @@ export async function createTurnRig(options: TurnRigOptions): Promise<TurnRig> {
         prompt: async () => ({ system: "the system prompt", topics: [] }),
         tools: () => rig.tools,
         mail: () => ({ entries: [], commit() {} }),
-        waitOutsideLane: (work) => work(),
         onText: (text) => void rig.texts.push(text),
         onDoing: (doing) => void rig.doing.push(doing),
         onSpend() {},

@@ -1,7 +1,7 @@
 // What a run is doing, in words: for its line on the board and for the panel that shows it.
 import { cost, duration, tokens } from "./words.js";
 
-export const isUnfinished = (run) => run.state === "queued" || run.state === "running";
+export const isUnfinished = (run) => ["queued", "running", "waiting"].includes(run.state);
 
 const DELIVERY = {
   none: null,
@@ -16,6 +16,8 @@ const DELIVERY = {
 export function stateText(run) {
   if (run.state === "queued") return run.position === null ? "queued" : `queued, number ${run.position}`;
   if (run.state === "running") return ["running", run.step, run.doing].filter(Boolean).join(" · ");
+  // What it does is to wait, and for what.
+  if (run.state === "waiting") return [run.doing ?? "waiting", run.step].filter(Boolean).join(" · ");
   return run.endedAt === null || run.startedAt === null ? run.state : `${run.state} in ${duration(run.endedAt - run.startedAt)}`;
 }
 

@@ -7,6 +7,7 @@ import type { Entry, EntryBody } from "../../../src/stores/transcript-entry.ts";
 
 const entries = (...bodies: (EntryBody & { phase?: "announce" })[]): Entry[] =>
   bodies.map((body, n) => ({ ...body, id: `e${n}`, parentId: n === 0 ? null : `e${n - 1}`, timestamp: "2026-01-01T00:00:00.000Z" }));
+const CALLED_AT = Date.parse("2026-01-01T00:00:00.000Z");
 const user = (text: string) => ({ type: "message", role: "user", text, from: "Ann" }) as const;
 const assistant = (text: string, calls = 0, more: { partial?: boolean } = {}) =>
   ({ type: "message", role: "assistant", text, model: "a/b", calls, ...more }) as const;
@@ -120,12 +121,12 @@ describe("standingOf", () => {
     [
       "a call without a result",
       [user("hi"), assistant("", 1), call("c1")],
-      { kind: "calls", calls: [{ id: "c1", entryId: "e2", name: "read", args: {} }] },
+      { kind: "calls", calls: [{ id: "c1", entryId: "e2", calledAt: CALLED_AT, name: "read", args: {} }] },
     ],
     [
       "one of two results",
       [assistant("", 2), call("c1"), call("c2"), result("c1")],
-      { kind: "calls", calls: [{ id: "c2", entryId: "e2", name: "read", args: {} }] },
+      { kind: "calls", calls: [{ id: "c2", entryId: "e2", calledAt: CALLED_AT, name: "read", args: {} }] },
     ],
     ["all results", [user("hi"), assistant("", 1), call("c1"), result("c1")], { kind: "open" }],
     [

@@ -31,15 +31,16 @@ const turn = (): CallingTurn => ({
   signal: abort.signal,
   log: silentLogger,
   tools: () => tools,
-  waitOutsideLane: (work) => work(),
   onDoing: (text) => void doing.push(text),
 });
-const run = (...calls: Partial<ToolCall>[]): Promise<string> =>
-  toolCalls.run(
+const run = async (...calls: Partial<ToolCall>[]): Promise<string> => {
+  const { digest } = await toolCalls.run(
     turn(),
-    calls.map((call, n) => ({ id: `c${n}`, entryId: `e${n}`, name: "copy", args: {}, ...call })),
+    calls.map((call, n) => ({ id: `c${n}`, entryId: `e${n}`, calledAt: 0, name: "copy", args: {}, ...call })),
     { maxChars, append: (fresh) => void entries.push(...fresh) },
   );
+  return digest;
+};
 const results = (): { text: string; isError: boolean }[] =>
   entries.flatMap((entry) => (entry.type === "tool_result" ? [{ text: entry.text, isError: entry.isError }] : []));
 

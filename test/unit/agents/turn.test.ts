@@ -38,7 +38,7 @@ describe("a turn", () => {
     const look = countingTool("look");
     rig.tools = [look.tool];
     rig.put(user("question"));
-    expect(await rig.run()).toEqual({ outcome: "done", text: "the answer", reason: null, error: null, notice: null });
+    expect(await rig.run()).toEqual({ outcome: "done", steps: 2, text: "the answer", reason: null, error: null, notice: null });
     expect(kinds(rig.entries())).toEqual(["message", "message", "tool_call", "tool_result", "message"]);
     expect(rig.requests[0]).toMatchObject({ system: "the system prompt", messages: [{ role: "user", text: "question" }] });
     expect(rig.requests[0]?.tools.map((tool) => tool.name)).toEqual(["look"]);
@@ -289,10 +289,10 @@ describe("mail", () => {
           news = [];
         },
       }),
-      waitForNews: async () => {
-        if (rig.requests.length !== 1) return false;
+      news: () => {
+        if (rig.requests.length !== 1) return "over";
         news = [user("[child] 42", "note:1")];
-        return true;
+        return "mail";
       },
     });
     expect(end.text).toBe("all reported");

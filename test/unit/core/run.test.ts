@@ -4,10 +4,13 @@ import { describe, expect, it } from "vitest";
 import { advance, isUnfinished, RUN_STATES, type RunEvent, type RunState, STATUS_WORD, sourcesOf } from "../../../src/core/run.ts";
 
 const ENDS = ["done", "error", "timeout", "stopped", "interrupted"] as const;
-const EVENTS: RunEvent[] = [{ type: "start" }, ...ENDS.map((as): RunEvent => ({ type: "end", as })), { type: "reopen" }];
+const EVENTS: RunEvent[] = [
+  ...(["start", "wait", "wake", "reopen"] as const).map((type): RunEvent => ({ type })),
+  ...ENDS.map((as): RunEvent => ({ type: "end", as })),
+];
 
 describe("advance", () => {
-  it("[RU1] goes queued → running → one of the five ends, and nowhere else", () => {
+  it("[RU1] goes queued → running ⇄ waiting → one of the five ends, and nowhere else", () => {
     const moves = RUN_STATES.flatMap((state) =>
       EVENTS.flatMap((event) => {
         const next = advance(state, event);
@@ -16,9 +19,9 @@ describe("advance", () => {
     );
     expect(moves.sort()).toEqual(
       [
-        "queued → running",
-        // A queued run never worked: it can't be done or time out.
-        ...["stopped", "interrupted", "error"].map((end) => `queued → ${end}`),
+        ...["queued → running", "running → waiting", "waiting → running"],
+        // Nobody works on one that is queued or waits: it can't be done or time out.
+        ...["stopped", "interrupted", "error"].flatMap((end) => [`queued → ${end}`, `waiting → ${end}`]),
         ...ENDS.map((end) => `running → ${end}`),
         ...ENDS.map((end) => `${end} → queued`),
       ].sort(),

@@ -1,7 +1,7 @@
 // Fairness, positions and slots of the p-queue lane, beyond what every lane must do (test/contract/lanes.contract.ts).
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { createLane, type Lane, type Slot } from "../../../src/lanes/lanes.ts";
+import { createLane, type Lane } from "../../../src/lanes/lanes.ts";
 import { gated, settle } from "../../contract/lanes.contract.ts";
 import { waitFor } from "../../support/wait.ts";
 
@@ -102,125 +102,39 @@ it("[CM2] position counts from 1, follows the fair order and is null once it run
   expect([lane.position("a1"), lane.position("b0")]).toEqual([null, 1]);
 });
 
-it("[LN3] who comes back from outside goes before everything that waits", async () => {
-  const lane = laneOf(1);
-  const back = Promise.withResolvers<void>();
-  const block = Promise.withResolvers<void>();
-  const steps: string[] = [];
-  lane.serve(async (id: string, slot: Slot) => {
-    if (id === "parent") await slot.outside(() => back.promise, new AbortController().signal);
-    if (id === "first") await block.promise;
-    steps.push(id);
-  });
-  for (const id of ["parent", "first", "second", "third"]) lane.ring(id, id);
+it("[LN3] work half done goes before everything that waits, in the order it was rung", async () => {
+  const { lane, gate } = gated(createLane, 1);
+  lane.ring("first", "a");
   await settle();
-  back.resolve();
-  await settle();
-  expect(steps).toEqual([]);
-  block.resolve();
-  await waitFor("all", () => steps.length === 4);
-  expect(steps.slice(0, 2)).toEqual(["first", "parent"]);
-});
-
-it("[LN3] an abort while it waits for its slot lets it end without one, and no slot is lost", async () => {
-  const lane = laneOf(1);
-  const abort = new AbortController();
-  const block = Promise.withResolvers<void>();
-  const steps: string[] = [];
-  lane.serve(async (id: string, slot: Slot) => {
-    if (id === "parent") await slot.outside(async () => {}, abort.signal);
-    if (id === "child") await block.promise;
-    steps.push(id);
-  });
-  lane.ring("parent", "x");
-  lane.ring("child", "y");
-  await settle();
-  expect(lane.depth().running).toBe(1);
-  abort.abort();
-  await waitFor("the parent's end", () => steps.includes("parent"));
-  block.resolve();
-  lane.ring("next", "z");
-  await waitFor("the next", () => steps.includes("next"));
-  expect(lane.depth()).toEqual({ waiting: 0, running: 0 });
-});
-
-it("[LN3] what throws outside still takes its slot back first, and frees it when the handler ends", async () => {
-  const failed: string[] = [];
-  const lane = createLane({ name: "test", concurrency: 1, onError: (id) => failed.push(id) });
-  const steps: string[] = [];
-  lane.serve(async (id: string, slot: Slot) => {
-    if (id === "parent") await slot.outside(() => Promise.reject(new Error("no")), new AbortController().signal);
-    steps.push(id);
-  });
-  lane.ring("parent", "x");
-  lane.ring("next", "x");
-  await waitFor("the next", () => steps.includes("next"));
-  expect(failed).toEqual(["parent"]);
-  expect(lane.depth()).toEqual({ waiting: 0, running: 0 });
-});
-
-it("[LN3] two waits outside at the same time give one slot back and take one again", async () => {
-  const lane = laneOf(1);
-  const doors = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const steps: string[] = [];
-  lane.serve(async (id: string, slot: Slot) => {
-    const { signal } = new AbortController();
-    if (id === "parent") await Promise.all(doors.map((door) => slot.outside(() => door.promise, signal)));
-    steps.push(id);
-  });
-  lane.ring("parent", "x");
-  await settle();
-  for (const door of doors) {
-    door.resolve();
+  for (const id of ["a1", "a2"]) lane.ring(id, "a");
+  lane.ring("parent", "b", "front");
+  lane.ring("other", "a", "front");
+  expect(["parent", "other", "a1", "a2"].map((id) => lane.position(id))).toEqual([1, 2, 3, 4]);
+  for (const id of ["first", "parent", "other", "a1", "a2"]) {
     await settle();
+    expect(gate.running).toEqual([id]);
+    gate.open(id);
   }
-  await waitFor("the parent", () => steps.includes("parent"));
-  for (const id of ["next", "after"]) lane.ring(id, "x");
-  await waitFor("the next ones", () => steps.length === 3, 3_000);
 });
 
-it("[LN3] a wait that begins while another one queues for the slot loses none either", async () => {
+it("[LN2] work half done costs its chat no turn: virtual time stands still for it", async () => {
+  const worked: string[] = [];
   const lane = laneOf(1);
-  const block = Promise.withResolvers<void>();
-  const late = Promise.withResolvers<void>();
-  const steps: string[] = [];
-  lane.serve(async (id: string, slot: Slot) => {
-    const { signal } = new AbortController();
-    if (id === "parent") {
-      const first = slot.outside(async () => {}, signal);
-      await settle();
-      await Promise.all([first, slot.outside(() => late.promise, signal)]);
-    }
-    if (id === "child") await block.promise;
-    steps.push(id);
-  });
-  lane.ring("parent", "x");
-  lane.ring("child", "y");
-  await settle();
-  await settle();
-  block.resolve();
-  await waitFor("the child", () => steps.includes("child"));
-  late.resolve();
-  await waitFor("the parent", () => steps.includes("parent"));
-  for (const id of ["next", "after"]) lane.ring(id, "x");
-  await waitFor("the next ones", () => steps.length === 4, 3_000);
-  expect(lane.depth()).toEqual({ waiting: 0, running: 0 });
+  for (const group of ["a", "b"]) for (let n = 0; n < 2; n++) lane.ring(`${group}${n}`, group);
+  for (let n = 0; n < 5; n++) lane.ring(`half-${n}`, "a", "front");
+  lane.serve(async (id) => void worked.push(id));
+  await waitFor("all", () => worked.length === 9);
+  expect(worked.slice(5)).toEqual(["a0", "b0", "a1", "b1"]);
 });
 
-it("[RN4] drain() also waits for a handler that is outside", async () => {
-  const lane = laneOf(1);
-  const door = Promise.withResolvers<void>();
-  let ended = false;
-  lane.serve(async (_id: string, slot: Slot) => {
-    await slot.outside(() => door.promise, new AbortController().signal);
-    ended = true;
-  });
-  lane.ring("parent", "x");
+it("[LN3] one rung to the front while it is worked on comes to the front when that is over", async () => {
+  const { lane, gate } = gated(createLane, 1);
+  for (const id of ["parent", "next"]) lane.ring(id, "a");
   await settle();
-  const drain = lane.drain().then(() => ended);
+  lane.ring("parent", "a", "front");
+  gate.open("parent");
   await settle();
-  door.resolve();
-  expect(await drain).toBe(true);
+  expect(gate.started).toEqual(["parent", "parent"]);
 });
 
 it("[RN4] what had its slot but not yet its turn of the event loop when drain() came is not begun", async () => {

@@ -520,6 +520,8 @@ describe("plans", () => {
     runs.setArchived("r");
     runs.reopen("r");
     runs.countUnfinishedByState();
+    runs.listWakeDue(0);
+    runs.wake("r");
     const mail = createMail({ db, clock });
     mail.sendToRun("r", "a", "b");
     mail.addNote("s", "a", "b");
@@ -554,7 +556,9 @@ describe("plans", () => {
     ["outbox_joined", /^SELECT \* FROM outbox WHERE joined_as/],
     ["outbox_open", /^UPDATE outbox SET state = 'unknown'/],
     ["sessions_open", /^SELECT \* FROM sessions WHERE key = \? AND ended_at/],
-    ["runs_unfinished", /^SELECT \* FROM runs WHERE state IN \('queued', 'running'\) ORDER/],
+    ["runs_unfinished", /^SELECT \* FROM runs WHERE state IN \('queued', 'running', 'waiting'\) ORDER/],
+    ["runs_wake", /^SELECT id, requester_key AS requesterKey FROM runs WHERE wake_at/],
+    ["runs_wake", /^SELECT min\(wake_at\)/],
     // Covering: a look at each row took 10 ms where 10 000 were queued.
     ["runs_unfinished", /^SELECT count\(\*\) FILTER/, "COVERING INDEX"],
     ["runs_unfinished_tree", /^SELECT count\(\*\) AS n FROM runs/],
