@@ -105,8 +105,8 @@ function callsAfter(entries: readonly Entry[], index: number): RecordedCall[] {
 /** How a transcript stands at its end: what a turn that takes it up has to do first. */
 export type Standing =
   | { readonly kind: "answered"; readonly text: string }
-  /** Calls on record without a result: the process ended while they ran. */
-  | { readonly kind: "calls"; readonly calls: readonly RecordedCall[] }
+  /** Of the calls a step `made`, those without a result: they wait, or the process ended while they ran. */
+  | { readonly kind: "calls"; readonly calls: readonly RecordedCall[]; readonly made: number }
   /** Ended in the middle of the model's own words. */
   | { readonly kind: "cut" }
   | { readonly kind: "open" };
@@ -123,7 +123,7 @@ export function standingOf(entries: readonly Entry[]): Standing {
   const calls = callsAfter(conversation, index);
   if (calls.length === 0) return { kind: "cut" };
   const open = calls.filter((call) => !done.has(call.id));
-  return open.length > 0 ? { kind: "calls", calls: open } : { kind: "open" };
+  return open.length > 0 ? { kind: "calls", calls: open, made: calls.length } : { kind: "open" };
 }
 
 /** What came after the last message to the agent; all of it when that message was summed up. Earlier answers answered something else. */

@@ -40,14 +40,20 @@ export interface ResultSpace {
 
 export interface ToolCalls {
   /**
-   * Every call gets a result, the first hundred by being carried out; but for those that wait, which have none until they are
-   * resumed.
+   * Every call gets a result, the first hundred by being carried out; but for those that wait, and those that must come after
+   * one that does: they have none until they are resumed.
    */
   run(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<CallsDone>;
   /** Calls that waited, or that a crash left without a result: repeatable ones are made again, of the others the outcome is unknown. */
-  resume(turn: CallingTurn, calls: readonly RecordedCall[], space: ResultSpace): Promise<readonly Wait[]>;
+  resume(turn: CallingTurn, left: LeftCalls, space: ResultSpace): Promise<readonly Wait[]>;
   /** What the model is told of the tools, and how long that is as JSON. */
   specs(tools: readonly Tool[]): { specs: ToolSpec[]; chars: number };
+}
+
+/** Of the calls a step `made`, those without a result. */
+export interface LeftCalls {
+  readonly calls: readonly RecordedCall[];
+  readonly made: number;
 }
 
 export interface CallsDone {
@@ -87,7 +93,7 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
       return { specs: all.map(({ spec }) => spec), chars: all.reduce((sum, { chars }) => sum + chars + 1, 2) };
     },
     async run(turn, calls, space) {
-      const cap = capOf(calls, space);
+      const cap = capOf(calls.length, space);
       const waits: Wait[] = [];
       const one = async (call: RecordedCall): Promise<string> => {
         failpoint("turn.before-tool");
@@ -104,40 +110,58 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
           .update(JSON.stringify([call.name, call.args, result.text, result.quoted?.text]))
           .digest("base64");
       };
-      const tools = turn.tools();
       const carried = calls.slice(0, MAX_CALLS);
-      // Calls that change something run one after the other, in the model's order.
-      const parallel = carried.every((call) => PARALLEL.has(tools.find((tool) => tool.name === call.name)?.capability ?? "write"));
       const pass = createTurnstile();
-      const done = parallel ? await Promise.all(carried.map((call) => pass().then(() => one(call)))) : await inOrder(carried, one);
+      // What must come after a call that waits is not begun: it would read what isn't there yet.
+      const done = isParallel(turn, carried)
+        ? await Promise.all(carried.map((call) => pass().then(() => one(call))))
+        : await inOrder(carried, one, () => waits.length > 0);
       space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
       return { digest: done.join(), waits };
     },
-    async resume(turn, calls, space) {
-      const cap = capOf(calls, space);
+    async resume(turn, { calls, made }, space) {
+      const cap = capOf(made, space);
       const waits: Wait[] = [];
+      // One after the other, those behind a call that waited were never begun: nothing of them is unknown.
+      const inSequence = !isParallel(turn, calls);
+      let isBehindWait = false;
       for (const call of calls) {
-        const result = isRepeatable(turn, call) ? await carryOut(turn, call, secrets) : toolError(UNKNOWN_OUTCOME);
+        const isKnown = isBehindWait || isRepeatable(turn, call);
+        const result = isKnown ? await carryOut(turn, call, secrets) : toolError(UNKNOWN_OUTCOME);
         if ("wait" in result) waits.push(result.wait);
         else space.append([toEntry(call, readyToCut(result, secrets), cap)]);
+        if (inSequence && waits.length > 0) break;
+        isBehindWait ||= inSequence && canWait(turn, call);
       }
       return waits;
     },
   };
 }
 
-/** Characters for each result of a step. */
-const capOf = (calls: readonly RecordedCall[], { maxChars }: ResultSpace): number =>
-  Math.max(LEAST_RESULT, Math.min(MAX_RESULT, Math.floor(maxChars / Math.max(1, calls.length))));
+/** Characters for each result of a step of so many calls. */
+const capOf = (count: number, { maxChars }: ResultSpace): number =>
+  Math.max(LEAST_RESULT, Math.min(MAX_RESULT, Math.floor(maxChars / Math.max(1, count))));
 
-async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
+const toolOf = (turn: CallingTurn, call: RecordedCall): Tool | undefined => turn.tools().find((known) => known.name === call.name);
+
+/** Calls that change something run one after the other, in the model's order. */
+const isParallel = (turn: CallingTurn, calls: readonly RecordedCall[]): boolean =>
+  calls.every((call) => PARALLEL.has(toolOf(turn, call)?.capability ?? "write"));
+
+/** Was it a wait that kept this call without a result? Of a tool that can wait, only such a call may be made again. */
+const canWait = (turn: CallingTurn, call: RecordedCall): boolean => toolOf(turn, call)?.waitsFor !== undefined && isRepeatable(turn, call);
+
+async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>, isOver: () => boolean): Promise<R[]> {
   const results: R[] = [];
-  for (const item of items) results.push(await work(item));
+  for (const item of items) {
+    if (isOver()) break;
+    results.push(await work(item));
+  }
   return results;
 }
 
 function isRepeatable(turn: CallingTurn, call: RecordedCall): boolean {
-  const tool = turn.tools().find((known) => known.name === call.name);
+  const tool = toolOf(turn, call);
   if (typeof tool?.repeatable !== "function") return tool?.repeatable === true;
   const args = safeParse(tool.schema, call.args ?? {});
   return args.success && tool.repeatable(args.data);

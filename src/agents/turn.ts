@@ -115,7 +115,7 @@ async function runTurn(work: Work): Promise<TurnEnd> {
   const { deps, turn, context, append } = work;
   const standing = standingOf(context.entries);
   if (standing.kind === "cut") append([{ type: "note", text: RESTARTED }]);
-  const waits = standing.kind === "calls" ? await deps.toolCalls.resume(turn, standing.calls, work.space) : [];
+  const waits = standing.kind === "calls" ? await deps.toolCalls.resume(turn, standing, work.space) : [];
   if (waits.length > 0 && !turn.signal.aborted) return { ...ended(work, "waiting"), waits };
   let answered = standing.kind === "answered";
 

@@ -16,8 +16,14 @@ export type EndState = Exclude<RunState, UnfinishedState>;
 export type Wait =
   /** Something to read, or the end of its last child. */
   | { readonly for: "children" }
-  /** The end of all or any of these, at the latest at `until`. */
-  | { readonly for: "runs"; readonly ids: readonly string[]; readonly mode: "all" | "any"; readonly until: number };
+  /** The end of all or any of these, at the latest at `until`; `since` shows a clock that was set back meanwhile. */
+  | {
+      readonly for: "runs";
+      readonly ids: readonly string[];
+      readonly mode: "all" | "any";
+      readonly since: number;
+      readonly until: number;
+    };
 
 export const DELIVERY_STATES = ["none", "pending", "sending", "delivered", "skipped", "blocked"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];

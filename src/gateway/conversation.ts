@@ -52,6 +52,8 @@ export interface ConversationDeps extends MainTurnDeps {
 }
 
 const STORAGE_RETRY_MS = 5_000;
+const MIN_SLEEP_MS = 50;
+const MAX_SLEEP_MS = 60_000;
 
 /** A turn or a compaction under way; a turn has a message it is for. */
 interface Active {
@@ -63,6 +65,8 @@ interface Active {
    * and its calls stand in the transcript, so after a restart it is claimed again and waits again.
    */
   waits: readonly Wait[];
+  /** Ends the timer of the present wait. */
+  woken: AbortController;
 }
 
 export function createConversations(deps: ConversationDeps): Conversations {
@@ -70,39 +74,25 @@ export function createConversations(deps: ConversationDeps): Conversations {
   // Only remembered, not recorded: after a restart the next press finds nothing to end, which is true.
   const stopped = new Set<string>();
   const begin = (sessionKey: string): Active => {
-    const own: Active = { abort: new AbortController(), job: null, sitting: null, waits: [] };
+    const own: Active = { abort: new AbortController(), job: null, sitting: null, waits: [], woken: new AbortController() };
     active.set(sessionKey, own);
-    stopped.delete(sessionKey);
     return own;
   };
-  const ring = (sessionKey: string): void => deps.lane.ring(sessionKey, sessionKey, "front");
+  const desk: Desk = { active, begin, onBegin: (sessionKey) => stopped.delete(sessionKey) };
+  const endNow = (sessionKey: string): void => endActive(deps, desk, sessionKey);
   deps.bus.on((event) => {
     if (event.type !== "run.ended") return;
-    for (const [sessionKey, { waits }] of active) if (waits.some((wait) => hasCome(deps, wait))) ring(sessionKey);
+    for (const [sessionKey, { waits }] of active) if (waits.some((wait) => hasCome(deps, wait))) ringFirst(deps, sessionKey);
   });
   return {
-    async work(sessionKey) {
-      const known = active.get(sessionKey);
-      // A compaction is under way; it rings again when it is over.
-      if (known !== undefined && known.waits.length === 0) return;
-      if (known !== undefined && !known.abort.signal.aborted && !known.waits.some((wait) => hasCome(deps, wait))) return;
-      const own = known ?? begin(sessionKey);
-      own.waits = [];
-      try {
-        await answerNext(deps, sessionKey, own);
-      } finally {
-        if (own.waits.length === 0) active.delete(sessionKey);
-      }
-      if (own.waits.length > 0) return void callAt(deps, own, () => ring(sessionKey));
-      if (own.abort.signal.reason !== "suspend" && deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
-    },
+    work: (sessionKey) => work(deps, desk, sessionKey),
     isActive: (sessionKey) => active.has(sessionKey),
     halt(sessionKey) {
       const dropped = deps.inbox.drop(sessionKey);
       noteStopped(deps, sessionKey, dropped, "request");
       deps.db.afterCommit(() => {
         stopped.delete(sessionKey);
-        active.get(sessionKey)?.abort.abort("stop");
+        endNow(sessionKey);
       });
       return dropped.length > 0 || active.has(sessionKey);
     },
@@ -115,7 +105,7 @@ export function createConversations(deps: ConversationDeps): Conversations {
       noteStopped(deps, sessionKey, [own.job.row.id], "answer");
       deps.db.afterCommit(() => {
         stopped.add(sessionKey);
-        own.abort.abort("stop");
+        endNow(sessionKey);
       });
       return true;
     },
@@ -125,6 +115,7 @@ export function createConversations(deps: ConversationDeps): Conversations {
       if (active.has(sessionKey)) return "busy";
       if (session === null) return "nothing";
       const { abort } = begin(sessionKey);
+      stopped.delete(sessionKey);
       try {
         const compacted = await compactSession(deps, session, abort.signal);
         if (compacted.outcome === "done" && compacted.leftOut > 0) return { leftOut: compacted.leftOut };
@@ -144,15 +135,65 @@ export function createConversations(deps: ConversationDeps): Conversations {
   };
 }
 
+/** What is under way, by session. */
+interface Desk {
+  readonly active: Map<string, Active>;
+  begin(sessionKey: string): Active;
+  /** A message is about to be answered. */
+  onBegin(sessionKey: string): void;
+}
+
+/** Before all that waits: it is work half done. */
+const ringFirst = ({ lane }: ConversationDeps, sessionKey: string): void => lane.ring(sessionKey, sessionKey, "front");
+
+async function work(deps: ConversationDeps, { active, begin, onBegin }: Desk, sessionKey: string): Promise<void> {
+  const known = active.get(sessionKey);
+  // A compaction is under way; it rings again when it is over.
+  if (known !== undefined && known.waits.length === 0) return;
+  if (known !== undefined && !known.abort.signal.aborted && !known.waits.some((wait) => hasCome(deps, wait))) return;
+  const own = known ?? begin(sessionKey);
+  own.waits = [];
+  own.woken.abort("over");
+  try {
+    // Only with a message something is begun: a ring too many finds none.
+    await answerNext(deps, sessionKey, own, () => onBegin(sessionKey));
+  } finally {
+    if (own.waits.length === 0) {
+      active.delete(sessionKey);
+      await own.sitting?.close("failed");
+    }
+  }
+  if (own.waits.length > 0) {
+    own.woken = new AbortController();
+    return void callAt(deps, own, () => ringFirst(deps, sessionKey));
+  }
+  if (own.abort.signal.reason !== "suspend" && deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
+}
+
+/** Its rows are settled. Whoever works on it hears the signal; when nobody does, it is over here: an end never queues for a slot. */
+function endActive(deps: ConversationDeps, { active }: Desk, sessionKey: string): void {
+  const own = active.get(sessionKey);
+  own?.abort.abort("stop");
+  if (own === undefined || own.waits.length === 0) return;
+  own.waits = [];
+  own.woken.abort("over");
+  active.delete(sessionKey);
+  void own.sitting?.close("aborted");
+  if (deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
+}
+
 const hasCome = (deps: ConversationDeps, wait: Wait): boolean => wait.for !== "runs" || isOver(deps, wait);
 
-/** When the time of what it waits for is over, or it is ended: that too is for whoever works on it to record. */
-async function callAt(deps: ConversationDeps, { waits, abort }: Active, ring: () => void): Promise<void> {
+/**
+ * Rings when what it waits for has come, its time is over, or it is ended, which is for whoever works on it to record. In a
+ * loop: a timer may be a millisecond early, and a clock may be set.
+ */
+async function callAt(deps: ConversationDeps, { waits, woken, abort }: Active, ring: () => void): Promise<void> {
   const until = Math.min(...waits.flatMap((wait) => (wait.for === "runs" ? [wait.until] : [])));
-  // Nothing it waits for may have ended between the turn's last look and this one: then nobody would ring.
-  if (waits.some((wait) => hasCome(deps, wait))) return ring();
-  await deps.clock.sleep(Math.max(0, until - deps.clock.now()), abort.signal);
-  ring();
+  const over = AbortSignal.any([woken.signal, abort.signal]);
+  while (!over.aborted && !waits.some((wait) => hasCome(deps, wait)))
+    await deps.clock.sleep(Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, until - deps.clock.now())), over);
+  if (!woken.signal.aborted) ring();
 }
 
 async function compactSession(deps: ConversationDeps, session: Session, signal: AbortSignal): Promise<Compacted> {
@@ -169,7 +210,7 @@ async function compactSession(deps: ConversationDeps, session: Session, signal: 
   });
 }
 
-async function answerNext(deps: ConversationDeps, sessionKey: string, own: Active): Promise<void> {
+async function answerNext(deps: ConversationDeps, sessionKey: string, own: Active, onBegin: () => void): Promise<void> {
   const { abort } = own;
   let row: InboxRow | null = null;
   try {
@@ -180,7 +221,9 @@ async function answerNext(deps: ConversationDeps, sessionKey: string, own: Activ
       if (row !== null) deps.inbox.release(row.id);
       return;
     }
-    if (row !== null) await answerRow(deps, row, { sessionKey, own });
+    if (row === null) return;
+    onBegin();
+    await answerRow(deps, row, { sessionKey, own });
   } catch (error) {
     await own.sitting?.close("failed");
     deps.log.error({ err: error, sessionKey, inboxId: row?.id }, "a message could not be answered");

@@ -48,7 +48,9 @@ export function createRunner(deps: SubagentDeps): Runner {
   });
   return {
     async work(runId) {
-      const job = active.get(runId) ?? createJob(runId);
+      const known = active.get(runId);
+      // One that was stopped while it waited for the disk may be another generation by now, which nobody has stopped.
+      const job = known === undefined || known.signal.aborted ? createJob(runId) : known;
       active.set(runId, job);
       try {
         const waitMs = await carryOut(deps, job);

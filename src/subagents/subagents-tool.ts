@@ -96,7 +96,8 @@ type Targets = readonly [Run, ...Run[]];
 function targets(deps: ControlDeps, context: ToolContext, ids: readonly string[]): { runs: Targets } | { problem: string } {
   const runs: Run[] = [];
   for (const id of ids) {
-    const found = findTarget(deps, context.sessionKey, id);
+    // Those there were when it was called: made again after a wait, `last` and a label must mean the same run.
+    const found = findTarget(deps, context.sessionKey, id, context.calledAt);
     if ("problem" in found) return found;
     runs.push(found.run);
   }
@@ -110,7 +111,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
   const [run] = runs;
   switch (args.action) {
     case "wait":
-      return waited(deps, args, context, runs);
+      return waited(deps, args, runs);
     case "result":
       if (isUnfinished(run.state)) return toolError(`Run ${run.id} is ${run.state}; it has no result yet.`);
       return quoteRuns(withResult(deps, run), outcomes(deps, [run]));
@@ -169,13 +170,15 @@ const waitFor = (args: WaitArgs, context: ToolContext, runs: readonly Run[]): Ex
   for: "runs",
   ids: runs.map((run) => run.id),
   mode: args.mode ?? "all",
+  since: context.calledAt,
   until: context.calledAt + (args.timeoutSeconds ?? 60) * 1000,
 });
 
 /** Fan-in: once they have ended, or its time is over. */
-function waited(deps: ControlDeps, args: WaitArgs, context: ToolContext, runs: readonly Run[]): ToolResult {
+function waited(deps: ControlDeps, args: WaitArgs, runs: readonly Run[]): ToolResult {
   const seen = runs.map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run)));
-  const complete = isOver(deps, { ...waitFor(args, context, runs), until: Number.POSITIVE_INFINITY });
+  const ended = runs.map((run) => !isUnfinished(run.state));
+  const complete = args.mode === "any" ? ended.includes(true) : !ended.includes(false);
   return quoteRuns({ complete, runs: seen }, outcomes(deps, runs));
 }
 

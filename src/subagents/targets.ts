@@ -29,14 +29,15 @@ export interface TargetDeps {
   readonly listings: Listings;
 }
 
-export function findTarget(deps: TargetDeps, sessionKey: string, text: string): Found {
+/** `knownBy`: only runs that were there by then. */
+export function findTarget(deps: TargetDeps, sessionKey: string, text: string, knownBy = Number.POSITIVE_INFINITY): Found {
   // As a model was told it.
   const target = readSpelled(text)
     .trim()
     .replace(/^"(.*)"$/, "$1");
   if (target === "") return { problem: "Which sub-agent? Give a number of the list, `last`, a run id, a label or a session key." };
   if (/^#?\d{1,4}$/.test(target)) return byNumber(deps, sessionKey, Number(target.replace("#", "")));
-  const all = runsOf(deps.runs, sessionKey);
+  const all = runsOf(deps.runs, sessionKey).filter((run) => run.createdAt <= knownBy);
   const [newest] = all;
   if (target.toLowerCase() === "last")
     return newest === undefined ? { problem: "There are no sub-agents in this session yet." } : { run: newest };

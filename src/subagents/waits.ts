@@ -29,7 +29,9 @@ export interface OverDeps {
 
 /** Have those it waits for ended, or is its time over? A run that is on record no more will not end either. */
 export function isOver({ runs, clock }: OverDeps, wait: Extract<Wait, { for: "runs" }>): boolean {
-  if (clock.now() >= wait.until) return true;
+  const now = clock.now();
+  // Before it began: the clock was set back, and nobody knows how much of its time is left.
+  if (now >= wait.until || now < wait.since) return true;
   const ended = wait.ids.map((id) => !isUnfinished(runs.get(id)?.state ?? "done"));
   return wait.mode === "any" ? ended.includes(true) : !ended.includes(false);
 }
@@ -54,18 +56,25 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   const ringAncestors = (runId: string): void => {
     for (let run = requesterOf(deps, runId); run !== null; run = requesterOf(deps, run.id)) if (run.state === "waiting") ring(run);
   };
-  /** One timer for all of them: the rows know the times. */
+  /** One timer for all of them: the rows know the times. It never sleeps long: a clock may be set, and a look may fail. */
   const setAlarm = async (): Promise<void> => {
     alarm.abort();
     alarm = new AbortController();
-    const { signal } = alarm;
-    const { due, nextAt } = deps.runs.listWakeDue(deps.clock.now());
-    for (const run of due) ring(run);
-    if (nextAt === null) return;
-    await deps.clock.sleep(Math.max(MIN_SLEEP_MS, nextAt - deps.clock.now()), AbortSignal.any([signal, stopped.signal]));
-    if (!signal.aborted && !stopped.signal.aborted) await setAlarm();
+    const signal = AbortSignal.any([alarm.signal, stopped.signal]);
+    while (!signal.aborted) await deps.clock.sleep(wakeDue(), signal);
   };
-  const look = (): void => void setAlarm().catch((error: unknown) => deps.log.error({ err: error }, "waiting runs could not be looked at"));
+  /** Rings those whose time has come; returns how long until it is worth another look. */
+  const wakeDue = (): number => {
+    try {
+      const { due, nextAt } = deps.runs.listWakeDue(deps.clock.now());
+      for (const run of due) ring(run);
+      const leftMs = nextAt === null ? MAX_SLEEP_MS : nextAt - deps.clock.now();
+      return Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, leftMs));
+    } catch (error) {
+      deps.log.error({ err: error }, "waiting runs could not be looked at");
+      return MAX_SLEEP_MS;
+    }
+  };
   return {
     start() {
       const off = deps.bus.on((event) => {
@@ -74,10 +83,10 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
           const run = deps.runs.get(event.runId);
           if (run?.state === "waiting") ring(run);
         }
-        if (event.type === "run.changed" && event.state === "waiting") look();
+        if (event.type === "run.changed" && event.state === "waiting") void setAlarm();
       });
       stopped.signal.addEventListener("abort", off, { once: true });
-      look();
+      void setAlarm();
     },
     stop: () => stopped.abort("over"),
   };
@@ -85,6 +94,7 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
 
 /** A row whose time has come and that is not taken up must not keep the process busy. */
 const MIN_SLEEP_MS = 50;
+const MAX_SLEEP_MS = 60_000;
 
 function requesterOf({ runs }: Pick<WaitDeps, "runs">, runId: string): Run | null {
   const requester = runs.get(runId)?.requesterRunId ?? null;

@@ -528,7 +528,7 @@ function runContract(rig: () => StoreRig): void {
     const { clock, stores } = rig();
     const { runs, db } = stores;
     runs.insert(newRun("r1", { timeoutMs: 60_000 }));
-    const waits = [{ for: "runs" as const, ids: ["r2"], mode: "all" as const, until: clock.now() + 5_000 }];
+    const waits = [{ for: "runs" as const, ids: ["r2"], mode: "all" as const, since: clock.now(), until: clock.now() + 5_000 }];
     const wait = (): boolean => db.relaxed(() => runs.wait("r1", waits, "waiting for 1 sub-agent"));
     expect(wait()).toBe(false);
     runs.start("r1");

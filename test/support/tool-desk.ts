@@ -68,11 +68,7 @@ export function createToolDesk(stage: Stage): ToolDesk {
       await waitFor("what a call waits for", () =>
         waits.some((wait) => wait.for !== "runs" || isOver({ runs: stage.stores.runs, clock: stage.clock }, wait)),
       );
-      waits = await toolCalls.resume(
-        turn,
-        wanted.filter(({ id }) => !results.has(id)),
-        space,
-      );
+      waits = await toolCalls.resume(turn, { calls: wanted.filter(({ id }) => !results.has(id)), made: wanted.length }, space);
     }
     return wanted.map(({ id }) => results.get(id) ?? { text: "no result", isError: true });
   };

@@ -121,12 +121,12 @@ describe("standingOf", () => {
     [
       "a call without a result",
       [user("hi"), assistant("", 1), call("c1")],
-      { kind: "calls", calls: [{ id: "c1", entryId: "e2", calledAt: CALLED_AT, name: "read", args: {} }] },
+      { kind: "calls", made: 1, calls: [{ id: "c1", entryId: "e2", calledAt: CALLED_AT, name: "read", args: {} }] },
     ],
     [
       "one of two results",
       [assistant("", 2), call("c1"), call("c2"), result("c1")],
-      { kind: "calls", calls: [{ id: "c2", entryId: "e2", calledAt: CALLED_AT, name: "read", args: {} }] },
+      { kind: "calls", made: 2, calls: [{ id: "c2", entryId: "e2", calledAt: CALLED_AT, name: "read", args: {} }] },
     ],
     ["all results", [user("hi"), assistant("", 1), call("c1"), result("c1")], { kind: "open" }],
     [
