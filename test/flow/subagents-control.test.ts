@@ -23,6 +23,40 @@ interface Waited {
 }
 
 describe("wait", () => {
+  /** Its turn waits as a row: it has spawned, the message is back in the inbox, and no try of it counts. */
+  const waits = (key: string) =>
+    waitFor("the chat's turn to wait", () => {
+      const sql = "SELECT 1 FROM inbox WHERE state = 'waiting' AND attempts = 0 AND EXISTS (SELECT 1 FROM runs WHERE requester_key = ?)";
+      return scene.herald.rows(sql, key).length === 1;
+    });
+  const waiting = plan([
+    spawns(child("long", [{ text: "at last", hold: "long" }])),
+    control({ action: "wait", ids: ["last"], timeoutSeconds: 600 }),
+    { text: "waited for it" },
+  ]);
+
+  it("[ST1][ST2] a /stop ends a turn that waits, once and at once, and the next message is answered", async () => {
+    const chat = scene.chat();
+    await chat.say(waiting);
+    await waits(chat.key);
+    expect(await chat.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
+    expect(await chat.ask("/status")).toContain("main 0 running, 0 waiting");
+    expect(await chat.ask(plan([{ text: "here I am" }]))).toBe("here I am");
+    expect((await scene.herald.replies(chat.id)).some(({ text }) => text.includes("waited for it"))).toBe(false);
+  });
+
+  it("[RC1] kill -9 while a chat's turn waits: it goes on waiting, and answers once", async () => {
+    const chat = scene.chat();
+    await chat.say(waiting);
+    await waits(chat.key);
+    await scene.herald.crash();
+    await scene.herald.restart();
+    scene.release("long");
+    await scene.herald.reply(/^waited for it$/, chat.id);
+    expect((await scene.herald.replies(chat.id)).filter(({ text }) => text === "waited for it")).toHaveLength(1);
+    expect(await chat.announced("long")).toContain("at last");
+  });
+
   it("[TL8] fan-out and fan-in in one turn: spawns, waits for all, reads the results", async () => {
     const chat = scene.chat();
     const results = await chat.act([

@@ -266,7 +266,7 @@ describe("a call that waits", () => {
     ];
   });
 
-  it("[TL6] has no result until it has come, and is made again then; others beside it have theirs", async () => {
+  it("[TL8] has no result until it has come, and is made again then; others beside it have theirs", async () => {
     const made = calls("patient", "look");
     expect((await toolCalls.run(turn(), made, space)).waits).toEqual([wait]);
     expect(results().map(({ text }) => text)).toEqual(["seen"]);
@@ -276,7 +276,7 @@ describe("a call that waits", () => {
     expect(results().map(({ text }) => text)).toEqual(["seen", "they are back"]);
   });
 
-  it("[TL6] what must come after it is not begun before, and carried out once then", async () => {
+  it("[TL8] what must come after it is not begun before, and carried out once then", async () => {
     const made = calls("patient", "change");
     expect((await toolCalls.run(turn(), made, space)).waits).toEqual([wait]);
     expect(await toolCalls.resume(turn(), left(made), space)).toEqual([wait]);

@@ -111,7 +111,7 @@ it("[ST1] one that waits is stopped with those it waits for, and none of them go
   expect(stage.get(run.id).waits).toEqual([]);
 });
 
-it("[TL6] a wait for runs ends when its time is over, and says that it is not complete", async () => {
+it("[TL8] a wait for runs ends when its time is over, and says that it is not complete", async () => {
   await using stage = await open({ maxConcurrent: 3 });
   const run = spawnParent(stage, "parent-waits");
   await waiting(stage, run);
