@@ -19,6 +19,7 @@ import { throughput } from "./throughput.ts";
 import { transcripts } from "./transcripts.ts";
 import { transitions } from "./transitions.ts";
 import { turn } from "./turn.ts";
+import { waiting } from "./waiting.ts";
 
 const TOPICS: readonly Topic[] = [
   turn,
@@ -28,6 +29,7 @@ const TOPICS: readonly Topic[] = [
   sessions,
   spawn,
   throughput,
+  waiting,
   children,
   models,
   pace,
