@@ -27,11 +27,10 @@ export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: Ab
   const reply = asks ? await announceStep(deps, run, entries, signal) : null;
   // A /stop in the meantime has ended the run; a shutdown leaves it as it is.
   if (signal.aborted) return "over";
-  // Sent while it announced: the sender was told that it is read. From here to the end nothing else can come in between.
-  if (ending.as === "done" && deps.mail.listForRun(run.id).length > 0) return "mail";
   deps.failpoint("run.announced");
-  endRun(deps, run, ending, { words: lastWords(entries ?? [], run) || (ending.words ?? ""), reply });
-  return "over";
+  const words = lastWords(entries ?? [], run) || (ending.words ?? "");
+  // Sent while it announced: the sender was told that it is read.
+  return endRun(deps, run, ending, { words, reply, readsFirst: ending.as === "done" }) === "mail" ? "mail" : "over";
 }
 
 /**
@@ -62,17 +61,21 @@ export function endUnread(deps: Deps, run: Run, { reason, says }: { reason: stri
 interface Leaving {
   readonly words: string;
   readonly reply: string | null;
+  /** With something to read it doesn't end. */
+  readonly readsFirst?: boolean;
 }
 
 /** Ends a run from outside, without an announce step. */
-export const breakOff = (deps: Deps, run: Run, ending: Ending): boolean =>
-  endRun(deps, run, ending, { words: run.state === "queued" ? "" : lastWords(historyOf(deps, run, ending) ?? [], run), reply: null });
+export function breakOff(deps: Deps, run: Run, ending: Ending): boolean {
+  const words = run.state === "queued" ? "" : lastWords(historyOf(deps, run, ending) ?? [], run);
+  return endRun(deps, run, ending, { words, reply: null }) === "ended";
+}
 
 /**
  * The one transaction: run ended, announcement in the outbox, note to the requester, children left without a requester. Split
  * in two, a kill in between would leave an ended run that nobody hears of, or one that is announced and then runs again.
  */
-function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving): boolean {
+function endRun(deps: Deps, run: Run, ending: Ending, { words, reply, readsFirst = false }: Leaving): "ended" | "mail" | "lost" {
   const ref = transcriptOfRun(run);
   const said = toResult(reply, words);
   const sections = recordSections(words);
@@ -85,13 +88,15 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
     // Read again: usage of the announce step belongs to the figures.
     const fresh = deps.runs.get(run.id) ?? run;
     // Stopped and sent on since: this is the end of a generation that is over, and the one at work must not be ended by it.
-    if (fresh.generation !== run.generation) return false;
+    if (fresh.generation !== run.generation) return "lost";
+    // Looked at here and nowhere before: a message between the look and the end would be read by nobody.
+    if (readsFirst && isUnfinished(fresh.state) && deps.mail.listForRun(run.id).length > 0) return "mail";
     // Nobody above is told that something further down was stopped.
     const heard = ending.as === "stopped" ? run : whoseRequesterListens(deps, run);
     const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && said !== null;
     const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
     // The compare-and-set that decides every race of ends (stop, timeout, error, last word): the loser writes nothing below.
-    if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return false;
+    if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return "lost";
     const unread = leaveMail(deps, run, ending);
     if (posts) post(deps, fresh, messageOf(deps, fresh, { ...ending, unread }, { ...answer, models }));
     else deps.runs.markSettled(run.id);
@@ -100,9 +105,9 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply }: Leaving)
     const sentence = unread === 0 ? outcome : `${outcome} ${unreadText(unread)}`;
     const note = noteText({ run, as: ending.as, answer, sentence, sections });
     deps.mail.addNote(heard.requesterSessionId, noteAbout(run), note);
-    return true;
+    return "ended";
   });
-  if (ended) deps.failpoint("run.ended");
+  if (ended === "ended") deps.failpoint("run.ended");
   return ended;
 }
 

@@ -6,7 +6,7 @@ import type { Address } from "../core/address.ts";
 import { publicErrorText } from "../core/errors.ts";
 import { newId, shortId, subagentKey } from "../core/ids.ts";
 import type { Part } from "../core/message.ts";
-import type { Run } from "../core/run.ts";
+import { isUnfinished, type Run } from "../core/run.ts";
 import type { Thinking } from "../core/thinking.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
@@ -155,9 +155,13 @@ function briefOf(deps: SpawnDeps, requester: Requester, request: SpawnRequest): 
 function admission(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Admission {
   const agent = deps.agents.find(requester.agentId);
   if (agent === null) return { ok: false, status: "error", error: `Agent "${requester.agentId}" is not configured any more.` };
+  const parent = requester.runId === null ? null : deps.runs.get(requester.runId);
+  // Stopped since it made the call: its end took everybody below it along, and nobody would hear of or stop this one.
+  if (parent !== null && !isUnfinished(parent.state))
+    return { ok: false, status: "error", error: "This run has ended; it sends nobody out any more." };
   return admit({
     requester: agent,
-    requesterDepth: requester.runId === null ? 0 : (deps.runs.get(requester.runId)?.depth ?? Number.POSITIVE_INFINITY),
+    requesterDepth: requester.runId === null ? 0 : (parent?.depth ?? Number.POSITIVE_INFINITY),
     unfinishedChildren: deps.runs.countUnfinished(requester.sessionKey),
     agentId: request.agentId,
     knownAgents: deps.agents.list().map((one) => one.id),

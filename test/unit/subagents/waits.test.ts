@@ -152,3 +152,14 @@ it.each([1, 8])(
   },
   90_000,
 );
+
+it("[SP5][ST2] a run that was stopped in the middle of a step sends nobody out any more", async () => {
+  await using stage = await open({ maxConcurrent: 3 });
+  const run = spawnParent(stage);
+  await waiting(stage, run);
+  const below = { runId: run.id, sessionKey: run.childKey, sessionId: run.sessionId };
+  expect(stage.spawn({}, below).state).toBe("queued");
+  stage.stores.db.transaction(() => stage.parts.steering.stop([stage.get(run.id)], "by the test"));
+  expect(() => stage.spawn({}, below)).toThrow("This run has ended; it sends nobody out any more.");
+  expect(stage.stores.runs.unfinishedBelow(run.requesterKey)).toEqual([]);
+});
