@@ -14,7 +14,8 @@ export type SaidKind = MessageKind | CommandKind;
 export const isMessage = (kind: SaidKind): kind is MessageKind => (MESSAGE_KINDS as readonly string[]).includes(kind);
 
 /** What a child is told to do; `door` waits until all slots are taken. */
-export type ChildKind = "quick" | "tool" | "slow" | "hang" | "skip" | "fail" | "door";
+/** `parent` and `wait` send one out below them (`m17.2.1`) and wait for it: by having nothing more to do, or with the tool. */
+export type ChildKind = "quick" | "tool" | "slow" | "hang" | "skip" | "fail" | "parent" | "wait" | "door";
 export interface ChildPlan {
   /** `m17.2`: the second child of message m17. */
   readonly label: string;
@@ -121,6 +122,8 @@ export interface History {
   readonly inbox: readonly InboxFact[];
   readonly outbox: readonly OutboxFact[];
   readonly runs: readonly RunFact[];
+  /** Runs of runs: their results go to their requester, not to the chat. */
+  readonly below: readonly { readonly label: string; readonly state: string }[];
   readonly ends: readonly EndFact[];
   /** Ids of the sessions on record. A file of no session is what a kill left of one that never came to be. */
   readonly sessions: readonly string[];

@@ -16,7 +16,7 @@ const placeOfAddress = (json: string): string => {
   return placeOf(channel, chat, thread);
 };
 
-export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs" | "ends" | "sessions"> {
+export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs" | "below" | "ends" | "sessions"> {
   type Stored = Omit<OutboxFact, "place" | "text" | "isAnswer" | "isAside"> & {
     address: string;
     part: string;
@@ -39,12 +39,13 @@ export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs
   );
   const runs = rows<Omit<RunFact, "place"> & { address: string }>(
     `SELECT id, label, child_key AS childKey, session_id AS sessionId, state, delivery, generation, resumes, cleanup,
-       created_at AS createdAt, settled_at AS settledAt, archived_at AS archivedAt, archive_name AS archiveName, address FROM runs ORDER BY created_at`,
+       created_at AS createdAt, settled_at AS settledAt, archived_at AS archivedAt, archive_name AS archiveName, address FROM runs WHERE requester_run_id IS NULL ORDER BY created_at`,
   ).map(({ address, ...run }): RunFact => ({ ...run, place: placeOfAddress(address) }));
   return {
     inbox: rows<InboxFact>("SELECT id, channel, external_id AS externalId, state FROM inbox ORDER BY id"),
     outbox,
     runs,
+    below: rows<{ label: string; state: string }>("SELECT label, state FROM runs WHERE requester_run_id IS NOT NULL ORDER BY created_at"),
     sessions: rows<{ id: string }>("SELECT id FROM sessions").map((row) => row.id),
     ends: rows<{ about: string; text: string }>("SELECT about, text FROM notes ORDER BY id").flatMap(toEnd),
   };

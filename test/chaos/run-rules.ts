@@ -1,6 +1,7 @@
 // The rules about runs and what is kept of them: made once, announced once per generation, transcripts whole, archive
 // complete, slots free. Pure.
 
+import { isUnfinished, type RunState } from "../../src/core/run.ts";
 import { MAX_DEATHS } from "../../src/stores/tries.ts";
 import { announceDelivery, type Case, covers, type Generation, isWithdrawn, repeatedly, type Violation } from "./case.ts";
 import { isMessage, type RunFact, type Said } from "./history.ts";
@@ -22,8 +23,24 @@ export function runsOnce({ history, sightings, runsByLabel }: Case): Violation[]
       ? []
       : [{ kind: "misplaced", about: child.label, text: `its run is pinned to ${run.place} instead of ${said.place}` }];
   });
-  const open = history.runs.filter((run) => run.state === "queued" || run.state === "running");
-  return [...made, ...open.map((run): Violation => ({ kind: "stuck", about: run.label, text: `its run is still ${run.state}` }))];
+  const open = [...history.runs, ...history.below].filter(({ state }) => isUnfinished(state as RunState));
+  const stuck = open.map(({ label, state }): Violation => ({ kind: "stuck", about: label, text: `its run is still ${state}` }));
+  return [...made, ...madeBelow(history), ...stuck];
+}
+
+/** A parent sends its one child out once, and has not done its work without it. */
+function madeBelow({ runs, below, said }: Case["history"]): Violation[] {
+  const plans = new Map(said.flatMap((one) => one.children.map((child) => [child.label, child.kind])));
+  const counts = Map.groupBy(below, ({ label }) => label);
+  const twice = [...counts].filter(([, same]) => same.length > 1);
+  const without = runs.filter(
+    ({ label, state, generation }) =>
+      ["parent", "wait"].includes(plans.get(label) ?? "") && state === "done" && generation === 1 && !counts.has(`${label}.1`),
+  );
+  return [
+    ...twice.map(([label, same]): Violation => ({ kind: "repeated", about: label, text: `${same.length} runs were made for one spawn` })),
+    ...without.map(({ label }): Violation => ({ kind: "lost", about: label, text: "it is done, but what it sent out is not on record" })),
+  ];
 }
 
 const STATUS_OF: Record<string, string> = {

@@ -160,7 +160,7 @@ interface Open {
 function countOpen(world: World): Open {
   try {
     const [row] = world.rows<Omit<Open, "total">>(`SELECT (SELECT count(*) FROM inbox WHERE state <> 'done') AS inbox,
-      (SELECT count(*) FROM runs WHERE state IN ('queued', 'running')) AS runs,
+      (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting')) AS runs,
       (SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending', 'unknown')) AS outbox,
       (SELECT count(*) FROM runs WHERE cleanup = 'delete' AND settled_at IS NOT NULL AND archived_at IS NULL) AS archive`);
     const { inbox = 0, runs = 0, outbox = 0, archive = 0 } = row ?? {};

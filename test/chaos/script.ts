@@ -8,8 +8,8 @@ import type { ChildKind, ChildPlan, Said } from "./history.ts";
 
 /** `[m17] spawn quick:keep,slow:delete`; what a person says, and what is sent to a child (`[m40] more`). */
 const MARKED = /\[(m\d+)\] (\w+)(?: (\S+))?/;
-/** `{m17.2} quick`: a child's task. */
-const TASK = /\{(m\d+\.\d+)\} (\w+)/;
+/** `{m17.2} quick`: a child's task; `{m17.2.1} slow` that of what it sends out itself. */
+const TASK = /\{(m\d+(?:\.\d+){1,2})\} (\w+)/;
 
 const LONG_PIECES = 40;
 const LONG_FILLER = "and so on ".repeat(33);
@@ -122,24 +122,34 @@ interface Errand {
   readonly kind: string;
   /** The newest words it was told: the message that spawned it, or a later one that was sent to it. */
   readonly token: string;
-  readonly hasResults: boolean;
+  /** What its calls gave since it was told that. */
+  readonly results: readonly FakeMessage[];
 }
 
 function errandOf(request: FakeRequest): Errand {
   const [, label = "?", kind = "quick"] = TASK.exec(request.messages.find((message) => isFrom(message, TASK))?.text ?? "") ?? [];
   const at = request.messages.findLastIndex((message) => isFrom(message, MARKED));
   const sent = MARKED.exec(request.messages[at]?.text ?? "")?.[1];
-  const hasResults = request.messages.slice(at + 1).some((message) => message.role === "tool");
+  const results = request.messages.slice(at + 1).filter((message) => message.role === "tool");
   // What it was told later it simply answers.
-  return { label, kind: sent === undefined ? kind : "quick", token: sent ?? label.split(".")[0] ?? "?", hasResults };
+  return { label, kind: sent === undefined ? kind : "quick", token: sent ?? label.split(".")[0] ?? "?", results };
 }
 
 async function child(request: FakeRequest, { door, slip }: Stage): Promise<Script> {
-  const { label, kind, token, hasResults } = errandOf(request);
+  const { label, kind, token, results } = errandOf(request);
+  const hasResults = results.length > 0;
   const delayMs = hash(`${label} ${token} ${hasResults}`) % 250;
   if (kind === "hang") return { hang: "before-head" };
   if (kind === "fail") return { status: 400, message: `told to fail ${slip(label)}`, delayMs };
   if (kind === "tool" && !hasResults) return { ...look(slip(label)), delayMs };
+  if ((kind === "parent" || kind === "wait") && !hasResults) {
+    const below: ChildPlan = { label: `${label}.1`, kind: hash(label) % 3 === 0 ? "slow" : "quick", cleanup: "keep" };
+    return { text: "", toolCalls: [spawnCall(below, 0, slip(label))], delayMs };
+  }
+  if (kind === "wait" && results.length === 1) {
+    const [, id = "last"] = /"runId":"([^"]+)"/.exec(results[0]?.text ?? "") ?? [];
+    return { text: "", toolCalls: [{ name: "subagents", id: "w", args: { action: "wait", ids: [id], timeoutSeconds: 300 } }], delayMs };
+  }
   if (kind === "door") await door.enter("subagent");
   return { text: `res ${label} ${token} 1/1 ${slip(label)}`, delayMs: kind === "slow" ? 500 + (hash(label) % 1_000) : delayMs };
 }

@@ -56,7 +56,7 @@ async function startGateway(dir: string, modelUrl: string, factor: number): Prom
   return { child, stateDir, origin: ready.origin, token: ready.token };
 }
 
-const OPEN = `SELECT (SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM runs WHERE state IN ('queued', 'running')) +
+const OPEN = `SELECT (SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting')) +
   (SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending', 'unknown')) AS n`;
 const RECORDS = `SELECT (SELECT count(*) FROM inbox) + (SELECT count(*) FROM outbox) + (SELECT count(*) FROM runs) +
   (SELECT count(*) FROM web_messages) AS n`;

@@ -53,7 +53,7 @@ const KINDS: Record<SaidKind, number> = {
   list: 3,
   status: 3,
 };
-const CHILDREN: Record<ChildKind, number> = { quick: 40, tool: 20, slow: 12, hang: 6, skip: 5, fail: 5, door: 0 };
+const CHILDREN: Record<ChildKind, number> = { quick: 40, tool: 20, slow: 12, hang: 6, skip: 5, fail: 5, parent: 6, wait: 6, door: 0 };
 const CHANNELS = ["telegram", "telegram", "telegram", "slack", "slack", "slack", "web", "web", "web"] as const;
 /** A few each, so that no chat is asked for more than its platform takes in a minute. */
 const WORDS_PER_PLACE = 12;

@@ -119,7 +119,13 @@ export async function createWorld(dir: string, seed: number): Promise<World> {
 }
 
 function configFor({ telegram, slack, model }: Fakes, secrets: Secrets): Record<string, unknown> {
-  const subagents = { maxConcurrent: LANES.subagent, maxChildrenPerSession: 100, archiveAfterMinutes: 1, announceTimeoutSeconds: 10 };
+  const subagents = {
+    maxConcurrent: LANES.subagent,
+    maxSpawnDepth: 2,
+    maxChildrenPerSession: 100,
+    archiveAfterMinutes: 1,
+    announceTimeoutSeconds: 10,
+  };
   const channels = {
     telegram: {
       botToken: telegram.token,

@@ -18,7 +18,19 @@ const PAGE = "web/main/-";
 /** A small world in which everything went well, made in the order in which it happened. */
 function createStory() {
   const draft: Draft = {
-    ...{ said: [], seen: [], inbox: [], outbox: [], runs: [], ends: [], sessions: ["main"], transcripts: [], incidents: [], troubles: [] },
+    ...{
+      said: [],
+      seen: [],
+      inbox: [],
+      outbox: [],
+      runs: [],
+      below: [],
+      ends: [],
+      sessions: ["main"],
+      transcripts: [],
+      incidents: [],
+      troubles: [],
+    },
     slots: { main: 4, subagent: 6, wantedMain: 4, wantedSubagent: 6 },
   };
   const main: { id: string; text: string }[] = [];
@@ -490,6 +502,13 @@ const REORDERED: readonly Planted[] = [
 
 const OTHERS: readonly Planted[] = [
   ["words about nothing", "stray", "copy", (draft) => copy(draft, "re m1 1/1", { text: "hello?", replyTo: null })],
+  ["a run below another left waiting", "stuck", "m2.1.1", (draft) => void draft.below.push({ label: "m2.1.1", state: "waiting" })],
+  [
+    "two runs below another for one spawn",
+    "repeated",
+    "m2.1.1",
+    (draft) => void draft.below.push({ label: "m2.1.1", state: "done" }, { label: "m2.1.1", state: "done" }),
+  ],
   ["a message left waiting", "stuck", "m1", (draft) => void Object.assign(draft.inbox[0] ?? {}, { state: "waiting" })],
   [
     "a run left running",
