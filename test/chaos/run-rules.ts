@@ -32,10 +32,16 @@ export function runsOnce({ history, sightings, runsByLabel }: Case): Violation[]
 function madeBelow({ runs, below, said }: Case["history"]): Violation[] {
   const plans = new Map(said.flatMap((one) => one.children.map((child) => [child.label, child.kind])));
   const counts = Map.groupBy(below, ({ label }) => label);
+  // What it is told before it begins it simply answers.
+  const told = new Set(said.filter((one) => one.kind === "send").map((one) => one.target));
   const twice = [...counts].filter(([, same]) => same.length > 1);
   const without = runs.filter(
     ({ label, state, generation }) =>
-      ["parent", "wait"].includes(plans.get(label) ?? "") && state === "done" && generation === 1 && !counts.has(`${label}.1`),
+      ["parent", "wait"].includes(plans.get(label) ?? "") &&
+      state === "done" &&
+      generation === 1 &&
+      !told.has(label) &&
+      !counts.has(`${label}.1`),
   );
   return [
     ...twice.map(([label, same]): Violation => ({ kind: "repeated", about: label, text: `${same.length} runs were made for one spawn` })),
