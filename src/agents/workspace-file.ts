@@ -82,8 +82,8 @@ const stampOf = ({ dev, ino, size, ctimeMs, mtimeMs }: Stats, { maxBytes, keep }
   `${dev}:${ino}:${size}:${ctimeMs}:${mtimeMs}:${maxBytes}:${keep}`;
 
 function keepSeen(seen: SeenFiles | undefined, path: string, file: SeenFile): void {
-  const [oldest] = seen?.keys() ?? [];
   if (seen === undefined) return;
+  const [oldest] = seen.keys();
   if (seen.size >= MAX_SEEN && !seen.has(path) && oldest !== undefined) seen.delete(oldest);
   seen.set(path, file);
 }

@@ -13,7 +13,7 @@ import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
-import { isOver } from "../subagents/waits.ts";
+import { isOver, lookAgainMs } from "../subagents/waits.ts";
 import { type Job, type MainTurnDeps, openSitting, replyText, runTurn, type Sitting, stoppedText } from "./main-turn.ts";
 import { appendRequest, noteStopped } from "./request.ts";
 
@@ -52,8 +52,6 @@ export interface ConversationDeps extends MainTurnDeps {
 }
 
 const STORAGE_RETRY_MS = 5_000;
-const MIN_SLEEP_MS = 50;
-const MAX_SLEEP_MS = 60_000;
 
 /** A turn or a compaction under way; a turn has a message it is for. */
 interface Active {
@@ -184,15 +182,11 @@ function endActive(deps: ConversationDeps, { active }: Desk, sessionKey: string)
 
 const hasCome = (deps: ConversationDeps, wait: Wait): boolean => wait.for !== "runs" || isOver(deps, wait);
 
-/**
- * Rings when what it waits for has come, its time is over, or it is ended, which is for whoever works on it to record. In a
- * loop: a timer may be a millisecond early, and a clock may be set.
- */
+/** Rings when what it waits for has come, its time is over, or it is ended, which is for whoever works on it to record. */
 async function callAt(deps: ConversationDeps, { waits, woken, abort }: Active, ring: () => void): Promise<void> {
   const until = Math.min(...waits.flatMap((wait) => (wait.for === "runs" ? [wait.until] : [])));
   const over = AbortSignal.any([woken.signal, abort.signal]);
-  while (!over.aborted && !waits.some((wait) => hasCome(deps, wait)))
-    await deps.clock.sleep(Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, until - deps.clock.now())), over);
+  while (!over.aborted && !waits.some((wait) => hasCome(deps, wait))) await deps.clock.sleep(lookAgainMs(until - deps.clock.now()), over);
   if (!woken.signal.aborted) ring();
 }
 

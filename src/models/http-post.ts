@@ -1,6 +1,6 @@
 // A POST whose answer is read as it comes, in the shape of `fetch`, which is what the providers' packages call. On node:http,
 // because Node's fetch gives a server five minutes for its first byte whatever `models.idleTimeoutSeconds` allows, and a
-// model on somebody's own machine may read a long prompt for longer; and because it costs twice as much of a turn.
+// model on somebody's own machine may read a long prompt for longer; and because it costs half as much again.
 // Follows no redirect and asks for no compression. attempt.ts → here.
 import { Agent, type IncomingMessage, type RequestOptions, request } from "node:http";
 
@@ -57,7 +57,6 @@ async function loadSecure(): Promise<Client> {
   return { agent: new https.Agent({ keepAlive: true }), request: https.request };
 }
 
-/** Bytes, not a text: Node would write one at twice the cost. */
 const send = (client: Client, url: URL, settings: RequestOptions, body: Buffer): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     const sent = client.request(url, { ...settings, agent: client.agent }, resolve);

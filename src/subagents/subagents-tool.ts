@@ -10,7 +10,7 @@ import { briefParamsSchema } from "./documents/brief-params.ts";
 import type { Briefing } from "./documents/briefing.ts";
 import { outcomeSentence } from "./outcome.ts";
 import type { Steering } from "./steering.ts";
-import { currentRuns, findTarget, runsOf } from "./targets.ts";
+import { currentRuns, type Found, findTarget, runsOf } from "./targets.ts";
 import { DEFAULT_LOG, logText, MAX_LOG } from "./transcript-view.ts";
 import { isOver } from "./waits.ts";
 
@@ -62,7 +62,7 @@ export function createSubagentsTool(deps: ControlDeps): Tool {
     capability: "session",
     repeatable: ({ action }) => action === "wait",
     waitsFor(args, context) {
-      const found = args.action === "wait" ? targets(deps, context, args.ids ?? []) : null;
+      const found = args.action === "wait" ? targets(deps, context, args) : null;
       if (found === null || "problem" in found) return null;
       const wait = waitFor(args, context, found.runs);
       return isOver(deps, wait) ? null : wait;
@@ -70,7 +70,7 @@ export function createSubagentsTool(deps: ControlDeps): Tool {
     async run(args, context) {
       const { action } = args;
       if (action === "list") return quoteRuns(listOf(deps, context, args));
-      const found = targets(deps, context, args.ids ?? []);
+      const found = targets(deps, context, args);
       if ("problem" in found) return toolError(found.problem);
       return act(deps, { ...args, action }, context, found.runs);
     },
@@ -93,11 +93,18 @@ function listOf(deps: ControlDeps, context: ToolContext, args: Args) {
 
 type Targets = readonly [Run, ...Run[]];
 
-function targets(deps: ControlDeps, context: ToolContext, ids: readonly string[]): { runs: Targets } | { problem: string } {
+/**
+ * A wait is resolved anew when it goes on, and `last` or a label must still mean the same run: first of those there were when it
+ * was called, then of what was sent out in the same step.
+ */
+function targets(deps: ControlDeps, context: ToolContext, { action, ids = [] }: Args): { runs: Targets } | { problem: string } {
+  const find = (id: string): Found => {
+    const known = action === "wait" ? findTarget(deps, context.sessionKey, id, context.calledAt) : null;
+    return known !== null && "run" in known ? known : findTarget(deps, context.sessionKey, id);
+  };
   const runs: Run[] = [];
   for (const id of ids) {
-    // Those there were when it was called: made again after a wait, `last` and a label must mean the same run.
-    const found = findTarget(deps, context.sessionKey, id, context.calledAt);
+    const found = find(id);
     if ("problem" in found) return found;
     runs.push(found.run);
   }

@@ -56,7 +56,7 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   const ringAncestors = (runId: string): void => {
     for (let run = requesterOf(deps, runId); run !== null; run = requesterOf(deps, run.id)) if (run.state === "waiting") ring(run);
   };
-  /** One timer for all of them: the rows know the times. It never sleeps long: a clock may be set, and a look may fail. */
+  /** One timer for all of them: the rows know the times. It never sleeps long: a look may fail. */
   const setAlarm = async (): Promise<void> => {
     alarm.abort();
     alarm = new AbortController();
@@ -68,8 +68,7 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
     try {
       const { due, nextAt } = deps.runs.listWakeDue(deps.clock.now());
       for (const run of due) ring(run);
-      const leftMs = nextAt === null ? MAX_SLEEP_MS : nextAt - deps.clock.now();
-      return Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, leftMs));
+      return nextAt === null ? MAX_SLEEP_MS : lookAgainMs(nextAt - deps.clock.now());
     } catch (error) {
       deps.log.error({ err: error }, "waiting runs could not be looked at");
       return MAX_SLEEP_MS;
@@ -92,9 +91,13 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   };
 }
 
-/** A row whose time has come and that is not taken up must not keep the process busy. */
+/** A timer may be a millisecond early, and what is not taken up must not keep the process busy. */
 const MIN_SLEEP_MS = 50;
+/** The clock may be set meanwhile. */
 const MAX_SLEEP_MS = 60_000;
+
+/** How long to sleep when the time that is waited for is so far away. */
+export const lookAgainMs = (leftMs: number): number => Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, leftMs));
 
 function requesterOf({ runs }: Pick<WaitDeps, "runs">, runId: string): Run | null {
   const requester = runs.get(runId)?.requesterRunId ?? null;

@@ -4,10 +4,12 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { withoutFences } from "../../../src/core/fence.ts";
 import { readSpelled } from "../../../src/core/visible-text.ts";
+import type { ModelReply } from "../../../src/models/model.ts";
 import { createFileTools } from "../../../src/tools/files.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../../support/stage.ts";
 import { createToolDesk } from "../../support/tool-desk.ts";
+import { waitFor } from "../../support/wait.ts";
 
 let stateDir: string;
 beforeEach(() => {
@@ -130,6 +132,29 @@ it("[SC4] a secret in a task is not cut in half by the label made of it, nor by 
     const { label, task } = stage.spawn({ task: `${"x".repeat(lead)}${secret} and more to do` });
     expect([lead, label, task].join("\n")).not.toMatch(/g?hp_|_lab/);
   }
+});
+
+it("[TL8] a wait means the runs there were when it was called, or what was sent out in the same step", async () => {
+  const door = Promise.withResolvers<void>();
+  const call = async (): Promise<ModelReply> => {
+    await door.promise;
+    return okReply("fine");
+  };
+  await using stage = await stageOf({ idle: false, clock: systemClock, call });
+  const desk = createToolDesk(stage);
+  const first = stage.spawn({ label: "first" });
+  const calledAt = Date.now();
+  const waited = desk.call("subagents", { action: "wait", ids: ["last"] });
+  await waitFor("another moment", () => Date.now() > calledAt + 1);
+  const second = stage.spawn({ label: "second" });
+  door.resolve();
+  const { text } = await waited;
+  expect([text.includes(first.id), text.includes(second.id)]).toEqual([true, false]);
+  const [, together] = await desk.step([
+    ["sessions_spawn", { task: "x", label: "third" }],
+    ["subagents", { action: "wait", ids: ["third"] }],
+  ]);
+  expect(together).toMatchObject({ isError: false, text: expect.stringContaining('"complete":true') });
 });
 
 describe("allowedTools", () => {
