@@ -18,7 +18,7 @@ import { refuseAnew } from "../stores/remains.ts";
 import { createRuns } from "../stores/runs.ts";
 import { createScratchpad } from "../stores/scratchpad.ts";
 import { createSessions } from "../stores/sessions.ts";
-import { holdStateFolder, type StateFolder } from "../stores/state-folder.ts";
+import { type HeldFile, holdStateFolder, type StateFolder } from "../stores/state-folder.ts";
 import { createTranscripts } from "../stores/transcripts.ts";
 import { createTries } from "../stores/tries.ts";
 import { createWebMessages } from "../stores/web-messages.ts";
@@ -53,7 +53,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       onEffectFailed: (error) => log.error({ err: error }, "something that follows a commit failed"),
       onMigrated: (step) => log.info(step, "the database was brought up to date; a copy from before is kept beside it"),
     });
-    const journal = { name: `${DATABASE}-wal`, neededBytes: () => db.neededBytes()?.journal ?? null };
+    const journal: HeldFile = { name: `${DATABASE}-wal`, isJournal: true, neededBytes: () => db.neededBytes()?.journal ?? null };
     folder = holdStateFolder(stateDir, [
       { name: LOCK },
       { name: DATABASE, neededBytes: () => db.neededBytes()?.file ?? null },

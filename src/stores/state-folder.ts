@@ -25,27 +25,29 @@ export interface HeldFile {
    * can't be told just now, so that it is asked again. Without it the size says nothing.
    */
   neededBytes?(): number | null;
+  /** Every commit writes behind its end. So it is looked at each time: cut short, one commit would give it back its size. */
+  readonly isJournal?: true;
 }
 
 /** From now on these files of the folder are the ones it must hold. */
 export function holdStateFolder(stateDir: string, files: readonly HeldFile[]): StateFolder {
-  const looks = files.map((file) => holdFile(join(stateDir, file.name), file));
+  const held = files.map((file) => ({ look: holdFile(join(stateDir, file.name), file), isJournal: file.isJournal === true }));
   let soundAt = Number.NEGATIVE_INFINITY;
-  const problem = (): string | null => {
-    for (const look of looks) {
-      const what = look();
+  const problem = (onlyJournal = false): string | null => {
+    for (const { look, isJournal } of held) {
+      const what = onlyJournal && !isJournal ? null : look();
       if (what !== null) return what;
     }
     return null;
   };
   return {
-    problem,
+    problem: () => problem(),
     check(isRelaxed = false) {
       const now = performance.now();
-      if (isRelaxed && now - soundAt < RECENT_MS) return;
-      const what = problem();
+      const isRecent = isRelaxed && now - soundAt < RECENT_MS;
+      const what = problem(isRecent);
       if (what !== null) throw new AppError("storage", what);
-      soundAt = now;
+      if (!isRecent) soundAt = now;
     },
   };
 }

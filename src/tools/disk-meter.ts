@@ -47,13 +47,16 @@ const HAS_IO_COUNTS = existsSync("/proc/self/io");
 const STEPS = 8;
 /** The gateway waits while they are looked at; who opens more is taken at the disk's word. */
 const MAX_FDS = 2000;
+/** While files are counted, what was counted before is held against a command; in a large folder that takes too long. */
+const MAX_COUNTING_MS = 1000;
 /** More than any disk holds: bounds nothing. */
 const UNKNOWN_BYTES = 2 ** 60;
 
 /**
  * What a disk loses from one look to the next is put down to those who wrote meanwhile, in proportion and no more than
- * they wrote: neither what others write nor a file written a hundred times is held against a command. (A file system
- * that gives space away long after the writing is seen too late for that; there the floor of free disk is what holds.)
+ * they wrote, and no more than is found: neither what others write nor a file written a hundred times is held against a
+ * command. (A file system that gives space away long after the writing is seen too late for that; there the floor of free
+ * disk is what holds.)
  * A process whose parent doesn't wait for it takes its count along when it ends. So what nobody claims is put down to a
  * command too, but no more than is found in files it made or holds: the machine's other programs write as well.
  */
@@ -68,16 +71,32 @@ export function createDiskMeters(limits: DiskLimits): (folder: string) => Promis
     const stepBytes = limits.diskBytes / STEPS;
     const files = createFileCount({ folder, maxFiles: limits.files, freeFilesAtStart: now.ffree, stepBytes });
     let removedBytes = 0;
+    let countedBytes = 0;
+    let countingUntil = 0;
+    const takenNow = (): number =>
+      own.takenBytes + Math.min(own.unclaimedBytes, Math.max(0, files.bytes() + removedBytes - own.takenBytes));
     return {
       measure(pids) {
         const written = Math.max(own.writtenBytes, writtenBy(pids));
         own.fresh += written - own.writtenBytes;
         own.writtenBytes = written;
-        files.measure({ freeFiles: disk.now.ffree, unclaimedBytes: own.unclaimedBytes });
-        removedBytes = own.unclaimedBytes > stepBytes ? bytesOfRemoved(pids, dev) : 0;
+        const { takenBytes, unclaimedBytes } = own;
+        removedBytes = takenBytes + unclaimedBytes > stepBytes ? bytesOfRemoved(pids, dev) : 0;
+        const counted = files.measure({ freeFiles: disk.now.ffree, takenBytes, unclaimedBytes });
+        if (counted !== null) {
+          countingUntil = performance.now() + MAX_COUNTING_MS;
+          counted
+            .then(() => takeBack(own, takenBytes - files.bytes() - removedBytes))
+            // The disk fails or there is no handle left: what was put down to it stands until the next look.
+            .catch(() => undefined)
+            .finally(() => {
+              countingUntil = 0;
+              countedBytes = takenNow();
+            });
+        }
         void look(disk, folder);
       },
-      takenBytes: () => own.takenBytes + Math.min(own.unclaimedBytes, Math.max(0, files.bytes() + removedBytes - own.takenBytes)),
+      takenBytes: () => (performance.now() < countingUntil ? countedBytes : takenNow()),
       refusal: () => shortOf(now, limits),
       // The floor holds for all of them: what one has taken is known too late, or not at all.
       problem: () => files.problem() ?? shortOf(disk.now, limits),
@@ -87,6 +106,14 @@ export function createDiskMeters(limits: DiskLimits): (folder: string) => Promis
       },
     };
   };
+}
+
+/**
+ * Who writes while others do is held to have taken their part too, up to all it wrote: a file written again and again while the
+ * machine is busy would be counted as often. What a walk doesn't find was never there; what came during it stays.
+ */
+function takeBack(own: Writer, notFoundBytes: number): void {
+  own.takenBytes = Math.max(0, own.takenBytes - Math.max(0, notFoundBytes));
 }
 
 function shortOf(now: StatsFs, { freeDiskBytes }: DiskLimits): string | null {

@@ -7,19 +7,26 @@ import { join, relative, sep } from "node:path";
 import { escapeName } from "./output.ts";
 
 export interface FileCount {
-  /** Looks again when it is time, or at once when one of the two has grown by a lot. */
-  measure(seen: { freeFiles: number; unclaimedBytes: number }): void;
+  /** Looks again when it is time, or at once when one of them has grown by a lot; then says when the bytes are counted. */
+  measure(seen: Seen): Promise<void> | null;
   /** Of the files made or changed since the start, as last counted. */
   bytes(): number;
   /** Why the command has to end, in a clause, or null. */
   problem(): string | null;
 }
 
+interface Seen {
+  readonly freeFiles: number;
+  /** Put down to the command by what it wrote and what the disk lost. */
+  readonly takenBytes: number;
+  readonly unclaimedBytes: number;
+}
+
 export interface FileCountOptions {
   readonly folder: string;
   readonly maxFiles: number;
   readonly freeFilesAtStart: number;
-  /** So many more bytes that nobody claims are worth a walk. */
+  /** So many more bytes, taken or claimed by nobody, are worth a walk. */
   readonly stepBytes: number;
 }
 
@@ -37,7 +44,7 @@ export function createFileCount({ folder, maxFiles, freeFilesAtStart, stepBytes 
   let found: Found = { files: 0, bytes: 0, unreadable: null };
   let isWalking = false;
   let nextWalkAt = performance.now() + FIRST_WALK_MS;
-  let hintedFrom = { freeFiles: freeFilesAtStart, unclaimedBytes: 0 };
+  let hintedFrom: Seen = { freeFiles: freeFilesAtStart, takenBytes: 0, unclaimedBytes: 0 };
   const isTooMuch = (): boolean => found.files > maxFiles || found.unreadable !== null;
   const walk = async (withBytes: boolean): Promise<void> => {
     const from = performance.now();
@@ -54,18 +61,22 @@ export function createFileCount({ folder, maxFiles, freeFilesAtStart, stepBytes 
       return `it made more than ${maxFiles} files (tools.exec.maxFiles); make fewer, or raise it in the settings`;
     },
     measure(seen) {
-      const withBytes = seen.unclaimedBytes - hintedFrom.unclaimedBytes > stepBytes;
+      // What was put down to it and isn't there was taken back: from there on it is as many more.
+      hintedFrom = { ...hintedFrom, takenBytes: Math.min(hintedFrom.takenBytes, seen.takenBytes) };
+      const hasGrown = (of: "takenBytes" | "unclaimedBytes"): boolean => seen[of] - hintedFrom[of] > stepBytes;
+      const withBytes = hasGrown("takenBytes") || hasGrown("unclaimedBytes");
       const isHinted = withBytes || hintedFrom.freeFiles - seen.freeFiles > maxFiles;
-      if (isTooMuch() || isWalking || (!isHinted && performance.now() < nextWalkAt)) return;
+      if (isTooMuch() || isWalking || (!isHinted && performance.now() < nextWalkAt)) return null;
       isWalking = true;
       // Somebody else may have made them: the next hint is as many more.
       if (isHinted) hintedFrom = seen;
-      walk(withBytes)
-        // The disk fails or there is no handle left: it is tried again.
-        .catch(() => undefined)
-        .finally(() => {
-          isWalking = false;
-        });
+      const walked = walk(withBytes).finally(() => {
+        isWalking = false;
+      });
+      if (withBytes) return walked;
+      // The disk fails or there is no handle left: it is tried again.
+      walked.catch(() => undefined);
+      return null;
     },
   };
 }

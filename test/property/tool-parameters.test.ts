@@ -47,7 +47,7 @@ const note = (run: (typeof ran)[number]): ToolResult => {
   ran.push(run);
   return { text: "ran" };
 };
-const TOOLS = REAL.map((tool): Tool => ({ ...tool, run: async (args) => note({ tool, args }) }));
+const TOOLS = REAL.map((tool): Tool => ({ ...tool, waitsFor: () => null, run: async (args) => note({ tool, args }) }));
 const NAMES: ReadonlySet<string> = new Set(TOOLS.map((tool) => tool.name));
 const toolCalls = createToolCalls({ failpoint: noFailpoints, secrets: createSecrets() });
 const turn: CallingTurn = {

@@ -84,7 +84,11 @@ describe.skipIf(!sandbox.available)(`what commands use together${why}`, () => {
     const busy =
       "for n in 1 2 3 4 5 6; do head -c 40000000 /dev/zero > same; done; head -c 300000000 /dev/zero | wc -c; touch busy; until test -e go; do sleep 0.1; done";
     const first = bench.call(exec, { command: busy, timeoutSeconds: 20 });
+    // Somebody else on the same disk, who writes more than the limit meanwhile.
+    const other = await createToolBench();
+    for (let n = 0; n < 8; n++) await writeFile(join(other.workspace, `${n}`), Buffer.alloc(60 * MB, n));
     await waitFor("the first to have written", () => has("busy"), 15_000);
+    await other.remove();
     const fill = "for n in $(seq 50); do head -c 20000000 /dev/zero > part$n; sleep 0.1; done";
     expect(await bench.call(exec, { command: fill, timeoutSeconds: 20 })).toMatchObject(
       ended(".*added more than 100.0 MB to the disk.*diskMegabytes"),
