@@ -1,6 +1,8 @@
 // Making a chat's session (at its first message and at /new): the transcript file first, then its row, so that a row never
 // points at nothing. A child's session is made by subagents/spawn.ts.
 import type { Address } from "../core/address.ts";
+import type { Database, Tx } from "../stores/database.ts";
+import { lock } from "../stores/locks.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
 import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 
@@ -17,17 +19,21 @@ export interface SessionOwner {
 }
 
 /** Makes the file, durable on return; insert the row in the transaction that makes the session known. */
-export function prepareSession({ sessions, transcripts }: SessionStores, owner: SessionOwner): { id: string; insert(): void } {
+export function prepareSession({ sessions, transcripts }: SessionStores, owner: SessionOwner): { id: string; insert(tx: Tx): void } {
   const id = sessions.newSessionId();
   transcripts.create({ agentId: owner.agentId, sessionId: id }, { key: owner.key, parent: owner.parentKey });
-  return { id, insert: () => sessions.insert({ id, ...owner }) };
+  return { id, insert: (tx) => sessions.insert(tx, { id, ...owner }) };
 }
 
 /** The open session of a key; made when there is none yet. */
-export function ensureSession(stores: SessionStores, owner: SessionOwner): Session {
+export const ensureSession = (stores: SessionStores & { readonly db: Database }, owner: SessionOwner): Session =>
+  stores.sessions.find(owner.key) ?? stores.db.transaction([lock.tree(owner.key)], (tx) => ensureSessionIn(stores, tx, owner));
+
+/** As part of the caller's transaction. */
+export function ensureSessionIn(stores: SessionStores, tx: Tx, owner: SessionOwner): Session {
   const known = stores.sessions.find(owner.key);
   if (known !== null) return known;
-  prepareSession(stores, owner).insert();
+  prepareSession(stores, owner).insert(tx);
   const made = stores.sessions.find(owner.key);
   if (made === null) throw new Error(`session ${owner.key} vanished while it was made`);
   return made;

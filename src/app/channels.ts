@@ -4,11 +4,12 @@
 // loaded only when its channel is on.
 
 import { splitMarkdown } from "../channels/split.ts";
-import { createWebChannel, type WebChannel } from "../channels/web/channel.ts";
+import { createWebChannel, WEB, type WebChannel } from "../channels/web/channel.ts";
 import type { Config } from "../config/schema.ts";
 import type { Channel, OutMessage } from "../core/message.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { ChannelRules } from "../gateway/access.ts";
+import { createWebPosts } from "../stores/web-posts.ts";
 import type { Base } from "./base.ts";
 import type { Stores } from "./stores.ts";
 
@@ -20,7 +21,7 @@ export interface Channels {
 
 export interface ChannelDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"> {
   readonly config: Config;
-  readonly stores: Pick<Stores, "db" | "webMessages" | "accounts">;
+  readonly stores: Pick<Stores, "db" | "inbox" | "webMessages" | "accounts">;
 }
 
 /** Throws AppError("config") when a channel's settings can't work. */
@@ -38,7 +39,7 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
     },
     render: (message, address) => channel.render(cleanMessage(message, clean), address),
   });
-  const web = gated(createWebChannel({ ...stores.db, messages: stores.webMessages, bus, split: splitMarkdown }));
+  const web = gated(createWebChannel({ posts: createWebPosts(stores, WEB), bus, split: splitMarkdown }));
   const platforms = await Promise.all([createTelegram(deps), createSlack(deps)]);
   const channels: Channel[] = [web, ...platforms.filter((channel) => channel !== null).map(gated)];
   return {

@@ -107,11 +107,13 @@ const statusOf = ({ version, model, problem }: PageStatus): PageStatus => ({ ver
 
 /** As `/subagents retry`, for a run of any channel. */
 function redeliver({ stores, subagents, log }: PageDeps, runId: string): ReturnType<Redeliver> {
-  return stores.db.transaction(() => {
+  const found = stores.runs.get(runId);
+  if (found === null) return null;
+  return stores.db.transaction(subagents.steering.locks([found]), (tx) => {
     const run = stores.runs.get(runId);
     if (run === null) return null;
     if (run.delivery !== "blocked") return { isOnItsWay: false, text: `Its announcement is not blocked (${run.delivery}).` };
-    if (!subagents.steering.retry(run))
+    if (!subagents.steering.retry(tx, run))
       return { isOnItsWay: false, text: `Its announcement can't be sent yet: ${run.deliveryReason ?? "its channel is off"}.` };
     log.info({ audit: "announced again", runId }, "a blocked announcement is sent again from the page");
     return { isOnItsWay: true, text: "Its announcement is on its way again." };

@@ -50,7 +50,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
     const db = openDatabase({
       ...{ path, onSlow, redact, check, isSole: true },
       onNew: () => (isNewWanted ? undefined : refuseAnew(stateDir, path)),
-      onEffectFailed: (error) => log.error({ err: error }, "something that follows a commit failed"),
+      onEvent: (event) => bus.emit(event),
       onMigrated: (step) => log.info(step, "the database was brought up to date; a copy from before is kept beside it"),
     });
     const journal: HeldFile = { name: `${DATABASE}-wal`, isJournal: true, neededBytes: () => db.neededBytes()?.journal ?? null };
@@ -61,7 +61,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       ...(existsSync(`${path}-wal`) ? [journal] : []),
     ]);
     const onDamaged = (error: unknown): void => log.error({ err: error }, "a run on record can't be read; it is left out");
-    const runs = createRuns({ db, clock, bus, onDamaged });
+    const runs = createRuns({ db, clock, onDamaged });
     const transcripts = createTranscripts({
       stateDir,
       log,
@@ -84,13 +84,13 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       runs,
       transcripts,
       accounts: createAccounts({ db }),
-      inbox: createInbox({ db, clock, bus, failpoint }),
-      outbox: createOutbox({ db, clock, bus }),
+      inbox: createInbox({ db, clock, failpoint }),
+      outbox: createOutbox({ db, clock }),
       sessions: createSessions({ db, clock }),
       mail: createMail({ db, clock }),
       briefs: createBriefs({ db, clock }),
       listings: createListings({ db, clock }),
-      pairing: createPairing({ db, clock, bus }),
+      pairing: createPairing({ db, clock }),
       scratchpad: createScratchpad({ db, clock }),
       tries: createTries({ db, clock }),
       webMessages,

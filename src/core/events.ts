@@ -11,11 +11,17 @@ export type AppEvent =
   | { type: "turn.started"; sessionKey: string; address: Address; turnId: string }
   | { type: "turn.text"; sessionKey: string; address: Address; turnId: string; text: string }
   | { type: "turn.doing"; sessionKey: string; address: Address | null; runId: string | null; doing: string }
+  /** Its messages are settled: whoever works on them stops. `answer`: only what was being written was ended. */
+  | { type: "turn.halted"; sessionKey: string; what: "all" | "answer" }
   | { type: "turn.ended"; sessionKey: string; address: Address; turnId: string; outcome: string }
+  /** It waits for its place in the lane: it is new, or goes on after its end. */
+  | { type: "run.queued"; runId: string; requesterKey: string }
   | { type: "run.changed"; runId: string; state: RunState }
   | { type: "run.ended"; runId: string; state: EndState }
   | { type: "run.settled"; runId: string; cleanup: "keep" | "delete" }
   | { type: "run.mail"; runId: string }
+  /** Somebody told this child more, or took it back. */
+  | { type: "brief.changed"; child: { readonly agentId: string; readonly sessionId: string; readonly requesterKey: string } }
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }
   | { type: "lane.started"; lane: string; waitedMs: number }
   | { type: "web.posted"; chat: string; seq: number }

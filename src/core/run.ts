@@ -56,6 +56,8 @@ export interface Run {
   readonly sessionId: string;
   readonly agentId: string;
   readonly requesterKey: string;
+  /** The main session at the top of its tree. */
+  readonly rootKey: string;
   readonly requesterSessionId: string;
   /** The run the requester itself is, when a sub-agent spawned this one: the result goes there, not to a chat. */
   readonly requesterRunId: string | null;

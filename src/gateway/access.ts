@@ -1,6 +1,7 @@
 // The one gate: every message, command, slash command, button and page request that does something passes here (SC2).
 // Senders are known by immutable ids only; an empty list means nobody; an unknown direct sender may get a pairing code.
 import type { Inbound } from "../core/message.ts";
+import type { Tx } from "../stores/database.ts";
 import type { Pairing } from "../stores/pairing.ts";
 
 /** Who may speak on one channel. `open`: the channel has checked already (the page's token). */
@@ -19,7 +20,7 @@ export type Verdict =
 
 export interface Access {
   /** Decides, and makes a pairing code where one is due: call it in the transaction that records what is said. */
-  authorize(inbound: Inbound): Verdict;
+  authorize(tx: Tx, inbound: Inbound): Verdict;
   /** Why it is refused without a word; null: it is not. Changes nothing, so that it can be asked before anything is recorded. */
   refusal(inbound: Inbound): string | null;
 }
@@ -35,10 +36,10 @@ const STRANGER = "unknown person";
 export function createAccess(deps: AccessDeps): Access {
   const { pairing } = deps;
   return {
-    authorize(inbound) {
+    authorize(tx, inbound) {
       const reason = objection(deps, inbound);
       if (reason === null) return { allow: true };
-      const code = reason === STRANGER ? pairing.request({ ...personOf(inbound), address: inbound.address }) : null;
+      const code = reason === STRANGER ? pairing.request(tx, { ...personOf(inbound), address: inbound.address }) : null;
       return { allow: false, reason, ...(code === null ? {} : { code }) };
     },
     refusal(inbound) {

@@ -3,11 +3,11 @@
 // whether it arrived (Slack, web), or it is sent once more, marked (Telegram). No model call stands between a row and its retries.
 import type { Address } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, SendResult } from "../core/message.ts";
-import type { Database } from "../stores/database.ts";
+import type { Database, Tx } from "../stores/database.ts";
+import { lock } from "../stores/locks.ts";
 import type { OpenState, Outbox } from "../stores/outbox.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import type { Pacer, Place } from "./pace.ts";
@@ -16,12 +16,11 @@ export interface AttemptDeps {
   readonly db: Database;
   readonly outbox: Outbox;
   readonly clock: Clock;
-  readonly bus: Bus;
   readonly log: Logger;
   readonly failpoint: HitFailpoint;
   channel(name: string, account: string): Channel | null;
   /** Called in the transaction that moves a delivery: when its sending begins, is put off, and when it is over. */
-  recordDelivery(row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void;
+  recordDelivery(tx: Tx, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void;
 }
 
 interface State extends AttemptDeps {
@@ -82,15 +81,15 @@ const contentOf = ({ address, part, ref }: OutboxRow, key: string) => ({ address
 
 /**
  * On record before the call. `joins`: what comes behind it has to wait for its turn anyway, so as much of it as fits goes along.
- * Gathered and marked without a pause in between: a stop either finds it waiting or finds it on its way.
+ * Gathered and marked in one: a stop either finds it waiting or finds it on its way.
  */
 function begin(state: State, row: OutboxRow, joins: Channel | null): OutboxRow {
   const { outbox } = state;
-  const { others, part } = joins === null ? { others: [], part: row.part } : gather(state, row, joins);
-  return state.db.transaction(() => {
-    const message = others.length === 0 ? row : outbox.join(row, others, part);
-    outbox.markSending(row.id);
-    for (const one of [row, ...others]) if (one.n === 0) state.recordDelivery(one, "sending");
+  return state.db.transaction([lock.chat(row.address)], (tx) => {
+    const { others, part } = joins === null ? { others: [], part: row.part } : gather(state, row, joins);
+    const message = others.length === 0 ? row : outbox.join(tx, row, others, part);
+    outbox.markSending(tx, row.id);
+    for (const one of [row, ...others]) if (one.n === 0) state.recordDelivery(tx, one, "sending");
     return message;
   });
 }
@@ -124,55 +123,59 @@ function conclude(state: State, row: OutboxRow, result: SendResult): void {
       return later(state, row, result);
     case "retarget":
       state.log.warn({ delivery: row.delivery, from: row.address, to: result.address, reason: result.reason }, "the chat moved");
-      return state.db.transaction(() => state.outbox.retarget(row.id, row.address, result.address, openStateOf(row)));
+      return state.db.transaction([lock.chat(row.address), lock.chat(result.address)], (tx) =>
+        state.outbox.retarget(tx, row.id, row.address, result.address, openStateOf(row)),
+      );
     case "rerender":
       state.log.warn({ delivery: row.delivery, reason: result.reason }, "the platform refused the formatting; sending it plain");
-      return state.outbox.setPart(row.id, result.part, openStateOf(row));
+      return state.db.transaction([], (tx) => state.outbox.setPart(tx, row.id, result.part, openStateOf(row)));
     case "reserved":
       // Durable before the edit: from here on a repeat edits the same message and can't double it.
-      return state.outbox.reserve(row.id, result.ref);
+      return state.db.transaction([], (tx) => state.outbox.reserve(tx, row.id, result.ref));
     case "failed":
       return row.isLead ? setApart(state, row, result.reason) : block(state, row, result.reason, openStateOf(row));
   }
 }
 
 /** What an attempt leaves is there to be found after a power cut; a channel where a repeat shows nothing needs no wait for the disk. */
-function record<T>(state: State, { address }: OutboxRow, work: () => T): T {
-  return state.channel(address.channel, address.account)?.isIdempotent === true ? state.db.relaxed(work) : state.db.transaction(work);
+function record<T>(state: State, { address }: OutboxRow, work: (tx: Tx) => T): T {
+  const relaxed = state.channel(address.channel, address.account)?.isIdempotent === true;
+  return state.db.transaction([lock.chat(address)], work, { relaxed });
 }
 
 /** The message and those that went with it: with one row sent and another not, a crash would send it again. */
 function sent(state: State, row: OutboxRow, ref: string): void {
-  const over = record(state, row, () => {
+  record(state, row, (tx) => {
     const all = [row, ...(row.isLead ? state.outbox.listJoined(row) : [])];
     for (const one of all) {
-      state.outbox.markSent(one.id, ref);
-      if (one.n === one.parts - 1) state.recordDelivery(one, "delivered");
-      else state.outbox.reopen(one.delivery);
+      state.outbox.markSent(tx, one.id, ref);
+      if (one.n === one.parts - 1) settled(state, tx, one, "sent");
+      else state.outbox.reopen(tx, one.delivery);
     }
-    return all.filter((one) => one.n === one.parts - 1);
   });
-  for (const { delivery, address } of over) state.bus.emit({ type: "outbox.settled", delivery, channel: address.channel, outcome: "sent" });
+}
+
+/** Its run learns of it in the same transaction; whoever watches, after it. */
+function settled(state: State, tx: Tx, row: OutboxRow, outcome: "sent" | "blocked", reason?: string): void {
+  state.recordDelivery(tx, row, outcome === "sent" ? "delivered" : "blocked", reason);
+  tx.emit({ type: "outbox.settled", delivery: row.delivery, channel: row.address.channel, outcome });
 }
 
 /** Refused for good, but perhaps for what they are together: each is tried alone before it is given up. */
 function setApart(state: State, row: OutboxRow, reason: string): void {
   state.log.warn({ delivery: row.delivery, reason }, "the platform refused several messages in one; sending them one by one");
-  state.db.transaction(() => state.outbox.dissolve(row, openStateOf(row)));
+  state.db.transaction([lock.chat(row.address)], (tx) => state.outbox.dissolve(tx, row, openStateOf(row)));
 }
 
 function block(state: State, row: OutboxRow, reason: string, as: OpenState): void {
-  const blocked = state.db.transaction(() =>
+  const blocked = state.db.transaction([lock.chat(row.address)], (tx) =>
     [row, ...(row.isLead ? state.outbox.listJoined(row) : [])].filter((one) => {
-      if (!state.outbox.markBlocked(one.delivery, reason, as)) return false;
-      state.recordDelivery(one, "blocked", reason);
+      if (!state.outbox.markBlocked(tx, one.delivery, reason, as)) return false;
+      settled(state, tx, one, "blocked", reason);
       return true;
     }),
   );
-  for (const { delivery, address } of blocked) {
-    state.log.error({ delivery, address, reason }, "gave a message up");
-    state.bus.emit({ type: "outbox.settled", delivery, channel: address.channel, outcome: "blocked" });
-  }
+  for (const { delivery, address } of blocked) state.log.error({ delivery, address, reason }, "gave a message up");
 }
 
 /** Backs off from 1 s to 5 min, for up to 24 h since it began to fail (DL3). */
@@ -193,9 +196,9 @@ function later(state: State, row: OutboxRow, result: Extract<SendResult, { statu
   if (concernsAll) state.pacer.silence(row.address, waitMs);
   const next = { notBefore: now + waitMs, firstAt, reason, as, stepsAside: !concernsAll };
   const told = `${reason}; next try ${new Date(next.notBefore).toISOString()}`;
-  state.db.transaction(() => {
-    if (!state.outbox.retryAt(row.id, next)) return;
-    for (const one of [row, ...(row.isLead ? state.outbox.listJoined(row) : [])]) state.recordDelivery(one, "sending", told);
+  state.db.transaction([lock.chat(row.address)], (tx) => {
+    if (!state.outbox.retryAt(tx, row.id, next)) return;
+    for (const one of [row, ...(row.isLead ? state.outbox.listJoined(row) : [])]) state.recordDelivery(tx, one, "sending", told);
   });
 }
 

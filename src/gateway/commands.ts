@@ -1,6 +1,7 @@
 // Commands: a table of name, usage and what to do, filled by gateway-commands.ts and subagent-commands.ts. A command never waits
 // behind a turn (CM9). Its effect and its answer are one transaction: act() runs inside it, signals fire after it.
 import type { Inbound } from "../core/message.ts";
+import type { Tx } from "../stores/database.ts";
 import type { CommandLine } from "./command-line.ts";
 
 export interface CommandContext {
@@ -16,7 +17,7 @@ export interface CommandContext {
 export type Answer =
   | { readonly text: string }
   /** Null: it is done, and nothing is said. */
-  | { readonly act: () => string | null };
+  | { readonly act: (tx: Tx) => string | null };
 
 export interface Command {
   readonly name: string;

@@ -9,7 +9,9 @@ import { agentIdOf } from "../core/ids.ts";
 import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
 import type { Wait } from "../core/run.ts";
 import type { Lane } from "../lanes/lanes.ts";
+import { RELAXED, type Tx } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
+import { lock } from "../stores/locks.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
@@ -26,12 +28,12 @@ export interface Conversations {
    * Ends what is under way in a session and drops what waits, in the caller's transaction: rows first, the signal after the
    * commit, so that nothing of it can start once the answer goes out (ST2). False: there was nothing to end.
    */
-  halt(sessionKey: string): boolean;
+  halt(tx: Tx, sessionKey: string): boolean;
   /**
    * Ends the answer being written and nothing else (ST3): what it says so far, with the note and buttons below it, becomes
    * the reply in the caller's transaction, and the turn is told after it. False: nothing is being written.
    */
-  stopAnswer(sessionKey: string, below: { note: string; buttons: readonly Button[] }): boolean;
+  stopAnswer(tx: Tx, sessionKey: string, below: { note: string; buttons: readonly Button[] }): boolean;
   /** The last answer was ended so, and nothing was begun since. */
   isAnswerStopped(sessionKey: string): boolean;
   /** Sums up the older part of a session that is at rest; messages that arrive meanwhile wait. */
@@ -77,34 +79,32 @@ export function createConversations(deps: ConversationDeps): Conversations {
     return own;
   };
   const desk: Desk = { active, begin, onBegin: (sessionKey) => stopped.delete(sessionKey) };
-  const endNow = (sessionKey: string): void => endActive(deps, desk, sessionKey);
   deps.bus.on((event) => {
+    if (event.type === "turn.halted") {
+      if (event.what === "answer") stopped.add(event.sessionKey);
+      else stopped.delete(event.sessionKey);
+      endActive(deps, desk, event.sessionKey);
+    }
     if (event.type !== "run.ended") return;
     for (const [sessionKey, { waits }] of active) if (waits.some((wait) => hasCome(deps, wait))) ringFirst(deps, sessionKey);
   });
   return {
     work: (sessionKey) => work(deps, desk, sessionKey),
     isActive: (sessionKey) => active.has(sessionKey),
-    halt(sessionKey) {
-      const dropped = deps.inbox.drop(sessionKey);
-      noteStopped(deps, sessionKey, dropped, "request");
-      deps.db.afterCommit(() => {
-        stopped.delete(sessionKey);
-        endNow(sessionKey);
-      });
+    halt(tx, sessionKey) {
+      const dropped = deps.inbox.drop(tx, sessionKey);
+      noteStopped(deps, tx, sessionKey, dropped, "request");
+      tx.emit({ type: "turn.halted", sessionKey, what: "all" });
       return dropped.length > 0 || active.has(sessionKey);
     },
-    stopAnswer(sessionKey, { note, buttons }) {
+    stopAnswer(tx, sessionKey, { note, buttons }) {
       const own = active.get(sessionKey);
       if (own === undefined || own.job === null) return false;
       const parts = render(deps, own.job, { markdown: stoppedText(own.job.written, note, deps), buttons });
       // Rows first, as with /stop: killed right here, the message is answered with what there was and never taken up again.
-      if (!finish(deps, own.job, parts)) return false;
-      noteStopped(deps, sessionKey, [own.job.row.id], "answer");
-      deps.db.afterCommit(() => {
-        stopped.add(sessionKey);
-        endNow(sessionKey);
-      });
+      if (!finish(deps, tx, own.job, parts)) return false;
+      noteStopped(deps, tx, sessionKey, [own.job.row.id], "answer");
+      tx.emit({ type: "turn.halted", sessionKey, what: "answer" });
       return true;
     },
     isAnswerStopped: (sessionKey) => stopped.has(sessionKey),
@@ -200,7 +200,7 @@ async function compactSession(deps: ConversationDeps, session: Session, signal: 
     signal,
     tools: () => deps.tools(agent),
     prompt: () => deps.prompt(agent, session, deps.tools(agent)),
-    onSpend: (spend, model) => deps.db.relaxed(() => deps.sessions.addSpend(session.id, model, spend)),
+    onSpend: (spend, model) => deps.db.transaction([], (tx) => deps.sessions.addSpend(tx, session.id, model, spend), RELAXED),
   });
 }
 
@@ -250,7 +250,7 @@ function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): boole
     const channel = deps.channel(row.channel, row.account);
     const inbound = channel?.decode(row.raw) ?? null;
     if (channel === null) deps.inbox.putBack(row.id);
-    else if (inbound === null) deps.inbox.finish(row.id);
+    else if (inbound === null) drop(deps, row);
     else commit(deps, { row, inbound, channel }, text);
     return true;
   } catch (again) {
@@ -269,7 +269,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const deaths = row.attempts - 1;
   if (deaths > MAX_WORDLESS) {
     deps.log.error({ sessionKey, inboxId: row.id, deaths }, "a message ends the gateway whenever it is read; it is dropped");
-    return void deps.inbox.finish(row.id);
+    return void drop(deps, row);
   }
   deps.failpoint("turn.claimed");
   const channel = deps.channel(row.channel, row.account);
@@ -280,7 +280,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const inbound = channel.decode(row.raw);
   if (inbound === null) {
     deps.log.error({ sessionKey, inboxId: row.id }, "a waiting message can't be read any more; it is dropped");
-    return void deps.inbox.finish(row.id);
+    return void drop(deps, row);
   }
   if (deaths >= MAX_DEATHS) {
     // Nobody knows whether the message did it: a full memory or an impatient supervisor ends processes too.
@@ -315,18 +315,20 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   deps.failpoint("turn.committed");
 }
 
+const drop = (deps: ConversationDeps, row: InboxRow): boolean => deps.db.transaction([], (tx) => deps.inbox.finish(tx, row.id));
+
 type Answered = Pick<Job, "row" | "inbound" | "channel">;
 
 /** Reply and done row in one transaction. */
 function commit(deps: ConversationDeps, job: Answered, markdown: string): void {
   const parts = render(deps, job, { markdown });
-  deps.db.transaction(() => finish(deps, job, parts));
+  deps.db.transaction([lock.chat(job.inbound.address)], (tx) => finish(deps, tx, job, parts));
 }
 
 /** In the caller's transaction. False: the row is done already, settled by /stop; then nothing is said. */
-function finish(deps: ConversationDeps, { row, inbound }: Answered, parts: readonly Part[]): boolean {
-  if (!deps.inbox.finish(row.id)) return false;
-  deps.outbox.add({ delivery: `reply:${row.id}`, address: inbound.address, parts });
+function finish(deps: ConversationDeps, tx: Tx, { row, inbound }: Answered, parts: readonly Part[]): boolean {
+  if (!deps.inbox.finish(tx, row.id)) return false;
+  deps.outbox.add(tx, { delivery: `reply:${row.id}`, address: inbound.address, parts });
   return true;
 }
 

@@ -3,9 +3,14 @@
 // would wait for as long as one announcement meets a 503 (DL6). Parts of one message stay in order. Nobody sends faster than the
 // platform takes it, and what has to wait for that anyway goes out together (DL7). What an attempt does is in attempt.ts.
 import { addressKey } from "../core/address.ts";
+import type { Bus } from "../core/events.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import { type AttemptDeps, attempt, FIRST_RETRY_MS } from "./attempt.ts";
 import { createPacer, type Pacer } from "./pace.ts";
+
+interface DeliveryDeps extends AttemptDeps {
+  readonly bus: Bus;
+}
 
 export interface Delivery {
   /** Takes up everything that is open; returns at once. */
@@ -40,7 +45,7 @@ const MAX_SLEEP_MS = 2 ** 31 - 1;
 /** No platform counts further back. */
 const PACE_MEMORY_MS = 60_000;
 
-export function createDelivery(deps: AttemptDeps): Delivery {
+export function createDelivery(deps: DeliveryDeps): Delivery {
   const pacer = createPacer(deps.clock, ({ channel, account }) => deps.channel(channel, account)?.pace);
   const state: State = {
     ...{ ...deps, pacer, senders: new Map(), rung: new Set(), deferred: new Map(), underWay: new Map() },
@@ -104,11 +109,11 @@ async function drainAddress(state: State, key: string, reached: number): Promise
  * Those that never failed first: a message that keeps failing takes no turn from the others. One that has to wait although it
  * is in line was told to by the platform, and that goes for everybody there.
  */
-function nextInLine({ outbox, underWay }: State, key: string): OutboxRow | null {
+function nextInLine({ db, outbox, underWay }: State, key: string): OutboxRow | null {
   const head = outbox.head(key);
   if (head !== null && !underWay.has(head.delivery)) return head;
   // Its attempt takes long, and the disk refused to record that it stepped aside: nobody may send it a second time meanwhile.
-  if (head !== null) outbox.stepAside(head.delivery);
+  if (head !== null) db.transaction([], (tx) => outbox.stepAside(tx, head.delivery));
   const here = [...underWay.values()].filter((attempt) => attempt.key === key);
   const aside = outbox.listAside(key, 1 + here.reduce((sum, { parts }) => sum + parts, 0));
   return aside.find((row) => !underWay.has(row.delivery)) ?? null;
@@ -153,7 +158,7 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
     () => pump(state, key),
     (error: unknown) => pause(state, key, error),
   );
-  state.outbox.stepAside(row.delivery);
+  state.db.transaction([], (tx) => state.outbox.stepAside(tx, row.delivery));
 }
 
 /** The answer to a command waits behind this attempt: whoever says /stop must not wait for somebody's announcement. */

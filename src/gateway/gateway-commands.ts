@@ -2,14 +2,14 @@
 // several parts at once; the table itself and /help are in gateway/commands.ts.
 import type { Agents } from "../agents/agent.ts";
 import { notSummedUpText } from "../agents/model-step.ts";
-import { ensureSession, prepareSession } from "../agents/open-session.ts";
+import { ensureSessionIn, prepareSession } from "../agents/open-session.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Channel } from "../core/message.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
 import type { Spend } from "../core/usage.ts";
 import type { Models } from "../models/model.ts";
 import { messageFor } from "../models/model-error.ts";
-import type { Database } from "../stores/database.ts";
+import type { Tx } from "../stores/database.ts";
 import type { Inbox } from "../stores/inbox.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
@@ -21,7 +21,6 @@ import type { CompactAnswer, Conversations } from "./conversation.ts";
 import { threadHint } from "./threads.ts";
 
 export interface CommandDeps {
-  readonly db: Database;
   readonly inbox: Inbox;
   readonly sessions: Sessions;
   readonly transcripts: Transcripts;
@@ -49,9 +48,9 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       usage: "/stop [answer]",
       summary: "end the running turn and all sub-agents of this chat (also: stop, abort, esc); with answer only what is being written",
       run: (context) => ({
-        act: () => {
-          if (context.args.trim().toLowerCase() === STOP_ANSWER) return stopAnswer(deps, context);
-          return stop(deps, context) ?? (idleStops.take(context.sessionKey) ? nothingToStop(deps, context) : null);
+        act: (tx) => {
+          if (context.args.trim().toLowerCase() === STOP_ANSWER) return stopAnswer(deps, tx, context);
+          return stop(deps, tx, context) ?? (idleStops.take(context.sessionKey) ? nothingToStop(deps, context) : null);
         },
       }),
     },
@@ -59,9 +58,9 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       name: "new",
       usage: "/new",
       summary: "start a new conversation; the old one is kept",
-      run: (context) => ({ act: () => reset(deps, context) }),
+      run: (context) => ({ act: (tx) => reset(deps, tx, context) }),
     },
-    { name: "reset", usage: "", summary: "the same as /new", run: (context) => ({ act: () => reset(deps, context) }) },
+    { name: "reset", usage: "", summary: "the same as /new", run: (context) => ({ act: (tx) => reset(deps, tx, context) }) },
     {
       name: "status",
       usage: "/status",
@@ -72,7 +71,7 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       name: "model",
       usage: "/model [provider/id|default]",
       summary: "show or set this chat's model",
-      run: (context) => ({ act: () => model(deps, context) }),
+      run: (context) => ({ act: (tx) => model(deps, tx, context) }),
     },
     {
       name: "compact",
@@ -105,9 +104,9 @@ function compactText(answer: CompactAnswer): string {
 const stopText = (stopped: number): string => `⚙️ Agent was aborted. Stopped ${plural(stopped, "sub-agent")}.`;
 
 /** Null: there was nothing to stop. */
-function stop(deps: CommandDeps, context: CommandContext): string | null {
-  const halted = deps.conversations.halt(context.sessionKey);
-  const stopped = deps.steering.stopBelow(context.sessionKey, "by /stop").length;
+function stop(deps: CommandDeps, tx: Tx, context: CommandContext): string | null {
+  const halted = deps.conversations.halt(tx, context.sessionKey);
+  const stopped = deps.steering.stopBelow(tx, context.sessionKey, "by /stop").length;
   return halted || stopped > 0 ? stopText(stopped) : null;
 }
 
@@ -115,13 +114,13 @@ function stop(deps: CommandDeps, context: CommandContext): string | null {
  * A stop button, which has one word for both presses (ST3): the first ends the answer, whose text says so itself; one that
  * follows at once ends the rest. One that comes too late, when the answer was complete, ends nothing: nobody asked for that.
  */
-function stopAnswer(deps: CommandDeps, context: CommandContext): string | null {
+function stopAnswer(deps: CommandDeps, tx: Tx, context: CommandContext): string | null {
   const { sessionKey } = context;
-  if (deps.conversations.isAnswerStopped(sessionKey)) return stop(deps, context);
+  if (deps.conversations.isAnswerStopped(sessionKey)) return stop(deps, tx, context);
   const going = deps.runs.unfinishedBelow(sessionKey).length;
   const rest = going === 0 ? "" : ` ${plural(going, "sub-agent")} ${going === 1 ? "goes" : "go"} on.`;
   const buttons = going === 0 ? [] : [{ label: "Stop sub-agents too", command: "/stop", danger: true }];
-  deps.conversations.stopAnswer(sessionKey, { note: `Stopped here.${rest}`, buttons });
+  deps.conversations.stopAnswer(tx, sessionKey, { note: `Stopped here.${rest}`, buttons });
   return null;
 }
 
@@ -137,13 +136,13 @@ const owner = (context: CommandContext) => ({
   parentKey: null,
 });
 
-function reset(deps: CommandDeps, context: CommandContext): string {
+function reset(deps: CommandDeps, tx: Tx, context: CommandContext): string {
   const old = deps.sessions.find(context.sessionKey);
   const fresh = prepareSession(deps, owner(context));
-  deps.conversations.halt(context.sessionKey);
-  const stopped = deps.keepsSubagents() ? [] : deps.steering.stopBelow(context.sessionKey, "by /new");
-  if (old !== null) deps.sessions.end(old.id);
-  fresh.insert();
+  deps.conversations.halt(tx, context.sessionKey);
+  const stopped = deps.keepsSubagents() ? [] : deps.steering.stopBelow(tx, context.sessionKey, "by /new");
+  if (old !== null) deps.sessions.end(tx, old.id);
+  fresh.insert(tx);
   const told = stopped.length === 0 ? "" : ` Stopped ${plural(stopped.length, "sub-agent")}.`;
   return `✨ New conversation.${told}${old === null ? "" : keptText(deps, context, old)}`;
 }
@@ -156,7 +155,7 @@ function keptText(deps: CommandDeps, context: CommandContext, { agentId, id }: S
 const isOperator = (deps: CommandDeps, { inbound: { address } }: CommandContext): boolean =>
   deps.channel(address.channel, address.account)?.isOperators === true;
 
-function model(deps: CommandDeps, context: CommandContext): string {
+function model(deps: CommandDeps, tx: Tx, context: CommandContext): string {
   const agent = deps.agents.find(context.agentId);
   if (agent === null) return "This chat's agent is not configured any more.";
   const wanted = context.args.trim();
@@ -166,7 +165,7 @@ function model(deps: CommandDeps, context: CommandContext): string {
   const back = wanted.toLowerCase() === "default";
   const problem = back ? null : deps.models.check(wanted, context.agentId);
   if (problem !== null) return `⚠️ ${messageFor(problem, isOperator(deps, context))} Nothing was changed.`;
-  deps.sessions.setModel(ensureSession(deps, owner(context)).id, back ? null : wanted);
+  deps.sessions.setModel(tx, ensureSessionIn(deps, tx, owner(context)).id, back ? null : wanted);
   return `Model of this chat: \`${back ? agent.model : wanted}\`, from the next message on.`;
 }
 

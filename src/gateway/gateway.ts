@@ -10,8 +10,9 @@ import type { Channel, Inbound } from "../core/message.ts";
 import { createRateLimit, type RateLimit } from "../core/rate-limit.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { Lane } from "../lanes/lanes.ts";
-import type { Database } from "../stores/database.ts";
+import type { Database, Tx } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
+import { lock } from "../stores/locks.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import { MAX_DEATHS, MAX_WORDLESS, type Tries } from "../stores/tries.ts";
 import type { Access } from "./access.ts";
@@ -75,7 +76,9 @@ export function createGateway(deps: GatewayDeps): Gateway {
   return {
     start() {
       unsubscribe = deps.bus.on((event) => {
-        if (event.type === "inbox.added") look(state);
+        if (event.type !== "inbox.added") return;
+        deps.failpoint("inbox.put");
+        look(state);
       });
       for (const sessionKey of deps.inbox.waitingSessions()) deps.lane.ring(sessionKey, sessionKey);
       state.leftTo = deps.inbox.lastId();
@@ -139,7 +142,7 @@ function takeUp(state: State, row: InboxRow): void {
       { inboxId: row.id, channel: row.channel, deaths },
       "an incoming message ends the gateway whenever it is read; it is dropped",
     );
-    state.inbox.finish(row.id);
+    settle(state, row);
   } else accept(state, row);
   if (!state.underWay.has(row.id)) survived(state, row.id);
 }
@@ -155,14 +158,14 @@ function accept(state: State, row: InboxRow): void {
   if (channel === null) return;
   const inbound = decode(state, channel, row);
   const route = inbound === null ? null : routeOf(inbound.address, state.agents.defaultId());
-  if (inbound === null || route === null) return void state.inbox.finish(row.id);
+  if (inbound === null || route === null) return void settle(state, row);
 
-  const item = { row, channel, inbound };
+  const item = { row, channel, inbound, sessionKey: route.sessionKey };
   if (!admit(state, item)) return;
   const line = parseCommandLine(inbound.text, state.commands.isKnown);
   if (line === null) {
     // Nor what nobody can see: a model would get an empty message.
-    if (visibleText(inbound.text).trim() === "") return void state.inbox.finish(row.id);
+    if (visibleText(inbound.text).trim() === "") return void settle(state, row);
     return queue(state, item, route);
   }
   // Somebody must be able to stop at any time.
@@ -175,13 +178,13 @@ function accept(state: State, row: InboxRow): void {
 /** The gate. One transaction with its answer: a pairing code that was made is a code that was told. */
 function admit(state: State, item: Item): boolean {
   const { row, inbound } = item;
-  return state.db.transaction(() => {
-    const verdict = state.access.authorize(inbound);
+  return state.db.transaction([lock.pairing, lock.chat(inbound.address)], (tx) => {
+    const verdict = state.access.authorize(tx, inbound);
     if (verdict.allow) return true;
     const { reason, code } = verdict;
     state.log.info({ audit: "denied", channel: row.channel, sender: inbound.sender.id, chat: inbound.address.chat, reason }, "denied");
     state.failpoint("command.before-commit");
-    record(state, item, code === undefined ? { act: () => null } : { text: pairingText(code) });
+    record(state, tx, item, code === undefined ? { act: () => null } : { text: pairingText(code) });
     return false;
   });
 }
@@ -189,7 +192,7 @@ function admit(state: State, item: Item): boolean {
 /** Over the limit: one word a minute, or the flood would go on the other way. */
 function refuse(state: State, item: Item): void {
   const { row, inbound } = item;
-  if (!state.warned.take(`${inbound.address.channel} ${inbound.sender.id}`)) return void state.inbox.finish(row.id);
+  if (!state.warned.take(`${inbound.address.channel} ${inbound.sender.id}`)) return void settle(state, row);
   state.log.warn({ channel: row.channel, sender: inbound.sender.id }, "too many commands; the rest is not carried out");
   answer(state, item, { text: TOO_MANY });
 }
@@ -198,6 +201,8 @@ interface Item {
   readonly row: InboxRow;
   readonly channel: Channel;
   readonly inbound: Inbound;
+  /** Of the chat it came from: what a command does is done to its tree. */
+  readonly sessionKey: string;
 }
 
 /**
@@ -258,19 +263,21 @@ function decode(state: State, channel: Channel, row: InboxRow): Inbound | null {
 /** Effect, answer and the done row in one transaction. */
 function answer(state: State, item: Item, done: Answer): void {
   state.failpoint("command.before-commit");
-  state.db.transaction(() => record(state, item, done));
+  state.db.transaction([lock.tree(item.sessionKey), lock.chat(item.inbound.address)], (tx) => record(state, tx, item, done));
   state.failpoint("command.committed");
 }
 
+const settle = (state: State, { id }: InboxRow): boolean => state.db.transaction([], (tx) => state.inbox.finish(tx, id));
+
 /** A replayed command finds its row done and does nothing. */
-function record(state: State, { row, channel, inbound }: Item, done: Answer): void {
-  if (!state.inbox.finish(row.id)) return;
-  const markdown = "act" in done ? done.act() : done.text;
+function record(state: State, tx: Tx, { row, channel, inbound }: Item, done: Answer): void {
+  if (!state.inbox.finish(tx, row.id)) return;
+  const markdown = "act" in done ? done.act(tx) : done.text;
   if (markdown === null) return;
   const { ref, onlyTo, address } = inbound;
   const message = { markdown, ...(ref === undefined ? {} : { replyTo: ref }), ...(onlyTo === undefined ? {} : { onlyTo }) };
   const parts = channel.render(message, address);
-  state.outbox.add({ delivery: `answer:${row.id}`, address, parts, isAnswer: true });
+  state.outbox.add(tx, { delivery: `answer:${row.id}`, address, parts, isAnswer: true });
 }
 
 function failed(state: State, item: Item, error: unknown): Answer {

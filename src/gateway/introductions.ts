@@ -7,6 +7,7 @@ import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel } from "../core/message.ts";
 import type { Database } from "../stores/database.ts";
+import { lock } from "../stores/locks.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Pairing, Person } from "../stores/pairing.ts";
 
@@ -64,21 +65,19 @@ function look(deps: IntroductionDeps): boolean {
   }
 }
 
-function tell({ db, pairing, outbox, bus, log, channel: find }: IntroductionDeps, person: Person): void {
+function tell({ db, pairing, outbox, log, channel: find }: IntroductionDeps, person: Person): void {
   const { channel: name, account, senderId, address, state, at } = person;
   const channel = find(name, account);
   // Its channel is off: at the start with which it is on again.
   if (channel === null) return;
-  db.transaction(() => {
+  db.transaction([lock.pairing, ...(address === null ? [] : [lock.chat(address)])], (tx) => {
     if (address !== null) {
       const parts = channel.render({ markdown: WORDS[state] }, address);
-      outbox.add({ delivery: `${state}:${name}:${account}:${senderId}:${at}`, address, parts, isAnswer: true });
+      outbox.add(tx, { delivery: `${state}:${name}:${account}:${senderId}:${at}`, address, parts, isAnswer: true });
     }
-    pairing.markTold(person);
-    db.afterCommit(() => {
-      log.info({ audit: state, channel: name, sender: senderId }, "the operator decided about somebody");
-      // Who decided in another process could not tell the page.
-      bus.emit({ type: "pairing.changed" });
-    });
+    pairing.markTold(tx, person);
+    // Who decided in another process could not tell the page.
+    tx.emit({ type: "pairing.changed" });
   });
+  log.info({ audit: state, channel: name, sender: senderId }, "the operator decided about somebody");
 }

@@ -10,7 +10,7 @@ import type { Channel, Inbound } from "../core/message.ts";
 import type { Tool } from "../core/tool.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { messageFor } from "../models/model-error.ts";
-import type { Database } from "../stores/database.ts";
+import { type Database, RELAXED } from "../stores/database.ts";
 import type { InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { Runs } from "../stores/runs.ts";
@@ -111,7 +111,7 @@ export async function runTurn(deps: MainTurnDeps, job: Job, sitting: Sitting): P
       deps.bus.emit({ type: "turn.text", ...where, text });
     },
     onDoing: (doing) => deps.bus.emit({ type: "turn.doing", sessionKey: session.key, address, runId: null, doing }),
-    onSpend: (spend, model) => deps.db.relaxed(() => deps.sessions.addSpend(session.id, model, spend)),
+    onSpend: (spend, model) => deps.db.transaction([], (tx) => deps.sessions.addSpend(tx, session.id, model, spend), RELAXED),
   });
   sitting.steps = end.steps;
   return end;
@@ -121,7 +121,13 @@ function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Parameters<
   const notes = deps.mail.listNotes(sessionId);
   return {
     entries: noteEntries(deps.runs, notes),
-    commit: () => deps.mail.takeNotes(notes.map((note) => note.id)),
+    commit: () =>
+      deps.db.transaction([], (tx) =>
+        deps.mail.takeNotes(
+          tx,
+          notes.map((note) => note.id),
+        ),
+      ),
   };
 }
 

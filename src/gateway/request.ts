@@ -7,6 +7,7 @@ import { fence, newFenceToken, quotedLine } from "../core/fence.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Inbound } from "../core/message.ts";
 import { visibleText } from "../core/visible-text.ts";
+import type { Tx } from "../stores/database.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
 import type { Transcripts } from "../stores/transcripts.ts";
@@ -65,12 +66,12 @@ const STOPPED = {
  * appending to the transcript, and a process killed right after the commit would never get to it. Only the last request can
  * be among them: what waits behind it is in no transcript yet.
  */
-export function noteStopped(deps: RequestDeps, sessionKey: string, inboxIds: readonly number[], what: keyof typeof STOPPED): void {
+export function noteStopped(deps: RequestDeps, tx: Tx, sessionKey: string, inboxIds: readonly number[], what: keyof typeof STOPPED): void {
   const session = inboxIds.length === 0 ? null : deps.sessions.find(sessionKey);
   if (session === null) return;
   try {
     const last = lastRequest(deps, session);
-    if (last !== undefined && inboxIds.some((id) => entryId(id) === last)) deps.mail.addNote(session.id, stopMark(last), STOPPED[what]);
+    if (last !== undefined && inboxIds.some((id) => entryId(id) === last)) deps.mail.addNote(tx, session.id, stopMark(last), STOPPED[what]);
   } catch (error) {
     // A transcript that can't be read must not keep anybody from stopping; nobody will read it to a model either.
     deps.log.warn({ sessionKey, reason: errorText(error) }, "a stopped request could not be marked");

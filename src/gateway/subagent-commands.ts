@@ -69,10 +69,11 @@ const help = (): string =>
 
 function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean): Answer {
   return {
-    act: () => {
+    act: (tx) => {
       const every = runsOf(deps.runs, context.sessionKey);
       const runs = all ? every : currentRuns(every, deps.bootId);
       deps.listings.save(
+        tx,
         context.sessionKey,
         runs.map((run) => run.id),
       );
@@ -103,19 +104,19 @@ const name = (run: Run): string => `"${run.label}" (${shortId(run.id)})`;
 function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
   if (rest.toLowerCase() === "all") {
     return {
-      act: () => {
-        const stopped = deps.steering.stopBelow(context.sessionKey, "by /subagents stop");
+      act: (tx) => {
+        const stopped = deps.steering.stopBelow(tx, context.sessionKey, "by /subagents stop");
         return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}.`;
       },
     };
   }
   return withTarget(deps, context, rest, (run) => ({
-    act: () => {
+    act: (tx) => {
       if (!isUnfinished(run.state)) {
-        const isUnsaid = deps.steering.leaveUnsaid(run);
+        const isUnsaid = deps.steering.leaveUnsaid(tx, run);
         return `${name(run)} has already ended (${run.state})${isUnsaid ? "; its announcement had not been sent yet and is left out" : ""}.`;
       }
-      const stopped = deps.steering.stop([run], "by /subagents stop");
+      const stopped = deps.steering.stop(tx, [run], "by /subagents stop");
       return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}: ${stopped.map(name).join(", ")}.`;
     },
   }));
@@ -149,8 +150,8 @@ function send(deps: SubagentCommandDeps, context: CommandContext, rest: string):
   return withTarget(deps, context, target, (run) => {
     if (message === "") return { text: "What should it be told? `/subagents send <id|#> <message>`" };
     return {
-      act: () => {
-        const answer = deps.steering.send(run, context.inbound.sender.name ?? context.inbound.sender.id, message);
+      act: (tx) => {
+        const answer = deps.steering.send(tx, run, context.inbound.sender.name ?? context.inbound.sender.id, message);
         if (typeof answer === "object") return answer.refused;
         if (answer === "running") return `📨 Sent to ${name(run)}; it reads it at its next step.`;
         if (answer === "queued") return `📨 Sent to ${name(run)}; it is still queued and reads it when it starts.`;
@@ -163,8 +164,8 @@ function send(deps: SubagentCommandDeps, context: CommandContext, rest: string):
 function spawn(deps: SubagentCommandDeps, context: CommandContext, task: string): Answer {
   if (task === "") return { text: "What should it do? `/subagents spawn <task>`" };
   return {
-    act: () => {
-      const answer = deps.spawn(deps.requester(context), { task });
+    act: (tx) => {
+      const answer = deps.spawn.in(tx, deps.requester(context), { task });
       if (answer.status !== "accepted") return `⚠️ ${answer.error}`;
       return `🧭 Sent out "${answer.label}" (${shortId(answer.runId)}). Its result will be announced here.`;
     },
@@ -186,11 +187,11 @@ function brief(deps: SubagentCommandDeps, context: CommandContext, rest: string)
   if (word !== "" && word.toLowerCase() !== "clear")
     return { text: "`/subagents brief <id|#>` shows it, with `clear` behind it takes it back." };
   return withTarget(deps, context, target, (run) => ({
-    act: () => {
+    act: (tx) => {
       const briefs = deps.briefing.list(run);
       if (briefs.length === 0) return `${name(run)} has no brief.`;
       if (word === "") return `🧭 Brief of ${name(run)}\n\n${renderBrief(briefs).markdown}`;
-      deps.briefing.revoke(run, null);
+      deps.briefing.revoke(tx, run, null);
       return `🧭 ${name(run)} has no brief any more; from its next step on it sees nothing of it.`;
     },
   }));
@@ -198,9 +199,9 @@ function brief(deps: SubagentCommandDeps, context: CommandContext, rest: string)
 
 function retry(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
   return withTarget(deps, context, rest, (run) => ({
-    act: () => {
+    act: (tx) => {
       if (run.delivery !== "blocked") return `The announcement of ${name(run)} is not blocked (${run.delivery}).`;
-      if (!deps.steering.retry(run))
+      if (!deps.steering.retry(tx, run))
         return `The announcement of ${name(run)} can't be sent yet: ${run.deliveryReason ?? "its channel is off"}.`;
       return `📨 The announcement of ${name(run)} is on its way again.`;
     },

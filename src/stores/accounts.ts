@@ -1,6 +1,7 @@
 // Which account a channel speaks for, where only the platform can say so (Slack: the workspace). It is remembered, so that
 // the next start knows whose waiting rows are its own before the network answers.
-import type { Database } from "./database.ts";
+import type { Database, Tx } from "./database.ts";
+import { lock } from "./locks.ts";
 
 export interface Accounts {
   /** The account this channel had last; null: the platform was never asked. */
@@ -26,10 +27,10 @@ export function createAccounts({ db }: { db: Database }): Accounts {
   return {
     last,
     adopt(channel, account, former) {
-      db.transaction(() => {
-        for (const name of former) if (name !== account) move(db, channel, name, account);
+      db.transaction([lock.accounts], (tx) => {
+        for (const name of former) if (name !== account) move(tx, channel, name, account);
         if (last(channel) === account) return;
-        db.run(
+        tx.run(
           "INSERT INTO channel_account (channel, account) VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET account = excluded.account",
           channel,
           account,
@@ -39,13 +40,13 @@ export function createAccounts({ db }: { db: Database }): Accounts {
   };
 }
 
-function move(db: Database, channel: string, from: string, to: string): void {
+function move(tx: Tx, channel: string, from: string, to: string): void {
   for (const [table, column] of MOVED) {
     // Known under both names: the newer row stands.
-    db.run(
+    tx.run(
       `DELETE FROM ${table} WHERE channel = ? AND account = ? AND ${column} IN (SELECT ${column} FROM ${table} WHERE channel = ? AND account = ?)`,
       ...[channel, from, channel, to],
     );
-    db.run(`UPDATE ${table} SET account = ? WHERE channel = ? AND account = ?`, to, channel, from);
+    tx.run(`UPDATE ${table} SET account = ? WHERE channel = ? AND account = ?`, to, channel, from);
   }
 }

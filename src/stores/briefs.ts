@@ -1,7 +1,7 @@
 // Briefs of child sessions, one per child and requester (BF3). Rows hold the brief as JSON; what it means and how it is
 // shown is subagents/documents/briefing.ts. The file BRIEF.md is made from these rows.
 import type { Clock } from "../core/clock.ts";
-import type { Database } from "./database.ts";
+import type { Database, Tx } from "./database.ts";
 
 export interface BriefRow {
   readonly requesterKey: string;
@@ -12,11 +12,11 @@ export interface BriefRow {
 
 export interface Briefs {
   /** Replaces the whole brief this requester gave before. */
-  put(sessionId: string, requesterKey: string, brief: unknown): void;
+  put(tx: Tx, sessionId: string, requesterKey: string, brief: unknown): void;
   /** Oldest first. */
   list(sessionId: string): BriefRow[];
   /** One requester's, or all of the session's with null. Returns how many there were. */
-  remove(sessionId: string, requesterKey: string | null): number;
+  remove(tx: Tx, sessionId: string, requesterKey: string | null): number;
 }
 
 interface Stored {
@@ -27,8 +27,8 @@ interface Stored {
 
 export function createBriefs({ db, clock }: { db: Database; clock: Clock }): Briefs {
   return {
-    put(sessionId, requesterKey, brief) {
-      db.run(
+    put(tx, sessionId, requesterKey, brief) {
+      tx.run(
         `INSERT INTO briefs (session_id, requester_key, brief, applied_at) VALUES (?, ?, ?, ?)
          ON CONFLICT (session_id, requester_key) DO UPDATE SET brief = excluded.brief, applied_at = excluded.applied_at`,
         sessionId,
@@ -44,9 +44,9 @@ export function createBriefs({ db, clock }: { db: Database; clock: Clock }): Bri
           sessionId,
         )
         .map((row) => ({ requesterKey: row.requester_key, appliedAt: row.applied_at, brief: JSON.parse(row.brief) as unknown })),
-    remove: (sessionId, requesterKey) =>
+    remove: (tx, sessionId, requesterKey) =>
       requesterKey === null
-        ? db.run("DELETE FROM briefs WHERE session_id = ?", sessionId)
-        : db.run("DELETE FROM briefs WHERE session_id = ? AND requester_key = ?", sessionId, requesterKey),
+        ? tx.run("DELETE FROM briefs WHERE session_id = ?", sessionId)
+        : tx.run("DELETE FROM briefs WHERE session_id = ? AND requester_key = ?", sessionId, requesterKey),
   };
 }

@@ -2,7 +2,8 @@
 // backup of it, can't become one of them.
 import type { Clock } from "../core/clock.ts";
 import { newId } from "../core/ids.ts";
-import type { Database } from "./database.ts";
+import { type Database, RELAXED } from "./database.ts";
+import { lock } from "./locks.ts";
 
 export interface Browser {
   readonly id: string;
@@ -44,14 +45,14 @@ const COLUMNS = "id, signed_in_at AS signedInAt, seen_at AS seenAt, seen_from AS
 export function createBrowsers({ db, clock }: { db: Database; clock: Clock }): Browsers {
   return {
     add: ({ cookieHash, keyHash, tokenMark, seenFrom, agent }) =>
-      db.transaction(() => {
+      db.transaction([lock.browsers], (tx) => {
         const id = newId();
         const now = clock.now();
-        db.run(
+        tx.run(
           "INSERT INTO browsers (id, cookie_hash, key_hash, token_mark, signed_in_at, seen_at, seen_from, agent) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
           ...[id, cookieHash, keyHash, tokenMark, now, now, seenFrom, agent],
         );
-        db.run(
+        tx.run(
           "DELETE FROM browsers WHERE id NOT IN (SELECT id FROM browsers ORDER BY seen_at DESC, id LIMIT ?) AND id <> ?",
           MAX_BROWSERS,
           id,
@@ -63,11 +64,12 @@ export function createBrowsers({ db, clock }: { db: Database; clock: Clock }): B
       null,
     get: (id) => db.get<Browser>(`SELECT ${COLUMNS} FROM browsers WHERE id = ?`, id) ?? null,
     seen(id, from) {
-      db.relaxed(() => db.run("UPDATE browsers SET seen_at = ?, seen_from = ? WHERE id = ?", clock.now(), from, id));
+      db.transaction([], (tx) => tx.run("UPDATE browsers SET seen_at = ?, seen_from = ? WHERE id = ?", clock.now(), from, id), RELAXED);
     },
     list: () => db.all<Browser>(`SELECT ${COLUMNS} FROM browsers ORDER BY seen_at DESC, id`).map((row) => ({ ...row })),
-    end: (id) => db.run("DELETE FROM browsers WHERE id = ?", id) === 1,
-    endOthers: (id) => db.run("DELETE FROM browsers WHERE id <> ?", id ?? ""),
-    endOld: (tokenMark, before) => db.run("DELETE FROM browsers WHERE token_mark <> ? OR signed_in_at < ?", tokenMark, before),
+    end: (id) => db.transaction([], (tx) => tx.run("DELETE FROM browsers WHERE id = ?", id)) === 1,
+    endOthers: (id) => db.transaction([], (tx) => tx.run("DELETE FROM browsers WHERE id <> ?", id ?? "")),
+    endOld: (tokenMark, before) =>
+      db.transaction([], (tx) => tx.run("DELETE FROM browsers WHERE token_mark <> ? OR signed_in_at < ?", tokenMark, before)),
   };
 }

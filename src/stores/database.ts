@@ -1,32 +1,42 @@
 // The one SQLite file: statements and transactions (database-file.ts opens it). One writer connection in one process; every store
-// is a thin set of statements on this. Synchronous on purpose: nothing can await inside a transaction.
+// is a thin set of statements on this.
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { AppError } from "../core/errors.ts";
+import type { AppEvent } from "../core/events.ts";
 import { type FileOptions, openFile } from "./database-file.ts";
+import type { LockKey } from "./locks.ts";
 
 export type Row = Record<string, unknown>;
 export type Params = SQLInputValue[];
 
-export interface Database {
-  /** Runs one statement; returns how many rows changed. */
-  run(sql: string, ...params: Params): number;
-  /** For reading. A write with RETURNING belongs into a transaction: alone, its failed commit would go unnoticed. */
+export interface Query {
+  /** For reading; a write with RETURNING is made with a `tx`. */
   get<T = Row>(sql: string, ...params: Params): T | undefined;
   all<T = Row>(sql: string, ...params: Params): T[];
-  /** All or nothing, durable on return; so it can't be begun inside another, whose end it doesn't know: that throws. */
-  transaction<T>(work: () => T): T;
+}
+
+/** An open transaction. Whoever writes takes one, so that nobody can write outside of one, or begin another inside. */
+export interface Tx extends Query {
+  /** Runs one statement; returns how many rows changed. */
+  run(sql: string, ...params: Params): number;
+  /** For whoever listens, once the transaction is durable; dropped when it rolls back. */
+  emit(event: AppEvent): void;
+}
+
+export interface TransactionOptions {
   /**
-   * Statements that belong together, in the transaction that is open, or in one of their own. What one of them throws is the end
-   * of that whole transaction, also when somebody in between catches it: half of them must not stay.
+   * Not waited for on its way to the disk: it survives kill -9 at once, but a power cut only together with the next transaction
+   * that is waited for. For what nobody was promised: what a run does now, what a call has cost.
    */
-  part<T>(work: () => T): T;
-  /**
-   * A transaction that is not waited for on its way to the disk: it survives kill -9 at once, but a power cut only
-   * together with the next real transaction. For what nobody was promised: what a run does now, what a call has cost.
-   */
-  relaxed<T>(work: () => T): T;
-  /** Runs after the open transaction is durable (at once when there is none); dropped when it rolls back. */
-  afterCommit(effect: () => void): void;
+  readonly relaxed?: boolean;
+}
+
+export const RELAXED: TransactionOptions = { relaxed: true };
+
+/** Reads outside a transaction see what is committed. */
+export interface Database extends Query {
+  /** All or nothing under these locks (locks.ts), durable on return. Never inside another, whose end it doesn't know: that throws. */
+  transaction<T>(keys: readonly LockKey[], work: (tx: Tx) => T, options?: TransactionOptions): T;
   /** Stands behind a table's name where only this index will do and the planner takes another. */
   by(index: string): string;
   /** Housekeeping: lets SQLite refresh its statistics and give WAL pages back. */
@@ -46,8 +56,8 @@ export interface DatabaseOptions extends FileOptions {
   onSlow?(ms: number): void;
   /** Called before every write, and told whether somebody is promised it; what it throws refuses it. */
   check?(isRelaxed: boolean): void;
-  /** Told of an effect that threw. What is committed is committed, so neither the caller nor the other effects learn of it. */
-  onEffectFailed?(error: unknown): void;
+  /** Told of what a transaction has to say, once it is durable; what is committed is committed, so it never throws. */
+  onEvent?(event: AppEvent): void;
   /** Every text on its way in passes here: no known secret is written, whoever said it (SC4). */
   redact?(text: string): string;
 }
@@ -76,28 +86,23 @@ export function openDatabase(options: DatabaseOptions): Database {
   const withoutNul = (text: string): string => (text.includes("\0") ? text.replaceAll("\0", "") : text);
   const clean = (params: Params): Params => params.map((value) => (typeof value === "string" ? redact(withoutNul(value)) : value));
   const sync = createSync(db);
-  const transactions = createTransactions({ db, statement, doubt, sync, options });
 
-  return {
-    run(sql, ...params) {
-      const write = (): number => Number(statement(sql).run(...clean(params)).changes);
-      if (transactions.isOpen()) return write();
-      options.check?.(false);
-      sync.set("FULL");
-      return doubt.watch(write);
-    },
+  const query: Query = {
     get: <T>(sql: string, ...params: Params) => statement(sql).get(...clean(params)) as T | undefined,
     all<T>(sql: string, ...params: Params) {
-      const query = statement(sql);
+      const wanted = statement(sql);
       const given = clean(params);
       // Most lists are empty, and `get` says so at an eighth of what `all` costs. A write would be made twice.
-      if (READS.test(sql) && query.get(...given) === undefined) return [];
-      return query.all(...given) as T[];
+      if (READS.test(sql) && wanted.get(...given) === undefined) return [];
+      return wanted.all(...given) as T[];
     },
-    transaction: (work) => transactions.commit(work, false),
-    relaxed: (work) => transactions.commit(work, true),
-    part: transactions.part,
-    afterCommit: transactions.afterCommit,
+  };
+  const run = (sql: string, ...params: Params): number => Number(statement(sql).run(...clean(params)).changes);
+  const transact = createTransact({ db, statement, doubt, sync, options, statements: { ...query, run } });
+
+  return {
+    ...query,
+    transaction: (_keys, work, { relaxed = false } = {}) => transact(work, relaxed),
     by: (index) => `INDEXED BY ${index}`,
     optimize() {
       db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
@@ -126,40 +131,25 @@ function neededBytes(db: DatabaseSync): NeededBytes {
   }
 }
 
-interface Transactions extends Pick<Database, "part" | "afterCommit"> {
-  isOpen(): boolean;
-  commit<T>(work: () => T, isRelaxed: boolean): T;
-}
+type Statements = Omit<Tx, "emit">;
 
 interface TransactionDeps {
   readonly db: DatabaseSync;
   readonly doubt: ReturnType<typeof createDoubt>;
   readonly sync: ReturnType<typeof createSync>;
   readonly options: DatabaseOptions;
+  readonly statements: Statements;
   statement(sql: string): StatementSync;
 }
 
 /** At most one is open: there is one connection, and nothing can await inside. */
-function createTransactions({ db, doubt, sync, options, statement }: TransactionDeps): Transactions {
+function createTransact({ db, doubt, sync, options, statement, statements }: TransactionDeps) {
   let isOpen = false;
-  /** What a part of the open one threw. */
-  let broken: { readonly error: unknown } | null = null;
-  let effects: (() => void)[] = [];
-  const { onEffectFailed = rethrow } = options;
-
-  function part<T>(work: () => T): T {
-    if (!isOpen) return commit(work, false);
-    try {
-      return work();
-    } catch (error) {
-      broken ??= { error };
-      throw error;
-    }
-  }
-
-  function commit<T>(work: () => T, isRelaxed: boolean): T {
-    if (isOpen) return part(refuseNesting);
+  return function transact<T>(work: (tx: Tx) => T, isRelaxed: boolean): T {
+    if (isOpen) throw new Error("a transaction can't be begun inside another");
     const startedAt = performance.now();
+    const events: AppEvent[] = [];
+    const watched = watch(statements);
     isOpen = true;
     let result: T;
     try {
@@ -168,34 +158,46 @@ function createTransactions({ db, doubt, sync, options, statement }: Transaction
       doubt.settle();
       sync.set(isRelaxed ? "NORMAL" : "FULL");
       statement("BEGIN IMMEDIATE").run();
-      result = work();
-      if (broken !== null) throw broken.error;
+      result = work({ ...watched.statements, emit: (event) => void events.push(event) });
+      watched.check();
       statement("COMMIT").run();
     } catch (error) {
       doubt.hear(error);
-      effects = [];
       // After a failed COMMIT (disk full) SQLite may have rolled back already.
       if (db.isTransaction) statement("ROLLBACK").run();
       throw error;
     } finally {
       isOpen = false;
-      broken = null;
     }
     const heldMs = performance.now() - startedAt;
     if (heldMs > SLOW_MS) options.onSlow?.(heldMs);
-    const due = effects;
-    effects = [];
-    for (const effect of due) attempt(effect, onEffectFailed);
+    for (const event of events) options.onEvent?.(event);
     return result;
-  }
+  };
+}
 
+/**
+ * What one statement throws is the end of the whole transaction, also when somebody in between catches it and answers in words:
+ * half of what belongs together must not stay.
+ */
+function watch({ get, all, run }: Statements): { readonly statements: Statements; check(): void } {
+  let broken: { readonly error: unknown } | null = null;
+  const attempt = <T>(ask: () => T): T => {
+    try {
+      return ask();
+    } catch (error) {
+      broken ??= { error };
+      throw error;
+    }
+  };
   return {
-    isOpen: () => isOpen,
-    part,
-    commit,
-    afterCommit(effect) {
-      if (isOpen) effects.push(effect);
-      else effect();
+    statements: {
+      get: (...asked) => attempt(() => get(...asked)),
+      all: (...asked) => attempt(() => all(...asked)),
+      run: (...asked) => attempt(() => run(...asked)),
+    },
+    check() {
+      if (broken !== null) throw broken.error;
     },
   };
 }
@@ -213,22 +215,6 @@ function createSync(db: DatabaseSync) {
       current = wanted;
     },
   };
-}
-
-function attempt(effect: () => void, onFailed: (error: unknown) => void): void {
-  try {
-    effect();
-  } catch (error) {
-    onFailed(error);
-  }
-}
-
-function rethrow(error: unknown): never {
-  throw error;
-}
-
-function refuseNesting(): never {
-  throw new Error("a transaction can't be begun inside another");
 }
 
 /**
@@ -250,15 +236,6 @@ function createDoubt(db: DatabaseSync) {
   return {
     settle,
     hear,
-    watch<T>(write: () => T): T {
-      try {
-        settle();
-        return write();
-      } catch (error) {
-        hear(error);
-        throw error;
-      }
-    },
   };
 }
 

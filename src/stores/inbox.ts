@@ -1,10 +1,9 @@
 // What arrived and is not yet answered. A channel records raw updates here before it confirms them; the gateway
 // moves each row new → waiting (for its session's turn) → done. A replay meets the UNIQUE key and changes nothing.
 import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { InboxSink } from "../core/message.ts";
-import type { Database } from "./database.ts";
+import { type Database, RELAXED, type Tx } from "./database.ts";
 
 export interface InboxRow {
   readonly id: number;
@@ -16,6 +15,8 @@ export interface InboxRow {
   readonly attempts: number;
   readonly receivedAt: number;
 }
+
+type Updates = Parameters<InboxSink["put"]>[0];
 
 export interface Inbox {
   /** The door for one channel's receive side. */
@@ -30,10 +31,12 @@ export interface Inbox {
   release(id: number): void;
   /** waiting → new, not counted: its channel is off. It is looked at, and routed, at the next start. */
   putBack(id: number): void;
+  /** In the caller's transaction; the sink is one of its own. */
+  put(tx: Tx, from: { readonly channel: string; readonly account: string }, updates: Updates, cursor?: string): void;
   /** → done. False when it was done already: somebody else (a /stop) settled it, and the caller must not answer. */
-  finish(id: number): boolean;
+  finish(tx: Tx, id: number): boolean;
   /** All waiting rows of a session → done; returns their ids. */
-  drop(sessionKey: string): number[];
+  drop(tx: Tx, sessionKey: string): number[];
   countWaiting(sessionKey: string): number;
   /** Sessions with waiting rows whose key begins so, at most `limit`; all of them for the restart. */
   waitingSessions(prefix?: string, limit?: number): string[];
@@ -46,7 +49,6 @@ export interface Inbox {
 interface Deps {
   db: Database;
   clock: Clock;
-  bus: Bus;
   failpoint: HitFailpoint;
 }
 
@@ -66,31 +68,37 @@ const ALL = Number.MAX_SAFE_INTEGER;
 
 export function createInbox(deps: Deps): Inbox {
   const { db, clock } = deps;
-  const finish = (id: number): boolean =>
+  const finish = (tx: Tx, id: number): boolean =>
     // The raw update is not needed any more; its id stays, so that a replay is recognised.
-    db.run("UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE id = ? AND state <> 'done'", clock.now(), id) === 1;
+    tx.run("UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE id = ? AND state <> 'done'", clock.now(), id) === 1;
   return {
     sink: (channel, account) => createSink(deps, channel, account),
     listNew: (afterId, limit) =>
       db.all<Stored>("SELECT * FROM inbox WHERE state = 'new' AND id > ? ORDER BY id LIMIT ?", afterId, limit).map(fromRow),
     // Nobody waits for the disk from here to the answer: a power cut that takes a step back leaves a row that is looked at again.
     route: (id, sessionKey) =>
-      db.relaxed(() => db.run("UPDATE inbox SET state = 'waiting', session_key = ? WHERE id = ? AND state = 'new'", sessionKey, id) === 1),
+      db.transaction(
+        [],
+        (tx) => tx.run("UPDATE inbox SET state = 'waiting', session_key = ? WHERE id = ? AND state = 'new'", sessionKey, id) === 1,
+        RELAXED,
+      ),
     claim(sessionKey) {
       const row = db.get<Stored>("SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id LIMIT 1", sessionKey);
       if (row === undefined) return null;
-      db.relaxed(() => db.run("UPDATE inbox SET attempts = attempts + 1 WHERE id = ?", row.id));
+      db.transaction([], (tx) => tx.run("UPDATE inbox SET attempts = attempts + 1 WHERE id = ?", row.id), RELAXED);
       return { ...fromRow(row), attempts: row.attempts + 1 };
     },
     release(id) {
-      db.relaxed(() => db.run(`UPDATE inbox SET ${ONE_LESS} WHERE id = ?`, id));
+      db.transaction([], (tx) => tx.run(`UPDATE inbox SET ${ONE_LESS} WHERE id = ?`, id), RELAXED);
     },
     putBack(id) {
-      db.run(`UPDATE inbox SET state = 'new', session_key = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`, id);
+      const sql = `UPDATE inbox SET state = 'new', session_key = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`;
+      db.transaction([], (tx) => tx.run(sql, id));
     },
+    put: (...what) => put(deps, ...what),
     finish,
-    drop: (sessionKey) =>
-      db
+    drop: (tx, sessionKey) =>
+      tx
         .all<{ id: number }>(
           "UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE state = 'waiting' AND session_key = ? RETURNING id",
           clock.now(),
@@ -110,39 +118,35 @@ export function createInbox(deps: Deps): Inbox {
         )
         .map((row) => row.key),
     lastId: () => db.get<{ id: number | null }>("SELECT max(id) AS id FROM inbox")?.id ?? 0,
-    purge: (before) => db.run("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", before),
+    purge: (before) => db.transaction([], (tx) => tx.run("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", before)),
   };
 }
 
-function createSink({ db, clock, bus, failpoint }: Deps, channel: string, account: string): InboxSink {
+function put({ clock, failpoint }: Deps, ...[tx, { channel, account }, updates, cursor]: Parameters<Inbox["put"]>): void {
+  failpoint("inbox.before-put");
+  const now = clock.now();
+  for (const { externalId, raw } of updates) {
+    tx.run(
+      `INSERT INTO inbox (channel, account, external_id, raw, state, received_at) VALUES (?, ?, ?, ?, 'new', ?)
+       ON CONFLICT (channel, account, external_id) DO NOTHING`,
+      ...[channel, account, externalId, JSON.stringify(raw), now],
+    );
+  }
+  if (cursor !== undefined) {
+    tx.run(
+      `INSERT INTO channel_cursor (channel, account, value, at) VALUES (?, ?, ?, ?)
+       ON CONFLICT (channel, account) DO UPDATE SET value = excluded.value, at = excluded.at`,
+      ...[channel, account, cursor, now],
+    );
+  }
+  tx.emit({ type: "inbox.added", channel });
+}
+
+function createSink(deps: Deps, channel: string, account: string): InboxSink {
+  const { db } = deps;
   return {
     put(updates, cursor) {
-      failpoint("inbox.before-put");
-      db.part(() => {
-        for (const { externalId, raw } of updates) {
-          db.run(
-            `INSERT INTO inbox (channel, account, external_id, raw, state, received_at) VALUES (?, ?, ?, ?, 'new', ?)
-             ON CONFLICT (channel, account, external_id) DO NOTHING`,
-            channel,
-            account,
-            externalId,
-            JSON.stringify(raw),
-            clock.now(),
-          );
-        }
-        if (cursor !== undefined) {
-          db.run(
-            `INSERT INTO channel_cursor (channel, account, value, at) VALUES (?, ?, ?, ?)
-             ON CONFLICT (channel, account) DO UPDATE SET value = excluded.value, at = excluded.at`,
-            channel,
-            account,
-            cursor,
-            clock.now(),
-          );
-        }
-      });
-      failpoint("inbox.put");
-      db.afterCommit(() => bus.emit({ type: "inbox.added", channel }));
+      db.transaction([], (tx) => put(deps, tx, { channel, account }, updates, cursor));
     },
     cursor() {
       return (

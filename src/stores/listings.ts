@@ -1,17 +1,17 @@
 // What the numbers of the last `/subagents list` meant, per session, so that `stop 2` means the same run until the next list.
 import type { Clock } from "../core/clock.ts";
-import type { Database } from "./database.ts";
+import type { Database, Tx } from "./database.ts";
 
 export interface Listings {
   /** From now on number n of this session means runIds[n-1]. */
-  save(sessionKey: string, runIds: readonly string[]): void;
+  save(tx: Tx, sessionKey: string, runIds: readonly string[]): void;
   find(sessionKey: string): string[];
 }
 
 export function createListings({ db, clock }: { db: Database; clock: Clock }): Listings {
   return {
-    save(sessionKey, runIds) {
-      db.run(
+    save(tx, sessionKey, runIds) {
+      tx.run(
         `INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, ?)
          ON CONFLICT (session_key) DO UPDATE SET run_ids = excluded.run_ids, at = excluded.at`,
         sessionKey,

@@ -2,7 +2,7 @@
 // (run_messages), and from a finished run to its requester's model (notes). Rows are taken by appending them to
 // the reader's transcript under a fixed entry id and then marking them, so a crash in between repeats nothing.
 import type { Clock } from "../core/clock.ts";
-import type { Database } from "./database.ts";
+import type { Database, Tx } from "./database.ts";
 
 export interface Mail {
   readonly id: number;
@@ -14,18 +14,18 @@ export interface Mail {
 
 export interface MailStore {
   /** To a queued or running run; durable on return. */
-  sendToRun(runId: string, from: string, text: string): void;
+  sendToRun(tx: Tx, runId: string, from: string, text: string): void;
   /** For the session's model. `about` names the fact, so that it is told once. */
-  addNote(sessionId: string, about: string, text: string): void;
+  addNote(tx: Tx, sessionId: string, about: string, text: string): void;
   /** For whoever has read the note about `read`. One that still waits says how things stand when it is read. */
-  addToRead(read: string, about: string, text: string): void;
+  addToRead(tx: Tx, read: string, about: string, text: string): void;
   listForRun(runId: string): Mail[];
   listNotes(sessionId: string): Mail[];
   /** Has been appended to the reader's transcript. */
-  takeForRun(ids: readonly number[]): void;
-  takeNotes(ids: readonly number[]): void;
+  takeForRun(tx: Tx, ids: readonly number[]): void;
+  takeNotes(tx: Tx, ids: readonly number[]): void;
   /** Forgets all that was sent to this run. */
-  removeOf(runId: string): void;
+  removeOf(tx: Tx, runId: string): void;
   /** Forgets what was taken before this time, and notes for sessions that had ended by then: nobody reads those any more. */
   purge(before: number): void;
 }
@@ -37,19 +37,19 @@ interface Stored {
 }
 
 export function createMail({ db, clock }: { db: Database; clock: Clock }): MailStore {
-  const take = (table: "run_messages" | "notes", ids: readonly number[]): void => {
+  const take = (tx: Tx, table: "run_messages" | "notes", ids: readonly number[]): void => {
     const sql = `UPDATE ${table} SET taken_at = ? WHERE taken_at IS NULL AND id = ?`;
-    for (const id of ids) db.run(sql, clock.now(), id);
+    for (const id of ids) tx.run(sql, clock.now(), id);
   };
   const mail =
     (prefix: string) =>
     (row: Stored): Mail => ({ id: row.id, entryId: `${prefix}:${row.id}`, text: row.text, from: row.from_name });
   return {
-    sendToRun(runId, from, text) {
-      db.run("INSERT INTO run_messages (run_id, sender, text, created_at) VALUES (?, ?, ?, ?)", runId, from, text, clock.now());
+    sendToRun(tx, runId, from, text) {
+      tx.run("INSERT INTO run_messages (run_id, sender, text, created_at) VALUES (?, ?, ?, ?)", runId, from, text, clock.now());
     },
-    addNote(sessionId, about, text) {
-      db.run(
+    addNote(tx, sessionId, about, text) {
+      tx.run(
         "INSERT INTO notes (session_id, about, text, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (about) DO NOTHING",
         sessionId,
         about,
@@ -57,8 +57,8 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
         clock.now(),
       );
     },
-    addToRead(read, about, text) {
-      db.run(
+    addToRead(tx, read, about, text) {
+      tx.run(
         `INSERT INTO notes (session_id, about, text, created_at) SELECT session_id, ?, ?, ? FROM notes WHERE about = ? AND taken_at IS NOT NULL
          ON CONFLICT (about) DO NOTHING`,
         ...[about, text, clock.now(), read],
@@ -72,14 +72,14 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
       db
         .all<Stored>("SELECT id, text, about AS from_name FROM notes WHERE session_id = ? AND taken_at IS NULL ORDER BY id", sessionId)
         .map(mail("note")),
-    takeForRun: (ids) => take("run_messages", ids),
-    takeNotes: (ids) => take("notes", ids),
+    takeForRun: (tx, ids) => take(tx, "run_messages", ids),
+    takeNotes: (tx, ids) => take(tx, "notes", ids),
     // By its index for what waits; what was read is found there by its time, and forgotten after some days anyhow.
-    removeOf: (runId) => void db.run("DELETE FROM run_messages WHERE run_id = ? AND taken_at IS NULL", runId),
+    removeOf: (tx, runId) => void tx.run("DELETE FROM run_messages WHERE run_id = ? AND taken_at IS NULL", runId),
     purge: (before) =>
-      db.transaction(() => {
-        for (const table of ["run_messages", "notes"]) db.run(`DELETE FROM ${table} WHERE taken_at < ?`, before);
-        db.run(
+      db.transaction([], (tx) => {
+        for (const table of ["run_messages", "notes"]) tx.run(`DELETE FROM ${table} WHERE taken_at < ?`, before);
+        tx.run(
           `DELETE FROM notes ${db.by("notes_open")}
            WHERE taken_at IS NULL AND created_at < ? AND EXISTS (SELECT 1 FROM sessions WHERE id = notes.session_id AND ended_at < ?)`,
           before,

@@ -6,9 +6,8 @@
 // after a failed try (DL6), the one due first in front. Each line's head is one look into an index, however long it is.
 import { type Address, addressKey } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
 import type { Part } from "../core/message.ts";
-import type { Database } from "./database.ts";
+import type { Database, Tx } from "./database.ts";
 import { createJoined, type Joined } from "./joined.ts";
 import { fromRow, KEEP_DOUBT, OPEN, type OutboxRow, type StoredRow } from "./outbox-row.ts";
 
@@ -36,7 +35,7 @@ export interface NewMessage {
 
 export interface Outbox extends Joined {
   /** Adds all parts of one delivery. False when this delivery was added before: the first text wins. */
-  add(message: NewMessage): boolean;
+  add(tx: Tx, message: NewMessage): boolean;
   /** Addresses (by addressKey) that have something unsettled. */
   openAddresses(): string[];
   /** The first part in line at an address among the messages that never failed: answers to commands before the rest. */
@@ -49,28 +48,28 @@ export interface Outbox extends Joined {
   listSentSince(at: number): { readonly address: Address; readonly at: number }[];
   get(id: number): OutboxRow | null;
   /** Written before the call goes out. */
-  markSending(id: number): void;
-  markSent(id: number, ref: string): void;
+  markSending(tx: Tx, id: number): void;
+  markSent(tx: Tx, id: number, ref: string): void;
   /**
    * Gives a whole delivery up: this part and those behind it. `as` is what it stands at when somebody wants it sent after all.
    * False: it was withdrawn meanwhile.
    */
-  markBlocked(delivery: string, reason: string, as: OpenState): boolean;
-  /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). False: it was withdrawn. Call inside a transaction. */
-  retryAt(id: number, next: NextTry): boolean;
+  markBlocked(tx: Tx, delivery: string, reason: string, as: OpenState): boolean;
+  /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). False: it was withdrawn. */
+  retryAt(tx: Tx, id: number, next: NextTry): boolean;
   /** Its attempt takes long: what comes behind it goes ahead. */
-  stepAside(delivery: string): void;
-  setPart(id: number, part: Part, as: OpenState): void;
+  stepAside(tx: Tx, delivery: string): void;
+  setPart(tx: Tx, id: number, part: Part, as: OpenState): void;
   /** A place is reserved on the platform under `ref`; the part is filled in there by the next send. */
-  reserve(id: number, ref: string): void;
-  /** The platform renamed the chat of this row: everything still open for it goes to the new address. Call inside a transaction. */
-  retarget(id: number, from: Address, to: Address, as: OpenState): void;
+  reserve(tx: Tx, id: number, ref: string): void;
+  /** The platform renamed the chat of this row: everything still open for it goes to the new address. */
+  retarget(tx: Tx, id: number, from: Address, to: Address, as: OpenState): void;
   /** What has not begun to arrive is not said any more; an attempt under way is the last one. False: there was nothing to take back. */
-  withdraw(delivery: string): boolean;
+  withdraw(tx: Tx, delivery: string): boolean;
   /** The first part of a message arrived after it was withdrawn: half a message helps nobody. */
-  reopen(delivery: string): void;
+  reopen(tx: Tx, delivery: string): void;
   /** Blocked parts of a run are to be sent again, as they stood; returns how many. */
-  requeue(runId: string): number;
+  requeue(tx: Tx, runId: string): number;
   /** At boot: what was being sent when the process died may have arrived. */
   recover(): void;
   countAllOpen(): number;
@@ -79,16 +78,15 @@ export interface Outbox extends Joined {
 
 const SETTLED = "state IN ('sent', 'blocked', 'withdrawn')";
 
-export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; bus: Bus }): Outbox {
-  const wake = (key: string): void => db.afterCommit(() => bus.emit({ type: "outbox.added", addressKey: key }));
+export function createOutbox({ db, clock }: { db: Database; clock: Clock }): Outbox {
+  const wake = (tx: Tx, key: string): void => tx.emit({ type: "outbox.added", addressKey: key });
   const one = (row: StoredRow | undefined): OutboxRow | null => (row === undefined ? null : fromRow(row));
   return {
-    add: (message) =>
-      db.part(() => {
-        const added = addParts(db, clock, message);
-        if (added) wake(addressKey(message.address));
-        return added;
-      }),
+    add(tx, message) {
+      const added = addParts(tx, clock, message);
+      if (added) wake(tx, addressKey(message.address));
+      return added;
+    },
     openAddresses: () =>
       db.all<{ address_key: string }>(`SELECT DISTINCT address_key FROM outbox WHERE ${OPEN}`).map((row) => row.address_key),
     head: (key) =>
@@ -118,22 +116,26 @@ export function createOutbox({ db, clock, bus }: { db: Database; clock: Clock; b
     get: (id) => one(db.get<StoredRow>("SELECT * FROM outbox WHERE id = ?", id)),
     ...transitions(db, clock),
     ...createJoined(db, clock),
-    requeue(runId) {
-      const rows = db.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
-      db.run(
+    requeue(tx, runId) {
+      const rows = tx.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
+      tx.run(
         `UPDATE outbox SET state = CASE WHEN sending_at IS NULL THEN 'queued' ELSE 'unknown' END, aside = 0, not_before = 0, attempts = 0, first_at = NULL,
            settled_at = NULL, reason = NULL, joined_part = NULL WHERE run_id = ? AND state = 'blocked'`,
         runId,
       );
-      for (const row of rows) wake(row.address_key);
+      for (const row of rows) wake(tx, row.address_key);
       return rows.length;
     },
     recover() {
       // The second condition says nothing new; it is what lets SQLite use the index of the open rows.
-      db.run(`UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending' AND ${OPEN}`);
+      const sql = `UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending' AND ${OPEN}`;
+      db.transaction([], (tx) => tx.run(sql));
     },
     countAllOpen: () => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE ${OPEN}`)?.n ?? 0,
-    purge: (before) => db.run(`DELETE FROM outbox WHERE ${SETTLED} AND settled_at < ? AND (state <> 'blocked' OR run_id IS NULL)`, before),
+    purge(before) {
+      const sql = `DELETE FROM outbox WHERE ${SETTLED} AND settled_at < ? AND (state <> 'blocked' OR run_id IS NULL)`;
+      return db.transaction([], (tx) => tx.run(sql, before));
+    },
   };
 }
 
@@ -144,59 +146,59 @@ type Transitions = Pick<
 
 function transitions(db: Database, clock: Clock): Transitions {
   return {
-    markSending(id) {
+    markSending(tx, id) {
       // Whether it arrived together with others is known by now.
       const sql =
         "UPDATE outbox SET state = 'sending', sending_at = ?, joined_as = CASE WHEN joined_part IS NULL THEN NULL ELSE joined_as END WHERE id = ?";
-      db.run(sql, clock.now(), id);
+      tx.run(sql, clock.now(), id);
     },
-    markSent(id, ref) {
-      db.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);
+    markSent(tx, id, ref) {
+      tx.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);
     },
-    markBlocked: (delivery, reason, as) =>
-      db.run(
+    markBlocked: (tx, delivery, reason, as) =>
+      tx.run(
         `UPDATE outbox SET state = 'blocked', reason = ?, settled_at = ?, ${KEEP_DOUBT} WHERE delivery = ? AND (${OPEN} OR state = 'joined')`,
         reason,
         clock.now(),
         as,
         delivery,
       ) > 0,
-    retryAt: (id, next) => retryAt(db, clock, id, next),
-    stepAside(delivery) {
-      db.run(`UPDATE outbox SET aside = 1, not_before = ? WHERE delivery = ? AND ${OPEN}`, clock.now(), delivery);
+    retryAt: (tx, id, next) => retryAt(tx, clock, id, next),
+    stepAside(tx, delivery) {
+      tx.run(`UPDATE outbox SET aside = 1, not_before = ? WHERE delivery = ? AND ${OPEN}`, clock.now(), delivery);
     },
-    reserve(id, ref) {
-      db.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ? AND state <> 'withdrawn'", ref, id);
+    reserve(tx, id, ref) {
+      tx.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ? AND state <> 'withdrawn'", ref, id);
     },
-    setPart(id, part, as) {
+    setPart(tx, id, part, as) {
       const sql = `UPDATE outbox SET part = CASE WHEN joined_part IS NULL THEN ? ELSE part END, joined_part = CASE WHEN joined_part IS NULL THEN NULL ELSE ? END, state = ?, ${KEEP_DOUBT}
         WHERE id = ? AND state <> 'withdrawn'`;
-      db.run(sql, JSON.stringify(part), JSON.stringify(part), as, as, id);
+      tx.run(sql, JSON.stringify(part), JSON.stringify(part), as, as, id);
     },
-    retarget(id, from, to, as) {
+    retarget(tx, id, from, to, as) {
       // Only of this one it is known how its attempt ended: another of the same address may be under way.
-      db.run(`UPDATE outbox SET state = ?, ${KEEP_DOUBT} WHERE id = ? AND state <> 'withdrawn'`, as, as, id);
+      tx.run(`UPDATE outbox SET state = ?, ${KEEP_DOUBT} WHERE id = ? AND state <> 'withdrawn'`, as, as, id);
       const sql = `UPDATE outbox SET address = ?, address_key = ? WHERE address_key = ? AND ${OPEN}`;
-      db.run(sql, JSON.stringify(to), addressKey(to), addressKey(from));
+      tx.run(sql, JSON.stringify(to), addressKey(to), addressKey(from));
       const along = `UPDATE outbox SET address = ?, address_key = ? WHERE state = 'joined'
         AND joined_as IN (SELECT joined_as FROM outbox WHERE address_key = ? AND joined_part IS NOT NULL AND ${OPEN})`;
-      db.run(along, JSON.stringify(to), addressKey(to), addressKey(to));
+      tx.run(along, JSON.stringify(to), addressKey(to), addressKey(to));
     },
-    withdraw(delivery) {
-      if (!createJoined(db, clock).release(delivery)) return false;
+    withdraw(tx, delivery) {
+      if (!createJoined(db, clock).release(tx, delivery)) return false;
       const sql = `UPDATE outbox SET state = 'withdrawn', settled_at = ? WHERE delivery = ? AND ${OPEN}
         AND NOT EXISTS (SELECT 1 FROM outbox AS begun WHERE begun.delivery = outbox.delivery AND begun.state = 'sent')`;
-      return db.run(sql, clock.now(), delivery) > 0;
+      return tx.run(sql, clock.now(), delivery) > 0;
     },
-    reopen(delivery) {
-      db.run("UPDATE outbox SET state = 'queued', settled_at = NULL WHERE delivery = ? AND state = 'withdrawn'", delivery);
+    reopen(tx, delivery) {
+      tx.run("UPDATE outbox SET state = 'queued', settled_at = NULL WHERE delivery = ? AND state = 'withdrawn'", delivery);
     },
   };
 }
 
-function retryAt(db: Database, clock: Clock, id: number, { notBefore, firstAt, reason, as, stepsAside }: NextTry): boolean {
+function retryAt(tx: Tx, clock: Clock, id: number, { notBefore, firstAt, reason, as, stepsAside }: NextTry): boolean {
   const now = clock.now();
-  const changed = db.run(
+  const changed = tx.run(
     // A time still to come was written by a clock that has been set back since: who asks the platform would wait for it.
     `UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = ?,
        sending_at = CASE WHEN ? <> 'unknown' THEN NULL WHEN sending_at > ? THEN ? ELSE sending_at END WHERE id = ? AND state <> 'withdrawn'`,
@@ -212,14 +214,14 @@ function retryAt(db: Database, clock: Clock, id: number, { notBefore, firstAt, r
   const isAside = stepsAside ? "1 = 1" : "aside = 1";
   const sql = `UPDATE outbox SET aside = CASE WHEN ${isAside} THEN 1 ELSE 0 END, not_before = CASE WHEN ${isAside} THEN ? ELSE not_before END
     WHERE delivery = (SELECT delivery FROM outbox WHERE id = ?) AND ${OPEN}`;
-  db.run(sql, notBefore, id);
+  tx.run(sql, notBefore, id);
   return changed > 0;
 }
 
-function addParts(db: Database, clock: Clock, message: NewMessage): boolean {
-  if (db.get("SELECT 1 FROM outbox WHERE delivery = ? LIMIT 1", message.delivery) !== undefined) return false;
+function addParts(tx: Tx, clock: Clock, message: NewMessage): boolean {
+  if (tx.get("SELECT 1 FROM outbox WHERE delivery = ? LIMIT 1", message.delivery) !== undefined) return false;
   message.parts.forEach((part, n) => {
-    db.run(
+    tx.run(
       `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, rank, run_id, created_at)
          VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)`,
       message.delivery,

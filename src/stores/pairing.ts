@@ -12,8 +12,8 @@
 import { randomInt } from "node:crypto";
 import type { Address } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
-import type { Database } from "./database.ts";
+import type { Database, Tx } from "./database.ts";
+import { lock } from "./locks.ts";
 
 /** Somebody on a platform: known by immutable ids only. */
 export interface Sender {
@@ -44,7 +44,7 @@ export interface Pairing {
   /** Whether `request` would give this person a code now. Changes nothing. */
   wouldGive(sender: Sender): boolean;
   /** A new code; null: this person has one that is still good, was refused, or three others wait. */
-  request(from: Sender & Pick<PairingRequest, "senderName" | "address">): string | null;
+  request(tx: Tx, from: Sender & Pick<PairingRequest, "senderName" | "address">): string | null;
   listPending(): PairingRequest[];
   /** The person it let in, or null for an unknown or expired code. */
   approve(code: string): PairingRequest | null;
@@ -56,7 +56,7 @@ export interface Pairing {
   revoke(sender: Sender): boolean;
   /** People who have not been told yet what was decided about them. */
   listUntold(): Person[];
-  markTold(sender: Sender): void;
+  markTold(tx: Tx, sender: Sender): void;
 }
 
 const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -91,9 +91,8 @@ interface StoredPerson extends Stored {
 const SAME = "channel = ? AND account = ? AND sender_id = ?";
 const idOf = ({ channel, account, senderId }: Sender): [string, string, string] => [channel, account, senderId];
 
-/** `bus` is left out where nobody listens (`npm run pair`). */
-export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; bus?: Pick<Bus, "emit"> }): Pairing {
-  const changed = (): void => db.afterCommit(() => bus?.emit({ type: "pairing.changed" }));
+export function createPairing({ db, clock }: { db: Database; clock: Clock }): Pairing {
+  const changed = (tx: Tx): void => tx.emit({ type: "pairing.changed" });
   const pending = (): PairingRequest[] =>
     db
       .all<StoredCode>("SELECT * FROM pairing_codes WHERE expires_at > ? ORDER BY created_at, channel, account, sender_id", clock.now())
@@ -106,12 +105,12 @@ export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; 
   const placeFor = (sender: Sender): Place =>
     stateOf(sender) === "refused" ? "none" : findPlace(pending(), { ...sender, askedBefore: askedBefore(sender) }, clock.now());
   const decide = (code: string, state: Person["state"]): PairingRequest | null =>
-    db.part(() => {
+    db.transaction([lock.pairing], (tx) => {
       const found = pending().find((one) => one.code === code.trim().toUpperCase());
       if (found === undefined) return null;
-      db.run("DELETE FROM pairing_codes WHERE code = ?", found.code);
-      db.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(found));
-      db.run(
+      tx.run("DELETE FROM pairing_codes WHERE code = ?", found.code);
+      tx.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(found));
+      tx.run(
         "INSERT INTO people (channel, account, sender_id, sender_name, address, state, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
         ...idOf(found),
         found.senderName,
@@ -119,34 +118,33 @@ export function createPairing({ db, clock, bus }: { db: Database; clock: Clock; 
         state,
         clock.now(),
       );
-      changed();
+      changed(tx);
       return found;
     });
   return {
     isPaired: (channel, account, senderId) => stateOf({ channel, account, senderId }) === "paired",
     wouldGive: (sender) => placeFor(sender) !== "none",
-    request: (from) =>
-      db.part(() => {
-        const place = placeFor(from);
-        if (place === "none") return null;
-        if (place !== "free") db.run("UPDATE pairing_codes SET expires_at = ? WHERE code = ?", clock.now(), place.takenFrom);
-        const code = insertCode(db, from, clock.now());
-        changed();
-        return code;
-      }),
+    request(tx, from) {
+      const place = placeFor(from);
+      if (place === "none") return null;
+      if (place !== "free") tx.run("UPDATE pairing_codes SET expires_at = ? WHERE code = ?", clock.now(), place.takenFrom);
+      const code = insertCode(tx, from, clock.now());
+      changed(tx);
+      return code;
+    },
     listPending: pending,
     approve: (code) => decide(code, "paired"),
     refuse: (code) => decide(code, "refused"),
     listPeople: () => db.all<StoredPerson>("SELECT * FROM people ORDER BY at DESC, channel, account, sender_id").map(fromPerson),
     revoke: (sender) =>
-      db.part(() => {
-        const isGone = db.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(sender)) > 0;
-        if (isGone) changed();
+      db.transaction([lock.pairing], (tx) => {
+        const isGone = tx.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(sender)) > 0;
+        if (isGone) changed(tx);
         return isGone;
       }),
     listUntold: () => db.all<StoredPerson>("SELECT * FROM people WHERE told_at IS NULL ORDER BY at").map(fromPerson),
-    markTold(sender) {
-      db.run(`UPDATE people SET told_at = ? WHERE ${SAME}`, clock.now(), ...idOf(sender));
+    markTold(tx, sender) {
+      tx.run(`UPDATE people SET told_at = ? WHERE ${SAME}`, clock.now(), ...idOf(sender));
     },
   };
 }
@@ -168,10 +166,10 @@ function findPlace(waiting: readonly PairingRequest[], sender: Sender & { askedB
   return oldest === undefined ? "none" : { takenFrom: oldest.code };
 }
 
-function insertCode(db: Database, from: Sender & Pick<PairingRequest, "senderName" | "address">, now: number): string {
+function insertCode(tx: Tx, from: Sender & Pick<PairingRequest, "senderName" | "address">, now: number): string {
   const code = Array.from({ length: CODE_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
-  db.run("DELETE FROM pairing_codes WHERE expires_at <= ?", now - REMEMBERED_MS);
-  db.run(
+  tx.run("DELETE FROM pairing_codes WHERE expires_at <= ?", now - REMEMBERED_MS);
+  tx.run(
     `INSERT INTO pairing_codes (code, channel, account, sender_id, sender_name, address, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (channel, account, sender_id) DO UPDATE SET
        code = excluded.code, sender_name = excluded.sender_name, address = excluded.address, expires_at = excluded.expires_at`,

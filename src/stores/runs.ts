@@ -1,7 +1,6 @@
 // Run records. Every change is a compare-and-set on a transition that core/run.ts allows, so stop against finish
 // has one winner; every query that a busy gateway asks has an index of its own (test/unit/stores asserts the plans).
 import type { Clock } from "../core/clock.ts";
-import type { Bus } from "../core/events.ts";
 import {
   advance,
   type DeliveryState,
@@ -16,6 +15,7 @@ import {
   type Wait,
 } from "../core/run.ts";
 import type { Spend } from "../core/usage.ts";
+import { RELAXED, type Tx } from "./database.ts";
 import { createRunLists, type RunListDeps, type RunLists, readRun } from "./run-lists.ts";
 import { type NewRun, type RunRow, runColumns } from "./run-row.ts";
 
@@ -38,7 +38,7 @@ export interface RunOpening {
 
 export interface Runs extends RunLists {
   /** Inserts as queued. The caller has checked the limits in the same transaction. */
-  insert(run: NewRun, firstMessage?: string | null): void;
+  insert(tx: Tx, run: NewRun, firstMessage?: string | null): void;
   /** What a child's transcript begins with, as long as its file may not be there (stores/transcripts.ts). */
   openingOf(sessionId: string): RunOpening | null;
   get(id: string): Run | null;
@@ -51,17 +51,17 @@ export interface Runs extends RunLists {
    * running → waiting, until any of these comes true. False: it doesn't run any more. The caller has looked in the same
    * transaction that none of them has come yet.
    */
-  wait(id: string, waits: readonly Wait[], doing: string): boolean;
+  wait(tx: Tx, id: string, waits: readonly Wait[], doing: string): boolean;
   /** waiting → running; the time it waited doesn't count against its limit. False: it doesn't wait any more. */
   wake(id: string): boolean;
   /** → an end state. False when it had ended already; then nothing was written. */
-  end(id: string, end: RunEnd): boolean;
+  end(tx: Tx, id: string, end: RunEnd): boolean;
   /** A finished run goes on in its session as the next generation, with all its time and steps. False when it is unfinished. */
-  reopen(id: string): boolean;
+  reopen(tx: Tx, run: Pick<Run, "id" | "requesterKey">): boolean;
   /** Found running after a restart: nobody works on it, and a crash of its process is noted. The row stays running. */
-  putAside(id: string, afterCrash: boolean): void;
+  putAside(tx: Tx, id: string, afterCrash: boolean): void;
   /** It is taken up again after a restart. */
-  countResume(id: string): void;
+  countResume(tx: Tx, id: string): void;
   /** What a running one does from now on is new work: its time and its steps begin anew. */
   renewLimits(id: string): void;
   /** Model step `step` of a running one begins; written before the call, so that a crash can't make it free. */
@@ -69,41 +69,31 @@ export interface Runs extends RunLists {
   setDoing(id: string, doing: string | null): void;
   /** The plan of a running child; replaces the one before. */
   setPlan(id: string, plan: readonly PlanStep[]): void;
-  addSpend(id: string, spend: Spend): void;
-  setDelivery(id: string, state: DeliveryState, reason?: string): void;
+  addSpend(tx: Tx, id: string, spend: Spend): void;
+  setDelivery(tx: Tx, id: string, state: DeliveryState, reason?: string): void;
   /** Its announcement needs nothing more: from now on the archive time counts. */
-  markSettled(id: string): void;
+  markSettled(tx: Tx, id: string): void;
   setArchiveName(id: string, name: string): void;
-  setArchived(id: string): void;
+  setArchived(tx: Tx, id: string): void;
   /** The documents of these runs are written, up to the generation given. */
   setDocumented(runs: readonly { readonly id: string; readonly generation: number }[]): void;
 }
 
 export interface RunDeps extends RunListDeps {
   readonly clock: Clock;
-  readonly bus: Bus;
 }
 
 export function createRuns(deps: RunDeps): Runs {
   const { db, clock } = deps;
   const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : readRun(row, deps.onDamaged));
   const get = (id: string): Run | null => one(db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
-  const changed: Changed = (id, known) => {
-    const state = known ?? db.get<{ state: RunState }>("SELECT state FROM runs WHERE id = ?", id)?.state;
-    if (state !== undefined) db.afterCommit(() => deps.bus.emit({ type: "run.changed", runId: id, state }));
-  };
   return {
-    insert(run, firstMessage = null) {
+    insert(tx, run, firstMessage = null) {
       const columns = { ...runColumns(run, clock.now()), first_message: firstMessage };
       const names = Object.keys(columns);
-      const root = "coalesce((SELECT root_key FROM runs WHERE id = ?), ?)";
-      db.run(
-        `INSERT INTO runs (${names.join(", ")}, root_key) VALUES (${names.map(() => "?").join(", ")}, ${root})`,
-        ...Object.values(columns),
-        run.requesterRunId,
-        run.requesterKey,
-      );
-      changed(run.id, "queued");
+      tx.run(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, ...Object.values(columns));
+      changed(tx, run.id, "queued");
+      tx.emit({ type: "run.queued", runId: run.id, requesterKey: run.requesterKey });
     },
     openingOf: (sessionId) =>
       db.get<RunOpening>(
@@ -116,14 +106,18 @@ export function createRuns(deps: RunDeps): Runs {
     findBySession: (sessionId) =>
       one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = (SELECT key FROM sessions WHERE id = ?)", sessionId)),
     findByChildKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = ?", key)),
-    ...transitions(deps, changed),
-    ...fields(deps, changed),
+    ...transitions(deps),
+    ...fields(deps),
+    ...progress(deps),
     ...createRunLists(deps),
   };
 }
 
 /** `state` where the caller knows it: a look at the row for each small change is a good part of what the change costs. */
-type Changed = (id: string, state?: RunState) => void;
+function changed(tx: Tx, id: string, known?: RunState): void {
+  const state = known ?? tx.get<{ state: RunState }>("SELECT state FROM runs WHERE id = ?", id)?.state;
+  if (state !== undefined) tx.emit({ type: "run.changed", runId: id, state });
+}
 
 /** Takes the present time as its parameter. */
 const FRESH_LIMITS = "deadline_at = CASE WHEN timeout_ms > 0 THEN ? + timeout_ms END, steps = 0";
@@ -131,22 +125,27 @@ const FRESH_LIMITS = "deadline_at = CASE WHEN timeout_ms > 0 THEN ? + timeout_ms
 /** Nothing of a wait is left behind. */
 const NO_WAIT = "waits = NULL, waiting_since = NULL, wake_at = NULL";
 
-function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, "start" | "wait" | "wake" | "end" | "reopen"> {
+function transitions({ db, clock }: RunDeps): Pick<Runs, "start" | "wait" | "wake" | "end" | "reopen"> {
   /** The one place where a state changes: only from a state the machine allows. */
-  const move = (id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): boolean => {
+  const move = (tx: Tx, id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): boolean => {
     const sources = sourcesOf(event);
     const target = advance(sources[0] ?? "queued", event);
     const marks = sources.map(() => "?").join(", ");
-    const moved = db.run(`UPDATE runs SET state = ?, ${set} WHERE id = ? AND state IN (${marks})`, target, ...params, id, ...sources) === 1;
-    if (moved && target !== null) changed(id, target);
+    const moved = tx.run(`UPDATE runs SET state = ?, ${set} WHERE id = ? AND state IN (${marks})`, target, ...params, id, ...sources) === 1;
+    if (moved && target !== null) changed(tx, id, target);
     return moved;
   };
   return {
     // Nobody waits for this one: a power cut that takes it leaves a queued run, which starts from what its transcript has.
     start: (id) =>
-      db.relaxed(() => move(id, { type: "start" }, `started_at = coalesce(started_at, ?), ${FRESH_LIMITS}`, clock.now(), clock.now())),
-    wait: (id, waits, doing) =>
+      db.transaction(
+        [],
+        (tx) => move(tx, id, { type: "start" }, `started_at = coalesce(started_at, ?), ${FRESH_LIMITS}`, clock.now(), clock.now()),
+        RELAXED,
+      ),
+    wait: (tx, id, waits, doing) =>
       move(
+        tx,
         id,
         { type: "wait" },
         "waits = ?, wake_at = ?, waiting_since = ?, doing = ?",
@@ -154,74 +153,53 @@ function transitions({ db, clock, bus }: RunDeps, changed: Changed): Pick<Runs, 
       ),
     // Nobody waits for this one either: a power cut that takes it leaves one that waits and is rung again.
     wake: (id) =>
-      db.relaxed(() => {
-        const now = clock.now();
-        // A clock that was set back has waited for nothing.
-        const waited = "CASE WHEN ? > waiting_since THEN ? - waiting_since ELSE 0 END";
-        return move(id, { type: "wake" }, `deadline_at = deadline_at + ${waited}, ${NO_WAIT}, doing = NULL`, now, now);
-      }),
-    end(id, end) {
+      db.transaction(
+        [],
+        (tx) => {
+          const now = clock.now();
+          // A clock that was set back has waited for nothing.
+          const waited = "CASE WHEN ? > waiting_since THEN ? - waiting_since ELSE 0 END";
+          return move(tx, id, { type: "wake" }, `deadline_at = deadline_at + ${waited}, ${NO_WAIT}, doing = NULL`, now, now);
+        },
+        RELAXED,
+      ),
+    end(tx, id, end) {
       const set = `${NO_WAIT}, ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL${end.hasTranscript === true ? ", first_message = NULL" : ""}`;
       const sections = end.sections == null ? null : JSON.stringify(end.sections);
-      const moved = move(id, { type: "end", as: end.as }, set, clock.now(), end.reason, end.incomplete ? 1 : 0, end.delivery, sections);
-      if (moved) db.afterCommit(() => bus.emit({ type: "run.ended", runId: id, state: end.as }));
+      const moved = move(tx, id, { type: "end", as: end.as }, set, clock.now(), end.reason, end.incomplete ? 1 : 0, end.delivery, sections);
+      if (moved) tx.emit({ type: "run.ended", runId: id, state: end.as });
       return moved;
     },
-    reopen: (id) =>
-      move(
+    reopen(tx, { id, requesterKey }) {
+      const moved = move(
+        tx,
         id,
         { type: "reopen" },
         `generation = generation + 1, resumes = 0, crashes = 0, queued_at = ?, started_at = NULL, deadline_at = NULL, ended_at = NULL, reason = NULL, incomplete = 0,
          plan = NULL, sections = NULL, delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`,
         clock.now(),
-      ),
+      );
+      if (moved) tx.emit({ type: "run.queued", runId: id, requesterKey });
+      return moved;
+    },
   };
 }
 
-// biome-ignore format: a list of names reads better in rows
-type Fields = Pick<
-  Runs,
-  | "putAside" | "countResume" | "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented" | "addSpend" | "setDelivery" | "markSettled"
-  | "setArchiveName" | "setArchived"
->;
+type Fields = Pick<Runs, "putAside" | "countResume" | "addSpend" | "setDelivery" | "markSettled" | "setArchived">;
 
-function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
+function fields({ clock }: RunDeps): Fields {
   return {
     // Until somebody takes it up, another restart is nothing it could have caused.
-    putAside(id, afterCrash) {
+    putAside(tx, id, afterCrash) {
       const sql = "UPDATE runs SET crashes = crashes + ?, doing = ? WHERE id = ? AND state = 'running'";
-      db.run(sql, afterCrash ? 1 : 0, SUSPENDED, id);
+      tx.run(sql, afterCrash ? 1 : 0, SUSPENDED, id);
     },
-    countResume(id) {
-      db.run("UPDATE runs SET resumes = resumes + 1 WHERE id = ? AND state IN ('running', 'waiting')", id);
+    countResume(tx, id) {
+      tx.run("UPDATE runs SET resumes = resumes + 1 WHERE id = ? AND state IN ('running', 'waiting')", id);
     },
-    renewLimits(id) {
-      db.run(`UPDATE runs SET ${FRESH_LIMITS} WHERE id = ? AND state = 'running'`, clock.now(), id);
-    },
-    beginStep: (id, step, doing) =>
-      db.relaxed(() => {
-        if (db.run("UPDATE runs SET steps = ?, doing = ? WHERE id = ? AND state = 'running'", step, doing, id) === 1)
-          changed(id, "running");
-      }),
-    setDoing: (id, doing) =>
-      db.relaxed(() => {
-        const sql = "UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS DISTINCT FROM ?";
-        if (db.run(sql, doing, id, doing) === 1) changed(id, "running");
-      }),
-    setPlan(id, plan) {
-      const text = JSON.stringify(plan);
-      const sql = "UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS DISTINCT FROM ?";
-      if (db.run(sql, text, id, text) === 1) changed(id, "running");
-    },
-    setDocumented(runs) {
-      // Writing the documents once more changes nothing, so nobody needs to wait for this.
-      db.relaxed(() => {
-        for (const { id, generation } of runs) db.run("UPDATE runs SET documented = ? WHERE id = ?", generation, id);
-      });
-    },
-    addSpend(id, { usage, costUsd }) {
+    addSpend(tx, id, { usage, costUsd }) {
       if (usage === null) return;
-      db.run(
+      tx.run(
         `UPDATE runs SET cost_usd = CASE WHEN input IS NULL THEN ? ELSE cost_usd + ? END, input = coalesce(input, 0) + ?, output = coalesce(output, 0) + ?,
            cache_read = coalesce(cache_read, 0) + ?, cache_write = coalesce(cache_write, 0) + ? WHERE id = ?`,
         costUsd,
@@ -233,25 +211,71 @@ function fields({ db, clock, bus }: RunDeps, changed: Changed): Fields {
         id,
       );
     },
-    setDelivery(id, state, reason) {
+    setDelivery(tx, id, state, reason) {
       // Sent again after all: it is not settled any more. What is archived already stays so.
       const settled = "settled_at = CASE WHEN ? = 'pending' AND archive_name IS NULL THEN NULL ELSE settled_at END";
-      db.run(`UPDATE runs SET delivery = ?, delivery_reason = ?, ${settled} WHERE id = ?`, state, reason ?? null, state, id);
-      changed(id);
+      tx.run(`UPDATE runs SET delivery = ?, delivery_reason = ?, ${settled} WHERE id = ?`, state, reason ?? null, state, id);
+      changed(tx, id);
     },
-    markSettled(id) {
+    markSettled(tx, id) {
       const sql = "UPDATE runs SET settled_at = ? WHERE id = ? AND ended_at IS NOT NULL RETURNING cleanup, state";
-      const settled = db.get<{ cleanup: Run["cleanup"]; state: RunState }>(sql, clock.now(), id);
+      const settled = tx.get<{ cleanup: Run["cleanup"]; state: RunState }>(sql, clock.now(), id);
       if (settled === undefined) return;
-      db.afterCommit(() => bus.emit({ type: "run.settled", runId: id, cleanup: settled.cleanup }));
-      changed(id, settled.state);
+      tx.emit({ type: "run.settled", runId: id, cleanup: settled.cleanup });
+      changed(tx, id, settled.state);
+    },
+    setArchived(tx, id) {
+      tx.run("UPDATE runs SET archived_at = ?, first_message = NULL WHERE id = ?", clock.now(), id);
+      changed(tx, id);
+    },
+  };
+}
+
+type Progress = Pick<Runs, "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented" | "setArchiveName">;
+
+/** Each a transaction of its own. */
+function progress({ db, clock }: RunDeps): Progress {
+  return {
+    renewLimits(id) {
+      db.transaction([], (tx) => tx.run(`UPDATE runs SET ${FRESH_LIMITS} WHERE id = ? AND state = 'running'`, clock.now(), id));
+    },
+    beginStep: (id, step, doing) =>
+      db.transaction(
+        [],
+        (tx) => {
+          if (tx.run("UPDATE runs SET steps = ?, doing = ? WHERE id = ? AND state = 'running'", step, doing, id) === 1)
+            changed(tx, id, "running");
+        },
+        RELAXED,
+      ),
+    setDoing: (id, doing) =>
+      db.transaction(
+        [],
+        (tx) => {
+          const sql = "UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS DISTINCT FROM ?";
+          if (tx.run(sql, doing, id, doing) === 1) changed(tx, id, "running");
+        },
+        RELAXED,
+      ),
+    setPlan(id, plan) {
+      const text = JSON.stringify(plan);
+      const sql = "UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS DISTINCT FROM ?";
+      db.transaction([], (tx) => {
+        if (tx.run(sql, text, id, text) === 1) changed(tx, id, "running");
+      });
+    },
+    setDocumented(runs) {
+      // Writing the documents once more changes nothing, so nobody needs to wait for this.
+      db.transaction(
+        [],
+        (tx) => {
+          for (const { id, generation } of runs) tx.run("UPDATE runs SET documented = ? WHERE id = ?", generation, id);
+        },
+        RELAXED,
+      );
     },
     setArchiveName(id, name) {
-      db.run("UPDATE runs SET archive_name = ? WHERE id = ?", name, id);
-    },
-    setArchived(id) {
-      db.run("UPDATE runs SET archived_at = ?, first_message = NULL WHERE id = ?", clock.now(), id);
-      changed(id);
+      db.transaction([], (tx) => tx.run("UPDATE runs SET archive_name = ? WHERE id = ?", name, id));
     },
   };
 }

@@ -2,6 +2,7 @@
 // requester's section `context_transfer` is read and shown to the child.
 import type { Clock } from "../core/clock.ts";
 import type { Database } from "./database.ts";
+import { lock } from "./locks.ts";
 
 const MAX_SECTION_BYTES = 16 * 1024;
 const MAX_SECTIONS = 20;
@@ -35,7 +36,7 @@ export function createScratchpad({ db, clock }: { db: Database; clock: Clock }):
     if (!SECTION.test(section)) {
       return { ok: false, error: "A section name is 1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit." };
     }
-    return db.transaction(() => {
+    return db.transaction([lock.scratchpad(key)], (tx) => {
       const before = read(key, section);
       const text = change(before);
       const bytes = Buffer.byteLength(text);
@@ -48,7 +49,7 @@ export function createScratchpad({ db, clock }: { db: Database; clock: Clock }):
       if (before === null && sections(key).length >= MAX_SECTIONS) {
         return { ok: false, error: `There are ${MAX_SECTIONS} sections already, which is the most; clear one first.` };
       }
-      db.run(
+      tx.run(
         `INSERT INTO scratchpad (session_key, section, text, updated_at) VALUES (?, ?, ?, ?)
          ON CONFLICT (session_key, section) DO UPDATE SET text = excluded.text, updated_at = excluded.updated_at`,
         key,
@@ -67,7 +68,7 @@ export function createScratchpad({ db, clock }: { db: Database; clock: Clock }):
     append: (key, section, text) => put(key, section, (before) => (before ? `${before}\n${text}` : text)),
     clear: (key, section) =>
       section === undefined
-        ? db.run("DELETE FROM scratchpad WHERE session_key = ?", key)
-        : db.run("DELETE FROM scratchpad WHERE session_key = ? AND section = ?", key, section),
+        ? db.transaction([], (tx) => tx.run("DELETE FROM scratchpad WHERE session_key = ?", key))
+        : db.transaction([], (tx) => tx.run("DELETE FROM scratchpad WHERE session_key = ? AND section = ?", key, section)),
   };
 }

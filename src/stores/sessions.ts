@@ -4,7 +4,7 @@ import type { Address } from "../core/address.ts";
 import { type Clock, dayOf } from "../core/clock.ts";
 import { newId } from "../core/ids.ts";
 import type { Spend, Usage } from "../core/usage.ts";
-import { type Database, parseColumn } from "./database.ts";
+import { type Database, parseColumn, type Tx } from "./database.ts";
 
 export interface Session {
   readonly id: string;
@@ -23,11 +23,11 @@ export interface Sessions {
   find(key: string): Session | null;
   get(id: string): Session | null;
   /** The caller has made the transcript file before. */
-  insert(session: { id: string; key: string; agentId: string; address: Address | null; parentKey: string | null }): void;
-  end(id: string): void;
-  setModel(id: string, model: string | null): void;
+  insert(tx: Tx, session: { id: string; key: string; agentId: string; address: Address | null; parentKey: string | null }): void;
+  end(tx: Tx, id: string): void;
+  setModel(tx: Tx, id: string, model: string | null): void;
   /** Adds one model call to the session's account of the day. Nobody waits for it: call it in a relaxed transaction. */
-  addSpend(id: string, model: string, spend: Spend): void;
+  addSpend(tx: Tx, id: string, model: string, spend: Spend): void;
   spendOf(ids: readonly string[]): Spend;
   /** All sessions together, on the UTC day of `at`. */
   spendOfDay(at: number): Spend;
@@ -50,8 +50,8 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
   return {
     find: (key) => one(db.get<Stored>("SELECT * FROM sessions WHERE key = ? AND ended_at IS NULL", key)),
     get: (id) => one(db.get<Stored>("SELECT * FROM sessions WHERE id = ?", id)),
-    insert(session) {
-      db.run(
+    insert(tx, session) {
+      tx.run(
         "INSERT INTO sessions (id, key, agent_id, address, parent_key, created_at) VALUES (?, ?, ?, ?, ?, ?)",
         session.id,
         session.key,
@@ -61,13 +61,13 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
         clock.now(),
       );
     },
-    end(id) {
-      db.run("UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", clock.now(), id);
+    end(tx, id) {
+      tx.run("UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", clock.now(), id);
     },
-    setModel(id, model) {
-      db.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
+    setModel(tx, id, model) {
+      tx.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
     },
-    addSpend: (id, model, spend) => addSpend(db, { id, model, day: dayOf(clock.now()) }, spend),
+    addSpend: (tx, id, model, spend) => addSpend(tx, { id, model, day: dayOf(clock.now()) }, spend),
     spendOf: (ids) =>
       ids.length === 0 ? { usage: null, costUsd: null } : sum(db, `session_id IN (${ids.map(() => "?").join(", ")})`, ...ids),
     spendOfDay: (at) => sum(db, "day = ?", dayOf(at)),
@@ -75,10 +75,10 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
   };
 }
 
-function addSpend(db: Database, where: { id: string; model: string; day: string }, spend: Spend): void {
+function addSpend(tx: Tx, where: { id: string; model: string; day: string }, spend: Spend): void {
   const usage = spend.usage;
   if (usage === null) return;
-  db.run(
+  tx.run(
     `INSERT INTO spend (session_id, day, model, calls, input, output, cache_read, cache_write, cost_usd) VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?)
      ON CONFLICT (session_id, day, model) DO UPDATE SET calls = spend.calls + 1, input = spend.input + excluded.input, output = spend.output + excluded.output,
        cache_read = spend.cache_read + excluded.cache_read, cache_write = spend.cache_write + excluded.cache_write, cost_usd = spend.cost_usd + excluded.cost_usd`,

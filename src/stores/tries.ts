@@ -4,7 +4,7 @@
 // What is tried for the first time writes nothing here, so an ordinary day costs nothing. A send is not counted: nobody can be
 // told that it was given up, and its text was rendered, which is what could be deadly about it, before it came into the outbox.
 import type { Clock } from "../core/clock.ts";
-import type { Database } from "./database.ts";
+import { type Database, RELAXED } from "./database.ts";
 
 /** So many processes may end at the same piece of work. */
 export const MAX_DEATHS = 3;
@@ -26,16 +26,20 @@ export interface Tries {
 export function createTries({ db, clock }: { db: Database; clock: Clock }): Tries {
   return {
     begin: (work) =>
-      db.relaxed(() => {
-        const sql = `INSERT INTO tries (work, deaths, at) VALUES (?, 1, ?)
+      db.transaction(
+        [],
+        (tx) => {
+          const sql = `INSERT INTO tries (work, deaths, at) VALUES (?, 1, ?)
           ON CONFLICT (work) DO UPDATE SET deaths = tries.deaths + 1, at = excluded.at RETURNING deaths`;
-        return db.get<{ deaths: number }>(sql, work, clock.now())?.deaths ?? 1;
-      }),
+          return tx.get<{ deaths: number }>(sql, work, clock.now())?.deaths ?? 1;
+        },
+        RELAXED,
+      ),
     end(work) {
-      db.relaxed(() => db.run("DELETE FROM tries WHERE work = ?", work));
+      db.transaction([], (tx) => tx.run("DELETE FROM tries WHERE work = ?", work), RELAXED);
     },
     purge(before) {
-      db.run("DELETE FROM tries WHERE at < ?", before);
+      db.transaction([], (tx) => tx.run("DELETE FROM tries WHERE at < ?", before));
     },
   };
 }

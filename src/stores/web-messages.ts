@@ -2,7 +2,7 @@
 // cursor of the page's event stream, the unique key makes sending and posting idempotent (DL4).
 // web channel → post → web.posted ⇒ page stream → list after its cursor
 import type { Clock } from "../core/clock.ts";
-import type { Database } from "./database.ts";
+import type { Database, Tx } from "./database.ts";
 
 type WebAuthor = "user" | "agent";
 
@@ -35,11 +35,8 @@ interface NewWebMessage {
 }
 
 export interface WebMessages {
-  /**
-   * Durable on return (or with the transaction it stands in). When the key was `known`, `seq` is the first one's; `other`:
-   * it was used for another message.
-   */
-  post(message: NewWebMessage): { seq: number; status: "inserted" | "known" | "other" };
+  /** When the key was `known`, `seq` is the first one's; `other`: it was used for another message. */
+  post(tx: Tx, message: NewWebMessage): { seq: number; status: "inserted" | "known" | "other" };
   /** Oldest first. With `afterSeq`: the next ones after it; else the last ones (before `beforeSeq`). */
   list(chat: string, range: { afterSeq?: number; beforeSeq?: number; limit: number }): WebMessage[];
   /** Most recently used first. */
@@ -51,7 +48,7 @@ export interface WebMessages {
    */
   skipNumbers(): void;
   /** Removes what was sent under this delivery, its parts and its later generations (`<delivery>#1`, `<delivery>:g2#0`). */
-  removeOf(delivery: string): number;
+  removeOf(tx: Tx, delivery: string): number;
   /** The newest message of all chats; 0 when there is none. */
   lastSeq(): number;
 }
@@ -84,25 +81,23 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
   };
 
   return {
-    // In a transaction, also when it stands alone: with RETURNING, a commit that fails goes unnoticed otherwise.
-    post: ({ chat, key, author, text, extra = null }) =>
-      db.part(() => {
-        const row = db.get<{ seq: number }>(
-          "INSERT INTO web_messages (chat, key, author, text, extra, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING seq",
-          chat,
-          key,
-          author,
-          text,
-          extra === null ? null : JSON.stringify(extra),
-          clock.now(),
-        );
-        if (row !== undefined) return { seq: row.seq, status: "inserted" };
-        // Compared where it is kept: a secret in it was replaced on the way in.
-        const sql = "SELECT seq, CASE WHEN chat = ? AND text = ? THEN 1 ELSE 0 END AS isSame FROM web_messages WHERE key = ?";
-        const known = db.get<{ seq: number; isSame: number }>(sql, chat, text, key);
-        if (known === undefined) throw new Error("a web message was neither inserted nor found");
-        return { seq: known.seq, status: known.isSame === 1 ? "known" : "other" };
-      }),
+    post(tx, { chat, key, author, text, extra = null }) {
+      const row = tx.get<{ seq: number }>(
+        "INSERT INTO web_messages (chat, key, author, text, extra, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING seq",
+        chat,
+        key,
+        author,
+        text,
+        extra === null ? null : JSON.stringify(extra),
+        clock.now(),
+      );
+      if (row !== undefined) return { seq: row.seq, status: "inserted" };
+      // Compared where it is kept: a secret in it was replaced on the way in.
+      const sql = "SELECT seq, CASE WHEN chat = ? AND text = ? THEN 1 ELSE 0 END AS isSame FROM web_messages WHERE key = ?";
+      const known = tx.get<{ seq: number; isSame: number }>(sql, chat, text, key);
+      if (known === undefined) throw new Error("a web message was neither inserted nor found");
+      return { seq: known.seq, status: known.isSame === 1 ? "known" : "other" };
+    },
     list(chat, { afterSeq, beforeSeq, limit }) {
       if (afterSeq !== undefined) {
         const sql = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND seq > ? ORDER BY seq LIMIT ?`;
@@ -116,9 +111,11 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
     },
     chats: (limit = 100) => db.all<WebChat>(CHATS, limit).map((row) => ({ ...row })),
     findByKey,
-    skipNumbers: () => void db.run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'web_messages'", SKIPPED),
+    skipNumbers() {
+      db.transaction([], (tx) => tx.run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'web_messages'", SKIPPED));
+    },
     // A range of the key's index: `#` and `:` come before `;`.
-    removeOf: (delivery) => db.run("DELETE FROM web_messages WHERE key >= ? AND key < ?", delivery, `${delivery};`),
+    removeOf: (tx, delivery) => tx.run("DELETE FROM web_messages WHERE key >= ? AND key < ?", delivery, `${delivery};`),
     lastSeq: () => db.get<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM web_messages")?.seq ?? 0,
   };
 }

@@ -4,6 +4,7 @@
 import { fileStamp } from "../core/clock.ts";
 import { isStorageError } from "../core/errors.ts";
 import type { Run } from "../core/run.ts";
+import { lock } from "../stores/locks.ts";
 import { MAX_DEATHS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { type PurgeDeps, purgeOld } from "./purge.ts";
@@ -115,7 +116,7 @@ function archive(deps: Deps, run: Run): void {
 }
 
 const recordArchived = (deps: Deps, run: Run): void =>
-  deps.db.transaction(() => {
-    deps.runs.setArchived(run.id);
-    deps.sessions.end(run.sessionId);
+  deps.db.transaction([lock.tree(run.rootKey)], (tx) => {
+    deps.runs.setArchived(tx, run.id);
+    deps.sessions.end(tx, run.sessionId);
   });

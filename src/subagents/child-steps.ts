@@ -3,6 +3,7 @@
 import type { Agent } from "../agents/agent.ts";
 import type { SteppingTurn } from "../agents/model-step.ts";
 import type { Run } from "../core/run.ts";
+import { RELAXED } from "../stores/database.ts";
 import { childFallbacks, childTools } from "./child.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 
@@ -22,9 +23,13 @@ export function childSteps(deps: StepDeps, run: Run, agent: Agent, signal: Abort
     tools,
     prompt: () => deps.childPrompt(now(), run, tools()),
     onSpend: (spend, model) =>
-      deps.db.relaxed(() => {
-        deps.sessions.addSpend(run.sessionId, model, spend);
-        deps.runs.addSpend(run.id, spend);
-      }),
+      deps.db.transaction(
+        [],
+        (tx) => {
+          deps.sessions.addSpend(tx, run.sessionId, model, spend);
+          deps.runs.addSpend(tx, run.id, spend);
+        },
+        RELAXED,
+      ),
   };
 }

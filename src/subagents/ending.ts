@@ -6,6 +6,8 @@ import { isStorageError } from "../core/errors.ts";
 import { shortId } from "../core/ids.ts";
 import type { OutMessage } from "../core/message.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
+import type { Tx } from "../stores/database.ts";
+import { type LockKey, lock } from "../stores/locks.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type AnnounceDeps, announceStep, lastWords, resultOf, toResult } from "./announce.ts";
 import { announcementOf, type RunResult } from "./announcement.ts";
@@ -30,7 +32,10 @@ export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: Ab
   deps.failpoint("run.announced");
   const words = lastWords(entries ?? [], run) || (ending.words ?? "");
   // Sent while it announced: the sender was told that it is read.
-  return endRun(deps, run, ending, { words, reply, readsFirst: ending.as === "done" }) === "mail" ? "mail" : "over";
+  const prepared = prepareEnd(deps, run, ending, { words, reply, readsFirst: ending.as === "done" });
+  const left = deps.db.transaction(locksOf(run), (tx) => recordEnd(deps, tx, run, prepared));
+  if (left === "ended") deps.failpoint("run.ended");
+  return left === "mail" ? "mail" : "over";
 }
 
 /**
@@ -42,18 +47,19 @@ export function endUnread(deps: Deps, run: Run, { reason, says }: { reason: stri
   const posts = run.announce === "post" && requesterRunId === null;
   const as = "interrupted";
   const answer = { result: "", notes: "" };
-  deps.db.transaction(() => {
-    if (!deps.runs.end(run.id, { as, reason, incomplete: false, delivery: posts ? "pending" : "skipped" })) return;
-    const isPosted = posts && says && post(deps, run, messageOf(deps, run, { as, reason, incomplete: false }, { ...answer, models: [] }));
-    if (posts && !says) deps.runs.setDelivery(run.id, "blocked", `${reason}; \`/subagents retry ${shortId(run.id)}\` tries once more`);
-    if (!isPosted) deps.runs.markSettled(run.id);
+  deps.db.transaction(locksOf(run), (tx) => {
+    if (!deps.runs.end(tx, run.id, { as, reason, incomplete: false, delivery: posts ? "pending" : "skipped" })) return;
+    const isPosted =
+      posts && says && post(deps, tx, run, messageOf(deps, run, { as, reason, incomplete: false }, { ...answer, models: [] }));
+    if (posts && !says) deps.runs.setDelivery(tx, run.id, "blocked", `${reason}; \`/subagents retry ${shortId(run.id)}\` tries once more`);
+    if (!isPosted) deps.runs.markSettled(tx, run.id);
     for (const child of deps.runs.unfinishedBelow(run.childKey)) {
-      deps.runs.end(child.id, { as: "stopped", reason: "its requester ended", incomplete: false, delivery: "none" });
-      deps.runs.markSettled(child.id);
+      deps.runs.end(tx, child.id, { as: "stopped", reason: "its requester ended", incomplete: false, delivery: "none" });
+      deps.runs.markSettled(tx, child.id);
     }
     const sentence = outcomeSentence(run, { as, reason, incomplete: false }, answer.result);
     const note = noteText({ run, as, answer, sentence, sections: null });
-    deps.mail.addNote(requesterSessionId, noteAbout(run), note);
+    deps.mail.addNote(tx, requesterSessionId, noteAbout(run), note);
   });
 }
 
@@ -65,50 +71,63 @@ interface Leaving {
   readonly readsFirst?: boolean;
 }
 
+/** As breakOff, in a transaction of its own. */
+export const endNow = (deps: Deps, run: Run, ending: Ending): boolean =>
+  deps.db.transaction(locksOf(run), (tx) => breakOff(deps, tx, run, ending));
+
 /** Ends a run from outside, without an announce step. */
-export function breakOff(deps: Deps, run: Run, ending: Ending): boolean {
+export function breakOff(deps: Deps, tx: Tx, run: Run, ending: Ending): boolean {
   const words = run.state === "queued" ? "" : lastWords(historyOf(deps, run, ending) ?? [], run);
-  return endRun(deps, run, ending, { words, reply: null }) === "ended";
+  return recordEnd(deps, tx, run, prepareEnd(deps, run, ending, { words, reply: null })) === "ended";
 }
+
+interface PreparedEnd extends Leaving {
+  readonly ending: Ending;
+  /** On disk: from the commit on the row lets go of the task, and only the transcript has what was said. */
+  readonly hasTranscript: boolean;
+  readonly models: readonly string[];
+}
+
+/** All that is not rows: nobody waits for a file while the tree is locked, but who stops several in one transaction. */
+function prepareEnd(deps: Deps, run: Run, ending: Ending, leaving: Leaving): PreparedEnd {
+  const hasTranscript = fromTranscript(deps, run, ending, () => deps.transcripts.sync(transcriptOfRun(run))) === true;
+  const models = modelsOf(deps, run, ending);
+  deps.failpoint("run.before-end");
+  return { ...leaving, ending, hasTranscript, models };
+}
+
+const locksOf = (run: Run): LockKey[] => [lock.tree(run.rootKey), lock.chat(run.address)];
 
 /**
  * The one transaction: run ended, announcement in the outbox, note to the requester, children left without a requester. Split
  * in two, a kill in between would leave an ended run that nobody hears of, or one that is announced and then runs again.
  */
-function endRun(deps: Deps, run: Run, ending: Ending, { words, reply, readsFirst = false }: Leaving): "ended" | "mail" | "lost" {
-  const ref = transcriptOfRun(run);
+function recordEnd(deps: Deps, tx: Tx, run: Run, prepared: PreparedEnd): "ended" | "mail" | "lost" {
+  const { ending, words, reply, readsFirst = false, hasTranscript, models } = prepared;
   const said = toResult(reply, words);
   const sections = recordSections(words);
   const answer = said ?? { result: words, notes: "" };
-  // Before the commit: from then on the row lets go of the task, and only the transcript has what was said.
-  const hasTranscript = fromTranscript(deps, run, ending, () => deps.transcripts.sync(ref)) === true;
-  const models = modelsOf(deps, run, ending);
-  deps.failpoint("run.before-end");
-  const ended = deps.db.part(() => {
-    // Read again: usage of the announce step belongs to the figures.
-    const fresh = deps.runs.get(run.id) ?? run;
-    // Stopped and sent on since: this is the end of a generation that is over, and the one at work must not be ended by it.
-    if (fresh.generation !== run.generation) return "lost";
-    // Looked at here and nowhere before: a message between the look and the end would be read by nobody.
-    if (readsFirst && isUnfinished(fresh.state) && deps.mail.listForRun(run.id).length > 0) return "mail";
-    // Nobody above is told that something further down was stopped.
-    const heard = ending.as === "stopped" ? run : whoseRequesterListens(deps, run);
-    const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && said !== null;
-    const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
-    // The compare-and-set that decides every race of ends (stop, timeout, error, last word): the loser writes nothing below.
-    if (!deps.runs.end(run.id, { ...ending, delivery, sections, hasTranscript })) return "lost";
-    const unread = leaveMail(deps, run, ending);
-    if (posts) post(deps, fresh, messageOf(deps, fresh, { ...ending, unread }, { ...answer, models }));
-    else deps.runs.markSettled(run.id);
-    stopOrphans(deps, run);
-    const outcome = outcomeSentence(run, ending, answer.result);
-    const sentence = unread === 0 ? outcome : `${outcome} ${unreadText(unread)}`;
-    const note = noteText({ run, as: ending.as, answer, sentence, sections });
-    deps.mail.addNote(heard.requesterSessionId, noteAbout(run), note);
-    return "ended";
-  });
-  if (ended === "ended") deps.failpoint("run.ended");
-  return ended;
+  // Read again: usage of the announce step belongs to the figures.
+  const fresh = deps.runs.get(run.id) ?? run;
+  // Stopped and sent on since: this is the end of a generation that is over, and the one at work must not be ended by it.
+  if (fresh.generation !== run.generation) return "lost";
+  // Looked at here and nowhere before: a message between the look and the end would be read by nobody.
+  if (readsFirst && isUnfinished(fresh.state) && deps.mail.listForRun(run.id).length > 0) return "mail";
+  // Nobody above is told that something further down was stopped.
+  const heard = ending.as === "stopped" ? run : whoseRequesterListens(deps, run);
+  const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && said !== null;
+  const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
+  // The compare-and-set that decides every race of ends (stop, timeout, error, last word): the loser writes nothing below.
+  if (!deps.runs.end(tx, run.id, { ...ending, delivery, sections, hasTranscript })) return "lost";
+  const unread = leaveMail(deps, tx, run, ending);
+  if (posts) post(deps, tx, fresh, messageOf(deps, fresh, { ...ending, unread }, { ...answer, models }));
+  else deps.runs.markSettled(tx, run.id);
+  stopOrphans(deps, tx, run);
+  const outcome = outcomeSentence(run, ending, answer.result);
+  const sentence = unread === 0 ? outcome : `${outcome} ${unreadText(unread)}`;
+  const note = noteText({ run, as: ending.as, answer, sentence, sections });
+  deps.mail.addNote(tx, heard.requesterSessionId, noteAbout(run), note);
+  return "ended";
 }
 
 /**
@@ -116,10 +135,13 @@ function endRun(deps: Deps, run: Run, ending: Ending, { words, reply, readsFirst
  * and people are told so; what was ended on purpose stays ended (ST4). Returns how much is left. In the transaction that ends
  * the run: later, somebody could have been told "it reads this" in between.
  */
-function leaveMail({ mail }: Deps, { id }: Run, { as }: Ending): number {
+function leaveMail({ mail }: Deps, tx: Tx, { id }: Run, { as }: Ending): number {
   const unread = mail.listForRun(id);
   if (as !== "stopped") return unread.length;
-  mail.takeForRun(unread.map((one) => one.id));
+  mail.takeForRun(
+    tx,
+    unread.map((one) => one.id),
+  );
   return 0;
 }
 
@@ -144,19 +166,19 @@ const messageOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult & { m
 
 /**
  * Posts what could not be posted when the run ended, because its channel was off. From the record, without a model. False: it was
- * posted then, or its channel is still off. Call inside a transaction.
+ * posted then, or its channel is still off.
  */
-export function postLate(deps: Deps, run: Run): boolean {
+export function postLate(deps: Deps, tx: Tx, run: Run): boolean {
   if (isUnfinished(run.state) || deps.channel(run.address.channel, run.address.account) === null) return false;
   const ending = { as: run.state, reason: run.reason, incomplete: run.incomplete, isLost: true };
   const answer = fromTranscript(deps, run, ending, () => resultOf(deps.transcripts, run)) ?? { result: "", notes: "" };
-  return post(deps, run, messageOf(deps, run, ending, { ...answer, models: modelsOf(deps, run, ending) }));
+  return post(deps, tx, run, messageOf(deps, run, ending, { ...answer, models: modelsOf(deps, run, ending) }));
 }
 
 /** Children report to this run and to nobody else: what is still at work below it has no one left to report to. */
-function stopOrphans(deps: Deps, run: Run): void {
+function stopOrphans(deps: Deps, tx: Tx, run: Run): void {
   for (const child of deps.runs.childrenOf(run.id)) {
-    if (isUnfinished(child.state)) breakOff(deps, child, { as: "stopped", reason: "its requester ended", incomplete: false });
+    if (isUnfinished(child.state)) breakOff(deps, tx, child, { as: "stopped", reason: "its requester ended", incomplete: false });
   }
 }
 

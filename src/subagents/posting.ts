@@ -4,6 +4,7 @@ import { publicErrorText } from "../core/errors.ts";
 import { shortId } from "../core/ids.ts";
 import type { Channel, OutMessage, Part } from "../core/message.ts";
 import type { Run } from "../core/run.ts";
+import type { Tx } from "../stores/database.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import type { Runs } from "../stores/runs.ts";
@@ -26,28 +27,34 @@ interface Records {
 }
 
 /** The run's delivery state moves in the transaction that moves its announcement; settled, the archive time counts. */
-export function recordDelivery({ runs, mail }: Records, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void {
+export function recordDelivery(
+  { runs, mail }: Records,
+  tx: Tx,
+  row: OutboxRow,
+  state: "sending" | "delivered" | "blocked",
+  reason?: string,
+): void {
   const run = row.runId === null ? null : runs.get(row.runId);
   // A run that goes on has a new announcement to wait for; a late delivery of the old one says nothing about it.
   if (run === null || announceDelivery(run) !== row.delivery) return;
-  runs.setDelivery(run.id, state, reason);
+  runs.setDelivery(tx, run.id, state, reason);
   if (state === "sending") return;
-  runs.markSettled(run.id);
+  runs.markSettled(tx, run.id);
   // A requester that read the result meanwhile was told that it is still on its way, and what was sent to its provider stays (SE8).
-  mail.addToRead(noteAbout(run), `${noteAbout(run)}:${state}`, deliveryNote(run, state, reason));
+  mail.addToRead(tx, noteAbout(run), `${noteAbout(run)}:${state}`, deliveryNote(run, state, reason));
 }
 
 /** False: it was posted before, or there is no channel to post it to. */
-export function post(deps: Deps, run: Run, message: OutMessage): boolean {
+export function post(deps: Deps, tx: Tx, run: Run, message: OutMessage): boolean {
   const channel = deps.channel(run.address.channel, run.address.account);
   if (channel === null) {
     const reason = `the channel ${run.address.channel} is off; once it is on again, \`/subagents retry ${shortId(run.id)}\` posts it`;
-    deps.runs.setDelivery(run.id, "blocked", reason);
-    deps.runs.markSettled(run.id);
+    deps.runs.setDelivery(tx, run.id, "blocked", reason);
+    deps.runs.markSettled(tx, run.id);
     return false;
   }
   const parts = render(deps, channel, run, message);
-  return deps.outbox.add({ delivery: announceDelivery(run), address: run.address, parts, runId: run.id });
+  return deps.outbox.add(tx, { delivery: announceDelivery(run), address: run.address, parts, runId: run.id });
 }
 
 function render({ log }: Deps, channel: Channel, run: Run, message: OutMessage): Part[] {

@@ -39,11 +39,11 @@ function purgeSession(deps: PurgeDeps, ref: { agentId: string; sessionId: string
   // Another file of a session that went on under its own name: all else is still its own.
   if (run !== null && run.archivedAt === null) return;
   rmSync(sessionFolder(deps.transcripts, ref), { recursive: true, force: true });
-  deps.db.transaction(() => {
-    deps.briefs.remove(ref.sessionId, null);
+  deps.db.transaction([], (tx) => {
+    deps.briefs.remove(tx, ref.sessionId, null);
     if (run === null) return;
-    deps.mail.removeOf(run.id);
-    deps.webMessages.removeOf(announceDeliveries(run));
+    deps.mail.removeOf(tx, run.id);
+    deps.webMessages.removeOf(tx, announceDeliveries(run));
   });
 }
 

@@ -7,7 +7,7 @@ import { standingOf } from "../agents/context.ts";
 import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
-import { breakOff, endUnread } from "./ending.ts";
+import { endNow, endUnread } from "./ending.ts";
 import { isDue } from "./waits.ts";
 
 /** Of a run that has not said its last word. */
@@ -18,8 +18,8 @@ export function recoverRuns(deps: SubagentDeps): { queued: number; resumed: numb
   const counts = { queued: 0, resumed: 0, interrupted: 0 };
   const left = deps.runs.listUnfinished();
   // One transaction: a thousand unfinished runs must not cost a thousand syncs before the gateway is ready.
-  deps.db.transaction(() => {
-    for (const run of left) if (run.state === "running") deps.runs.putAside(run.id, hasCrashed(run));
+  deps.db.transaction([], (tx) => {
+    for (const run of left) if (run.state === "running") deps.runs.putAside(tx, run.id, hasCrashed(run));
   });
   const goesOn: Run[] = [];
   for (const run of left) {
@@ -30,10 +30,10 @@ export function recoverRuns(deps: SubagentDeps): { queued: number; resumed: numb
     if (run.state !== "queued" && giveUp(deps, counted, run.state === "running" && hasCrashed(run))) counts.interrupted++;
     else goesOn.push(run);
   }
-  deps.db.transaction(() => {
+  deps.db.transaction([], (tx) => {
     for (const run of goesOn) {
       // Only now: what was given up was not resumed, and its announcement must not say so.
-      if (run.state !== "queued") deps.runs.countResume(run.id);
+      if (run.state !== "queued") deps.runs.countResume(tx, run.id);
       counts[run.state === "queued" ? "queued" : "resumed"]++;
     }
   });
@@ -66,10 +66,10 @@ function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): boolean {
   const times = run.crashes === MAX_CRASHES ? "twice" : `${run.crashes} times`;
   if (answered) {
     const reason = `The gateway ended ${times} while this was announced; these are the sub-agent's own last words.`;
-    return breakOff(deps, run, { as: "done", reason, incomplete: false, isLost: true });
+    return endNow(deps, run, { as: "done", reason, incomplete: false, isLost: true });
   }
   const reason = byConfig ? "the gateway restarted" : `the gateway ended ${times} while it ran`;
-  return breakOff(deps, run, { as: "interrupted", reason, incomplete: false });
+  return endNow(deps, run, { as: "interrupted", reason, incomplete: false });
 }
 
 /** Its last word stands in the transcript. */

@@ -4,6 +4,8 @@ import type { TurnEnd } from "../agents/turn.ts";
 import { abortAfter } from "../core/clock.ts";
 import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
 import { isUnfinished, type Run, SUSPENDED, type Wait } from "../core/run.ts";
+import { RELAXED } from "../stores/database.ts";
+import { lock } from "../stores/locks.ts";
 import { roleOf } from "./child.ts";
 import { childSteps } from "./child-steps.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
@@ -42,7 +44,13 @@ export function createRunner(deps: SubagentDeps): Runner {
   const active = new Map<string, Job>();
   // Whoever stopped it has settled the row; from the commit on nothing of it may start any more (ST2).
   deps.bus.on((event) => {
+    // Killed before it is rung, the row is found by recover.ts.
+    if (event.type === "run.queued") {
+      deps.failpoint("spawn.recorded");
+      deps.lane.ring(event.runId, event.requesterKey);
+    }
     if (event.type !== "run.ended" || event.state !== "stopped") return;
+    deps.failpoint("stop.recorded");
     deps.lane.drop(event.runId);
     active.get(event.runId)?.abort.abort("stop");
   });
@@ -155,7 +163,11 @@ async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "again">
  */
 function rest(deps: SubagentDeps, run: Run, calls: readonly Wait[]): "over" | "again" {
   const waits: readonly Wait[] = calls.length > 0 ? calls : [{ for: "children" }];
-  const isWaiting = deps.db.relaxed(() => !isDue(deps, { ...run, waits }) && deps.runs.wait(run.id, waits, waitingText(deps, run, waits)));
+  const isWaiting = deps.db.transaction(
+    [lock.tree(run.rootKey)],
+    (tx) => !isDue(deps, { ...run, waits }) && deps.runs.wait(tx, run.id, waits, waitingText(deps, run, waits)),
+    RELAXED,
+  );
   if (isWaiting) deps.failpoint("run.waiting");
   return isWaiting ? "over" : "again";
 }
@@ -248,9 +260,15 @@ function mailFor(deps: SubagentDeps, run: Run): ReturnType<Parameters<SubagentDe
       ...noteEntries(deps.runs, notes),
     ],
     commit: () =>
-      deps.db.transaction(() => {
-        deps.mail.takeForRun(messages.map((one) => one.id));
-        deps.mail.takeNotes(notes.map((one) => one.id));
+      deps.db.transaction([], (tx) => {
+        deps.mail.takeForRun(
+          tx,
+          messages.map((one) => one.id),
+        );
+        deps.mail.takeNotes(
+          tx,
+          notes.map((one) => one.id),
+        );
       }),
   };
 }

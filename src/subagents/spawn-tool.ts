@@ -60,7 +60,7 @@ export function createSpawnTool(options: SpawnToolOptions): Tool {
     repeatable: true,
     async run(args, context) {
       if (context.address === null) return toolError("There is no chat this run could report to.");
-      const answer = options.spawn(
+      const answer = options.spawn.now(
         {
           sessionKey: context.sessionKey,
           sessionId: context.sessionId,

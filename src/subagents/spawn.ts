@@ -10,6 +10,8 @@ import { isUnfinished, type Run } from "../core/run.ts";
 import type { Thinking } from "../core/thinking.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
+import type { Tx } from "../stores/database.ts";
+import { type LockKey, lock } from "../stores/locks.ts";
 import { firstMessage, taskEntries, toolsOutOfReach } from "./child.ts";
 import { type SubagentDeps, startedDelivery } from "./deps.ts";
 import { type BriefParams, parseBriefParams } from "./documents/brief-params.ts";
@@ -58,12 +60,19 @@ export type SpawnAnswer =
     }
   | { readonly status: "forbidden" | "error"; readonly error: string };
 
-export type Spawn = (requester: Requester, request: SpawnRequest) => SpawnAnswer;
+export interface Spawn {
+  /** What a spawn needs to lock, so that what it checks stays so until it is on record. */
+  locks(requester: Requester): readonly LockKey[];
+  /** In the caller's transaction, under those locks. */
+  in(tx: Tx, requester: Requester, request: SpawnRequest): SpawnAnswer;
+  /** As a transaction of its own; says so when the disk refuses. */
+  now(requester: Requester, request: SpawnRequest): SpawnAnswer;
+}
 
 export interface SpawnDeps
   extends Pick<
     SubagentDeps,
-    "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "lane" | "log" | "failpoint" | "bootId" | "channel" | "tools"
+    "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "log" | "failpoint" | "bootId" | "channel" | "tools"
   > {
   readonly briefing: Pick<Briefing, "check" | "apply">;
   /** The requester's section `context_transfer` of its scratchpad (NV2). */
@@ -79,19 +88,30 @@ const MAX_KEPT = 16 * 1024;
 export const TASK_PREVIEW = 500;
 
 export function createSpawn(deps: SpawnDeps): Spawn {
-  return (requester, request) => {
+  // All of it in one: counted outside, twenty calls at once would each see four of five children and all be accepted.
+  const spawnIn: Spawn["in"] = (tx, requester, request) => {
     // A turn that lost its process repeats the calls it has no result of: without the key each would be a second run.
     const known = deps.runs.findBySpawnKey(requester.spawnKey);
-    if (known !== null) return accepted(known);
-    try {
-      // All of it in one: counted outside, twenty calls at once would each see four of five children and all be accepted.
-      return deps.db.part(() => spawn(deps, requester, visibleRequest(request)));
-    } catch (error) {
-      deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
-      return { status: "error", error: `The run could not be recorded, so it was not started: ${publicErrorText(error)}` };
-    }
+    return known === null ? spawn(deps, tx, requester, visibleRequest(request)) : accepted(known);
+  };
+  const locks: Spawn["locks"] = (requester) => [lock.tree(rootOf(deps, requester)), lock.chat(requester.address)];
+  return {
+    locks,
+    in: spawnIn,
+    now(requester, request) {
+      try {
+        return deps.db.transaction(locks(requester), (tx) => spawnIn(tx, requester, request));
+      } catch (error) {
+        deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
+        return { status: "error", error: `The run could not be recorded, so it was not started: ${publicErrorText(error)}` };
+      }
+    },
   };
 }
+
+/** The main session at the top; of a requester whose run is gone, its own. */
+const rootOf = ({ runs }: SpawnDeps, { runId, sessionKey }: Requester): string =>
+  (runId === null ? null : runs.get(runId)?.rootKey) ?? sessionKey;
 
 /** Most requests are a model's: what it hid from people is hidden from the child too (IN4). */
 function visibleRequest(request: SpawnRequest): SpawnRequest {
@@ -105,7 +125,7 @@ function visibleRequest(request: SpawnRequest): SpawnRequest {
   };
 }
 
-function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): SpawnAnswer {
+function spawn(deps: SpawnDeps, tx: Tx, requester: Requester, request: SpawnRequest): SpawnAnswer {
   if (request.task.trim() === "")
     return { status: "error", error: "task holds no character that can be seen: say what the sub-agent should do." };
   const admitted = admission(deps, requester, request);
@@ -129,17 +149,10 @@ function spawn(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Sp
   deps.failpoint("spawn.admitted");
 
   const started = startedParts(deps, run);
-  deps.sessions.insert({ id: sessionId, key, agentId, address: requester.address, parentKey: requester.sessionKey });
-  deps.runs.insert(run, kept);
-  if (brief.params !== null) deps.briefing.apply(run, requester.sessionKey, brief.params);
-  if (started !== null) deps.outbox.add({ delivery: startedDelivery(run), address: run.address, parts: started });
-  // Rung before the commit, the lane would look for a row that is not there yet. Killed before it is rung, the row is found
-  // by recover.ts.
-  deps.db.afterCommit(() => {
-    deps.failpoint("spawn.recorded");
-    deps.lane.ring(run.id, run.requesterKey);
-    deps.log.info({ audit: "spawn", runId: run.id, sessionKey: requester.sessionKey, childKey: run.childKey }, "accepted a run");
-  });
+  deps.sessions.insert(tx, { id: sessionId, key, agentId, address: requester.address, parentKey: requester.sessionKey });
+  deps.runs.insert(tx, run, kept);
+  if (brief.params !== null) deps.briefing.apply(tx, run, requester.sessionKey, brief.params);
+  if (started !== null) deps.outbox.add(tx, { delivery: startedDelivery(run), address: run.address, parts: started });
   return { ...accepted(run), ...(warning === null ? {} : { warning }) };
 }
 
@@ -168,7 +181,7 @@ function admission(deps: SpawnDeps, requester: Requester, request: SpawnRequest)
   });
 }
 
-type Draft = Parameters<SubagentDeps["runs"]["insert"]>[0];
+type Draft = Parameters<SubagentDeps["runs"]["insert"]>[1];
 
 interface Drafted {
   readonly run: Draft;
@@ -200,6 +213,7 @@ function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, age
     requesterKey: requester.sessionKey,
     requesterSessionId: requester.sessionId,
     requesterRunId: requester.runId,
+    rootKey: parent?.rootKey ?? requester.sessionKey,
     depth: (parent?.depth ?? 0) + 1,
     address: requester.address,
     // Redacted before they are cut: of a secret that the cut goes through, the rest would be known to no redactor.

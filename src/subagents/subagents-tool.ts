@@ -123,7 +123,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
       if (isUnfinished(run.state)) return toolError(`Run ${run.id} is ${run.state}; it has no result yet.`);
       return quoteRuns(withResult(deps, run), outcomes(deps, [run]));
     case "stop": {
-      const stopped = deps.db.transaction(() => deps.steering.stop(runs, "by its requester"));
+      const stopped = deps.db.transaction(deps.steering.locks(runs), (tx) => deps.steering.stop(tx, runs, "by its requester"));
       return toolJson({
         stopped: stopped.map((one) => one.id),
         alreadyEnded: runs.filter((one) => !isUnfinished(one.state)).map((one) => one.id),
@@ -143,7 +143,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
     case "brief":
       return brief(deps, runs, context, args.brief);
     case "revoke": {
-      const revoked = deps.db.transaction(() => runs.filter((one) => deps.briefing.revoke(one, context.sessionKey) > 0));
+      const revoked = deps.db.transaction([], (tx) => runs.filter((one) => deps.briefing.revoke(tx, one, context.sessionKey) > 0));
       return toolJson({ revoked: revoked.map((one) => one.id), note: "From its next step on it sees nothing of your brief." });
     }
   }
@@ -151,7 +151,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
 
 export function send(deps: Pick<ControlDeps, "db" | "steering">, run: Run, context: ToolContext, text: string | undefined): ToolResult {
   if (text === undefined || text.trim() === "") return toolError("text is required for this action.");
-  const answer = deps.db.transaction(() => deps.steering.send(run, context.sessionKey, text));
+  const answer = deps.db.transaction(deps.steering.locks([run]), (tx) => deps.steering.send(tx, run, context.sessionKey, text));
   if (typeof answer === "object") return toolError(answer.refused);
   const how = {
     queued: "It is queued and reads this first.",
@@ -165,8 +165,8 @@ function brief(deps: ControlDeps, runs: readonly Run[], context: ToolContext, pa
   if (params === undefined) return toolError("brief is required for this action.");
   const refused = deps.briefing.check(context.sessionKey, params);
   if (refused !== null) return toolError(refused);
-  deps.db.transaction(() => {
-    for (const run of runs) deps.briefing.apply(run, context.sessionKey, params);
+  deps.db.transaction([], (tx) => {
+    for (const run of runs) deps.briefing.apply(tx, run, context.sessionKey, params);
   });
   return toolJson({ briefed: runs.map((run) => run.id), note: "It sees this brief from its next step on. It grants nothing." });
 }

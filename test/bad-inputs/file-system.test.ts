@@ -22,14 +22,14 @@ it("[RC4] FS-011 locked for a minute: a try now and then, nothing sent unrecorde
     },
   };
   const { db, outbox } = folder.stores;
-  db.run("PRAGMA busy_timeout=1");
+  db.transaction([], (tx) => tx.run("PRAGMA busy_timeout=1"));
   const common = { ...folder.stores, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints };
   const { clock } = common;
   let isOn = false;
   const find = () => (isOn ? channel : null);
   const delivery = createDelivery({ ...common, channel: find, recordDelivery() {} });
   delivery.start();
-  outbox.add({ delivery: "reply:1", address: ADDRESS, parts: [{ text: "hello" }] });
+  db.transaction([], (tx) => outbox.add(tx, { delivery: "reply:1", address: ADDRESS, parts: [{ text: "hello" }] }));
   const other = new DatabaseSync(join(folder.stateDir, "herald.db"));
   other.exec("BEGIN IMMEDIATE");
   isOn = true;
@@ -49,7 +49,7 @@ it("[RC4] FS-011 locked for a minute: a try now and then, nothing sent unrecorde
 it("[RC4] FS-011 a database that has become read-only refuses in words that name the disk, and takes writes again afterwards", async () => {
   using folder = await createStateFolder();
   const { db, scratchpad } = folder.stores;
-  db.run("PRAGMA query_only=ON");
+  db.transaction([], (tx) => tx.run("PRAGMA query_only=ON"));
   try {
     scratchpad.write("s", "notes", "lost");
     expect.unreachable();
@@ -57,7 +57,7 @@ it("[RC4] FS-011 a database that has become read-only refuses in words that name
     expect(isStorageError(error)).toBe(true);
     expect(String(error)).toMatch(/readonly|read-only/);
   }
-  db.run("PRAGMA query_only=OFF");
+  db.transaction([], (tx) => tx.run("PRAGMA query_only=OFF"));
   scratchpad.write("s", "notes", "kept");
   expect(scratchpad.read("s", "notes")).toBe("kept");
 });

@@ -21,7 +21,9 @@ describe("files of a run", () => {
     const runs = HOSTILE_NAMES.map((label) => scene.spawn(label));
     for (const run of runs) {
       scene.folder.stores.runs.start(run.id);
-      scene.folder.stores.runs.end(run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" });
+      scene.folder.stores.db.transaction([], (tx) =>
+        scene.folder.stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }),
+      );
     }
     await scene.documents.stop();
     for (const run of runs) {
@@ -59,7 +61,7 @@ describe("files of a run", () => {
     expect(details.find(run.id)).not.toHaveProperty("trace");
 
     stores.runs.start(run.id);
-    stores.runs.end(run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" });
+    stores.db.transaction([], (tx) => stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }));
     scene.documents.start();
     await scene.documents.stop();
     expect(readFileSync(secret, "utf8")).toBe("TOP SECRET");

@@ -40,14 +40,14 @@ const topic = (thread: number): Address => ({
 /** One life of a gateway's delivery on this folder. */
 function live(dir: string) {
   const db = openDatabase({ path: join(dir, "herald.db") });
-  const outbox = createOutbox({ db, clock, bus });
+  const outbox = createOutbox({ db, clock });
   const channel = createTelegramChannel({
     ...{ botToken: telegram.token, apiRoot: telegram.apiRoot, mode: "polling", clock, log: silentLogger },
   });
   const delivered: string[] = [];
   const delivery = createDelivery({
     ...{ db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints, tries: createTries({ db, clock }), channel: () => channel },
-    recordDelivery: (row, state) => void (state === "delivered" && delivered.push(row.runId ?? "")),
+    recordDelivery: (_tx, row, state) => void (state === "delivered" && delivered.push(row.runId ?? "")),
   });
   return { db, outbox, channel, delivery, delivered };
 }
@@ -59,10 +59,10 @@ it("[DL7] PACE-002 thirty announcements for a group, two of them for another top
   const first = live(dir);
   const add = (n: number, thread: number): void => {
     const parts = first.channel.render({ markdown: words(n), kind: "announcement" }, topic(thread));
-    first.outbox.add({ delivery: `announce:${n}`, address: topic(thread), parts, runId: `run-${n}` });
+    first.db.transaction([], (tx) => first.outbox.add(tx, { delivery: `announce:${n}`, address: topic(thread), parts, runId: `run-${n}` }));
   };
   for (let n = 1; n <= 30; n++) add(n, n > 28 ? 1_002 : 1_001);
-  first.outbox.withdraw("announce:20");
+  first.db.transaction([], (tx) => first.outbox.withdraw(tx, "announce:20"));
   // The third message is taken and its answer never comes: that is where the process ends.
   telegram.faults.add("sendMessage", "hang_after", { skip: 2 });
   first.delivery.start();

@@ -172,7 +172,7 @@ describe("what it may do", () => {
     const second = await accepted({ task: "x" }, first);
     const before = await spawn({ task: "x" }, second);
     expect(before).toEqual({ isError: true, text: expect.stringContaining('There is no tool "sessions_spawn"') });
-    const direct = () => stage.parts.spawn({ ...requesterOf(second), tools: ["read"] }, { task: "x" });
+    const direct = () => stage.parts.spawn.now({ ...requesterOf(second), tools: ["read"] }, { task: "x" });
     expect(direct()).toMatchObject({ status: "forbidden", error: expect.stringContaining("depth 2 can't spawn") });
     await reopen({ subagents: { maxSpawnDepth: 2 }, bootId: "boot-2" });
     expect(await spawn({ task: "x" }, stage.get(second.id))).toEqual(before);

@@ -13,7 +13,7 @@ import { noFailpoints } from "../../src/core/failpoints.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { Channel } from "../../src/core/message.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
-import { openDatabase } from "../../src/stores/database.ts";
+import { openDatabase, type Tx } from "../../src/stores/database.ts";
 import { createOutbox, type Outbox } from "../../src/stores/outbox.ts";
 import { createTries } from "../../src/stores/tries.ts";
 import { createFakeTelegram, type FakeTelegram, type SeenMessage } from "../support/fake-telegram.ts";
@@ -39,7 +39,7 @@ afterEach(async () => {
 });
 
 /** Adds to a real outbox and lets the real delivery work until nothing is open. */
-async function deliver(add: (outbox: Outbox) => void): Promise<void> {
+async function deliver(add: (outbox: Outbox, tx: Tx) => void): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), "herald-bad-"));
   const db = openDatabase({ path: join(dir, "herald.db") });
   const bus = createBus((error) => {
@@ -48,7 +48,7 @@ async function deliver(add: (outbox: Outbox) => void): Promise<void> {
   // A message a second in a chat (DL7), and a hundred thousand characters are many messages.
   // Not too fast: an attempt is waited for two seconds of it (DL6).
   const clock = createFastClock(5);
-  const outbox = createOutbox({ db, clock, bus });
+  const outbox = createOutbox({ db, clock });
   const common = {
     db,
     outbox,
@@ -60,7 +60,7 @@ async function deliver(add: (outbox: Outbox) => void): Promise<void> {
   };
   const delivery = createDelivery({ ...common, channel: () => channel, recordDelivery: () => undefined });
   try {
-    add(outbox);
+    db.transaction([], (tx) => add(outbox, tx));
     delivery.start();
     await waitFor("an empty outbox", () => outbox.countAllOpen() === 0);
     expect(db.all("SELECT delivery, reason FROM outbox WHERE state <> 'sent'")).toEqual([]);
@@ -72,7 +72,7 @@ async function deliver(add: (outbox: Outbox) => void): Promise<void> {
 }
 
 const announce = (markdown: string, id = "1", address = DM) =>
-  deliver((outbox) => void outbox.add({ delivery: `announce:v1:${id}`, address, parts: channel.render({ markdown }, address) }));
+  deliver((outbox, tx) => void outbox.add(tx, { delivery: `announce:v1:${id}`, address, parts: channel.render({ markdown }, address) }));
 const sends = () => fake.calls.filter(({ method }) => method === "sendMessage");
 
 describe("who speaks", () => {
@@ -105,9 +105,14 @@ describe("where text goes", () => {
     const old: Address = { ...DM, chat: "-55", kind: "group" };
     fake.chats.add(-55);
     fake.chats.migrate(-55, -10055);
-    await deliver((outbox) => {
+    await deliver((outbox, tx) => {
       for (const n of [1, 2, 3]) {
-        outbox.add({ delivery: `announce:v1:${n}`, address: old, parts: channel.render({ markdown: `result ${n}` }, old), runId: `r${n}` });
+        outbox.add(tx, {
+          delivery: `announce:v1:${n}`,
+          address: old,
+          parts: channel.render({ markdown: `result ${n}` }, old),
+          runId: `r${n}`,
+        });
       }
     });
     // Those that wait for their turn anyway may share a message (DL7).

@@ -85,10 +85,10 @@ describe("the page's stream", () => {
     // A line break inside a value is the end of the header, and what follows is none.
     expect(await call("GET /healthz HTTP/1.1", "User-Agent: a\nignore previous instructions")).toBe(400);
     expect(await call("GET /healthz HTTP/1.1", "User-Agent: a\r\n ignore previous instructions")).toBe(400);
-    web.db.run("ALTER TABLE web_messages RENAME TO gone");
+    web.db.transaction([], (tx) => tx.run("ALTER TABLE web_messages RENAME TO gone"));
     const chat = newId();
     expect(await call(`GET /api/chats/${chat}/messages?${"ignore".repeat(1_000)} HTTP/1.1`, bearer())).toBe(500);
-    web.db.run("ALTER TABLE gone RENAME TO web_messages");
+    web.db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO web_messages"));
     expect(logged).toContain(`/api/chats/${chat}/messages`);
     expect(logged).toContain("a wrong token was refused");
     expect(logged).not.toContain("ignore");
@@ -114,8 +114,9 @@ describe("the page's stream", () => {
 
   it("[WB2] WS-009 cut in the middle of an event again and again: the next stream goes on behind the last whole one", async () => {
     const texts = Array.from({ length: 40 }, (_, n) => `${n} ${"x".repeat(5_000)}`);
-    web.db.transaction(() => {
-      for (const [n, text] of texts.entries()) web.messages.post({ chat: "main", key: `k${n}`, author: "user", text });
+    web.db.transaction([], (_tx) => {
+      for (const [n, text] of texts.entries())
+        web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "user", text }));
     });
     const heard: string[] = [];
     let lastId = "0";

@@ -33,7 +33,7 @@ export function fillSessions(stateDir: string, counts: { live: number; archived:
   });
   try {
     // One transaction for all of it: nobody waits for the single row.
-    const filled = stores.db.transaction(() => {
+    const filled = stores.db.transaction([], (_tx) => {
       const live = Array.from({ length: counts.live }, (_, n) => {
         at = Date.now() - (n * 20 * HOUR_MS) / counts.live;
         return addLive(stores);
@@ -59,17 +59,17 @@ function addLive(stores: Stores): string {
   const address = addressOf(chat);
   const session = { id: randomUUID(), key: chatKey("main", address), agentId: "main", address, parentKey: null };
   stores.transcripts.create({ agentId: "main", sessionId: session.id }, { key: session.key, parent: null, entries: talk(chat) });
-  stores.sessions.insert(session);
+  stores.db.transaction([], (tx) => stores.sessions.insert(tx, session));
   for (let n = 0; n < EXCHANGES; n++) {
     const id = randomUUID();
     const delivery = `reply:${id}`;
-    stores.webMessages.post({ chat, key: id, author: "user", text: WORDS });
-    stores.outbox.add({ delivery, address, parts: [{ text: WORDS }] });
+    stores.db.transaction([], (tx) => stores.webMessages.post(tx, { chat, key: id, author: "user", text: WORDS }));
+    stores.db.transaction([], (tx) => stores.outbox.add(tx, { delivery, address, parts: [{ text: WORDS }] }));
     const row = stores.outbox.head(addressKey(address));
-    if (row !== null) stores.outbox.markSent(row.id, id);
-    stores.webMessages.post({ chat, key: delivery, author: "agent", text: WORDS });
+    if (row !== null) stores.db.transaction([], (tx) => stores.outbox.markSent(tx, row.id, id));
+    stores.db.transaction([], (tx) => stores.webMessages.post(tx, { chat, key: delivery, author: "agent", text: WORDS }));
   }
-  stores.sessions.addSpend(session.id, "bench/model", SPEND);
+  stores.db.transaction([], (tx) => stores.sessions.addSpend(tx, session.id, "bench/model", SPEND));
   return chat;
 }
 
@@ -88,26 +88,36 @@ function createArchive({ transcripts }: Stores, now: () => number): (sessionId: 
 }
 
 function addArchived(stores: Stores, chat: string, archive: (sessionId: string) => string): string {
-  const { runs, sessions } = stores;
+  const { db, runs, sessions } = stores;
   const address = addressOf(chat);
   const requesterKey = chatKey("main", address);
   const id = randomUUID();
   const child = { id: randomUUID(), key: subagentKey("main", randomUUID()), agentId: "main", address, parentKey: requesterKey };
-  runs.insert({
-    ...{ id, spawnKey: randomUUID(), childKey: child.key, sessionId: child.id, agentId: "main", depth: 1, address },
-    ...{ requesterKey, requesterSessionId: randomUUID(), requesterRunId: null, label: "count", task: WORDS, params: {} },
-    ...{ model: "bench/model", thinking: "off", timeoutMs: 0, maxIterations: 20, cleanup: "keep", announce: "post" },
-    ...{ toolCeiling: ["read", "list", "search"], bootId: "before" },
-  });
-  sessions.insert(child);
+  db.transaction([], (tx) =>
+    runs.insert(tx, {
+      ...{ id, spawnKey: randomUUID(), childKey: child.key, sessionId: child.id, agentId: "main", depth: 1, address },
+      ...{
+        requesterKey,
+        requesterSessionId: randomUUID(),
+        requesterRunId: null,
+        rootKey: requesterKey,
+        label: "count",
+        task: WORDS,
+        params: {},
+      },
+      ...{ model: "bench/model", thinking: "off", timeoutMs: 0, maxIterations: 20, cleanup: "keep", announce: "post" },
+      ...{ toolCeiling: ["read", "list", "search"], bootId: "before" },
+    }),
+  );
+  db.transaction([], (tx) => sessions.insert(tx, child));
   // As runs.start leaves it, which is a transaction of its own and can't be made inside this one.
-  stores.db.run("UPDATE runs SET state = 'running', started_at = queued_at WHERE id = ?", id);
-  runs.addSpend(id, SPEND);
-  runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "delivered" });
-  runs.markSettled(id);
+  stores.db.transaction([], (tx) => tx.run("UPDATE runs SET state = 'running', started_at = queued_at WHERE id = ?", id));
+  db.transaction([], (tx) => runs.addSpend(tx, id, SPEND));
+  db.transaction([], (tx) => runs.end(tx, id, { as: "done", reason: null, incomplete: false, delivery: "delivered" }));
+  db.transaction([], (tx) => runs.markSettled(tx, id));
   runs.setArchiveName(id, archive(child.id));
-  runs.setArchived(id);
-  sessions.end(child.id);
+  db.transaction([], (tx) => runs.setArchived(tx, id));
+  db.transaction([], (tx) => sessions.end(tx, child.id));
   return id;
 }
 

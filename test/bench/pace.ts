@@ -36,7 +36,7 @@ async function announceAll(folder: string): Promise<Row> {
     throw error;
   });
   const db = openDatabase({ path: join(folder, "herald.db") });
-  const outbox = createOutbox({ db, clock, bus });
+  const outbox = createOutbox({ db, clock });
   const channel = createTelegramChannel({
     ...{ botToken: telegram.token, apiRoot: telegram.apiRoot, mode: "polling", clock, log: silentLogger },
   });
@@ -51,7 +51,7 @@ async function announceAll(folder: string): Promise<Row> {
   for (let n = 1; n <= ANNOUNCEMENTS; n++) {
     const markdown = `**Sub-agent: job ${n}**\n\nStatus: success\n\nResult:\n${RESULT}`;
     const parts = channel.render({ markdown, kind: "announcement" }, address);
-    outbox.add({ delivery: `announce:${n}`, address, parts, runId: `run-${n}` });
+    db.transaction([], (tx) => outbox.add(tx, { delivery: `announce:${n}`, address, parts, runId: `run-${n}` }));
   }
   await waitFor("all to be said", () => outbox.countAllOpen() === 0, PATIENCE_MS);
   const tookMs = performance.now() - startedAt;

@@ -3,7 +3,6 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
-import { createBus } from "../../src/core/events.ts";
 import { subagentKey } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { openDatabase } from "../../src/stores/database.ts";
@@ -84,19 +83,19 @@ async function startWithRuns(): Promise<number> {
 /** Half of them queued, half of them found running, as a kill -9 leaves them. */
 function addUnfinished(stateDir: string): void {
   const db = openDatabase({ path: join(stateDir, "herald.db") });
-  const deps = { db, clock: systemClock, bus: createBus(() => {}) };
+  const deps = { db, clock: systemClock };
   const runs = createRuns(deps);
   const sessions = createSessions(deps);
   const transcripts = createTranscripts({ stateDir, log: silentLogger, now: Date.now, redact: (text) => text });
   const running: string[] = [];
-  db.transaction(() => {
+  db.transaction([], (tx) => {
     for (let n = 0; n < UNFINISHED; n++) {
       const run = unfinishedRun(`agent:main:web:dm:${randomUUID()}`);
       const owner = { id: run.sessionId, key: run.childKey, agentId: "main", address: run.address, parentKey: run.requesterKey };
       const task = { type: "message", role: "user", text: run.task, from: run.requesterKey, id: "task" } as const;
       transcripts.create({ agentId: "main", sessionId: run.sessionId }, { key: run.childKey, parent: run.requesterKey, entries: [task] });
-      sessions.insert(owner);
-      runs.insert(run);
+      sessions.insert(tx, owner);
+      runs.insert(tx, run);
       if (n % 2 === 0) running.push(run.id);
     }
   });
@@ -105,11 +104,11 @@ function addUnfinished(stateDir: string): void {
   db.close();
 }
 
-function unfinishedRun(requesterKey: string): Parameters<ReturnType<typeof createRuns>["insert"]>[0] {
+function unfinishedRun(requesterKey: string): Parameters<ReturnType<typeof createRuns>["insert"]>[1] {
   const chat = requesterKey.split(":").at(-1) ?? "";
   return {
     ...{ id: randomUUID(), spawnKey: randomUUID(), childKey: subagentKey("main", randomUUID()), sessionId: randomUUID(), agentId: "main" },
-    ...{ requesterKey, requesterSessionId: randomUUID(), requesterRunId: null, depth: 1 },
+    ...{ requesterKey, requesterSessionId: randomUUID(), requesterRunId: null, rootKey: requesterKey, depth: 1 },
     address: { channel: "web", account: "local", chat, kind: "dm" },
     ...{ label: "count", task: "Count the lines of every file.", model: "offline/rules", thinking: "off", timeoutMs: 0, maxIterations: 20 },
     ...{ cleanup: "keep", announce: "post", params: {}, toolCeiling: ["read", "list", "search"], bootId: "before" },

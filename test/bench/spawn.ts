@@ -34,7 +34,7 @@ async function measureAccept(rig: Rig, disk: Disk): Promise<Row> {
     // A chat of its own per round, below the cap of children.
     const requester = createRequester(randomUUID());
     for (let i = 0; i < PER_ROUND; i++)
-      accepted(rig.subagents.spawn({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+      accepted(rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
   };
   const writes = each(await countWrites(rig.databasePath, async () => accept()), PER_ROUND);
   const one = { commits: 1, syncs: 0 };
@@ -62,7 +62,7 @@ async function measureAnnouncement(rig: Rig, disk: Disk): Promise<Row> {
   const announce = async (): Promise<void> => {
     for (let i = 0; i < PER_ROUND; i++) {
       const settled = settledCount(rig, 1);
-      accepted(rig.subagents.spawn({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+      accepted(rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
       await settled;
     }
   };

@@ -139,6 +139,6 @@ function spawnMany(rig: Rig, count: number): void {
   for (let n = 0; n < count; n += CHILDREN) {
     const requester = createRequester(randomUUID());
     for (let i = 0; i < CHILDREN; i++)
-      accepted(rig.subagents.spawn({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+      accepted(rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
   }
 }

@@ -2,7 +2,6 @@
 // a million (RU1). The runs that move are picked from all over the table, which is the worst case for its caches.
 import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
-import { createBus } from "../../src/core/events.ts";
 import { type Database, openDatabase } from "../../src/stores/database.ts";
 import { createRuns, type Runs } from "../../src/stores/runs.ts";
 import { fillRuns, runId } from "./filled-runs.ts";
@@ -36,10 +35,14 @@ interface Filled {
   readonly count: number;
 }
 
-function move({ runs, count }: Filled): void {
+function move({ db, runs, count }: Filled): void {
   for (let i = 0; i < PER_ROUND; i++) {
     const id = runId(Math.floor(Math.random() * count));
-    const moved = [runs.reopen(id), runs.start(id), runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "pending" })];
+    const moved = [
+      db.transaction([], (tx) => runs.reopen(tx, { id, requesterKey: "k" })),
+      runs.start(id),
+      db.transaction([], (tx) => runs.end(tx, id, { as: "done", reason: null, incomplete: false, delivery: "pending" })),
+    ];
     if (moved.includes(false)) throw new Error(`run ${id} refused a transition`);
   }
 }
@@ -48,8 +51,5 @@ function openFilled(path: string, count: number): Filled {
   openDatabase({ path }).close();
   fillRuns(path, count);
   const db = openDatabase({ path });
-  const bus = createBus((error) => {
-    throw error;
-  });
-  return { db, runs: createRuns({ db, clock: systemClock, bus }), count };
+  return { db, runs: createRuns({ db, clock: systemClock }), count };
 }

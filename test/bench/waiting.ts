@@ -68,7 +68,7 @@ async function runParents(folder: string, slots: number, count: number): Promise
     for (let n = 0; n < count; n += PER_CHAT) {
       const requester = { ...createRequester(randomUUID()), tools: ["sessions_spawn"] };
       for (let i = n; i < Math.min(n + PER_CHAT, count); i++)
-        accepted(rig.subagents.spawn({ ...requester, spawnKey: randomUUID() }, { task: PARENT }));
+        accepted(rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: PARENT }));
     }
     let most = 0;
     let mostWaiting = 0;

@@ -3,14 +3,16 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Stores } from "../../src/app/stores.ts";
 import type { Address } from "../../src/core/address.ts";
-import type { AppEvent } from "../../src/core/events.ts";
+import type { AppEvent, Bus } from "../../src/core/events.ts";
 import { isUnfinished, RUN_STATES } from "../../src/core/run.ts";
+import { RELAXED, type Tx } from "../../src/stores/database.ts";
 import type { ManualClock } from "../support/manual-clock.ts";
 import { ADDRESS, CHAT_KEY, newRun } from "../support/runs.ts";
 
 export interface StoreRig extends Disposable {
   readonly clock: ManualClock;
   readonly events: AppEvent[];
+  readonly bus: Bus;
   readonly stores: Stores;
   /** Closes and opens again on the same data. */
   reopen(): Stores;
@@ -34,7 +36,14 @@ export function storeContract(name: string, makeRig: () => Promise<StoreRig>): v
   });
 }
 
+/** One statement or a few, in a transaction of their own. */
+const writer =
+  (rig: () => StoreRig) =>
+  <T>(work: (tx: Tx) => T): T =>
+    rig().stores.db.transaction([], work);
+
 function inboxContract(rig: () => StoreRig): void {
+  const write = writer(rig);
   const put = (...ids: string[]): void =>
     rig()
       .stores.inbox.sink("web", "local")
@@ -45,7 +54,7 @@ function inboxContract(rig: () => StoreRig): void {
     put("b", "c", "a");
     const rows = rig().stores.inbox.listNew(0, 10);
     expect(rows.map((row) => row.raw)).toEqual([{ text: "a" }, { text: "b" }, { text: "c" }]);
-    for (const row of rows) expect(rig().stores.inbox.finish(row.id)).toBe(true);
+    for (const row of rows) expect(write((tx) => rig().stores.inbox.finish(tx, row.id))).toBe(true);
     const { inbox } = rig().reopen();
     inbox.sink("web", "local").put([{ externalId: "a", raw: { text: "again" } }]);
     expect(inbox.listNew(0, 10)).toEqual([]);
@@ -100,7 +109,7 @@ function inboxContract(rig: () => StoreRig): void {
     expect(inbox.claim(CHAT_KEY)).toMatchObject({ id: a, attempts: 2 });
     inbox.release(a!);
     expect(inbox.claim(CHAT_KEY)).toMatchObject({ id: a, attempts: 2 });
-    inbox.finish(a!);
+    write((tx) => inbox.finish(tx, a!));
     expect(inbox.claim(CHAT_KEY)).toMatchObject({ id: b, attempts: 1 });
     expect(inbox.countWaiting(CHAT_KEY)).toBe(1);
     expect(inbox.waitingSessions().sort()).toEqual([CHAT_KEY, "another"].sort());
@@ -116,7 +125,7 @@ function inboxContract(rig: () => StoreRig): void {
     expect(inbox.listNew(0, 10)).toMatchObject([{ id: a, attempts: 0, sessionKey: null, raw: { text: "a" } }]);
     inbox.route(a!, CHAT_KEY);
     expect(inbox.claim(CHAT_KEY)?.id).toBe(a);
-    inbox.finish(a!);
+    write((tx) => inbox.finish(tx, a!));
     inbox.putBack(a!);
     expect(inbox.listNew(0, 10)).toEqual([]);
   });
@@ -126,11 +135,11 @@ function inboxContract(rig: () => StoreRig): void {
     const { inbox } = rig().stores;
     const ids = inbox.listNew(0, 10).map((row) => row.id);
     for (const id of ids) inbox.route(id, CHAT_KEY);
-    expect(inbox.finish(ids[0]!)).toBe(true);
-    expect(inbox.finish(ids[0]!)).toBe(false);
-    expect(inbox.drop(CHAT_KEY)).toEqual(ids.slice(1));
-    expect(inbox.drop(CHAT_KEY)).toEqual([]);
-    expect(inbox.finish(ids[1]!)).toBe(false);
+    expect(write((tx) => inbox.finish(tx, ids[0]!))).toBe(true);
+    expect(write((tx) => inbox.finish(tx, ids[0]!))).toBe(false);
+    expect(write((tx) => inbox.drop(tx, CHAT_KEY))).toEqual(ids.slice(1));
+    expect(write((tx) => inbox.drop(tx, CHAT_KEY))).toEqual([]);
+    expect(write((tx) => inbox.finish(tx, ids[1]!))).toBe(false);
     expect(inbox.claim(CHAT_KEY)).toBeNull();
   });
 
@@ -138,17 +147,18 @@ function inboxContract(rig: () => StoreRig): void {
     put("old", "new", "open");
     const { inbox } = rig().stores;
     const [old, fresh] = inbox.listNew(0, 10).map((row) => row.id);
-    inbox.finish(old!);
+    write((tx) => inbox.finish(tx, old!));
     await rig().clock.advance(1_000);
-    inbox.finish(fresh!);
+    write((tx) => inbox.finish(tx, fresh!));
     expect(inbox.purge(rig().clock.now())).toBe(1);
     expect(inbox.listNew(0, 10).map((row) => row.raw)).toEqual([{ text: "open" }]);
   });
 }
 
 function outboxContract(rig: () => StoreRig): void {
+  const write = writer(rig);
   const add = (delivery: string, parts: string[], more: { address?: Address; runId?: string; isAnswer?: boolean } = {}): boolean =>
-    rig().stores.outbox.add({ delivery, address: ADDRESS, parts: parts.map((text) => ({ text })), ...more });
+    write((tx) => rig().stores.outbox.add(tx, { delivery, address: ADDRESS, parts: parts.map((text) => ({ text })), ...more }));
   const key = "web/local/main/-";
 
   it("[DL1] a delivery is added once: the first text wins, whatever is added later", () => {
@@ -167,9 +177,9 @@ function outboxContract(rig: () => StoreRig): void {
     const texts: unknown[] = [];
     for (let row = outbox.head(key); row !== null; row = outbox.head(key)) {
       texts.push(row.part.text);
-      outbox.markSending(row.id);
+      write((tx) => outbox.markSending(tx, row.id));
       expect(outbox.head(key)?.id).toBe(row.id);
-      outbox.markSent(row.id, `ref-${row.n}`);
+      write((tx) => outbox.markSent(tx, row.id, `ref-${row.n}`));
     }
     expect(texts).toEqual(["one", "two", "three"]);
     expect(outbox.openAddresses()).toEqual(["web/local/other/-"]);
@@ -178,9 +188,9 @@ function outboxContract(rig: () => StoreRig): void {
   it("[DL4] what was being sent when the process died is unknown after the restart, the rest is as it was", () => {
     add("reply:1", ["one", "two", "three"]);
     const first = rig().stores.outbox.head(key)!;
-    rig().stores.outbox.markSending(first.id);
-    rig().stores.outbox.markSent(first.id, "ref");
-    rig().stores.outbox.markSending(rig().stores.outbox.head(key)!.id);
+    write((tx) => rig().stores.outbox.markSending(tx, first.id));
+    write((tx) => rig().stores.outbox.markSent(tx, first.id, "ref"));
+    write((tx) => rig().stores.outbox.markSending(tx, rig().stores.outbox.head(key)!.id));
     const { outbox } = rig().reopen();
     outbox.recover();
     expect(outbox.head(key)).toMatchObject({ n: 1, state: "unknown", sendingAt: rig().clock.now() });
@@ -191,12 +201,12 @@ function outboxContract(rig: () => StoreRig): void {
     add("announce:1", ["one", "two", "three"], { runId: "run" });
     add("reply:2", ["later"]);
     const { outbox } = rig().stores;
-    outbox.markSent(outbox.head(key)!.id, "ref");
-    outbox.markBlocked("announce:1", "kicked", "queued");
+    write((tx) => outbox.markSent(tx, outbox.head(key)!.id, "ref"));
+    write((tx) => outbox.markBlocked(tx, "announce:1", "kicked", "queued"));
     expect(outbox.head(key)).toMatchObject({ delivery: "reply:2" });
-    expect(outbox.requeue("run")).toBe(2);
+    expect(write((tx) => outbox.requeue(tx, "run"))).toBe(2);
     expect(outbox.head(key)).toMatchObject({ delivery: "announce:1", n: 1, state: "queued", attempts: 0, firstAt: null, reason: null });
-    expect(outbox.requeue("nobody")).toBe(0);
+    expect(write((tx) => outbox.requeue(tx, "nobody"))).toBe(0);
   });
 
   it("[DL3] each try that failed counts, sent or not", () => {
@@ -205,11 +215,13 @@ function outboxContract(rig: () => StoreRig): void {
     const { id } = outbox.head(key)!;
     const firstAt = rig().clock.now();
     for (let tries = 1; tries <= 3; tries++) {
-      outbox.retryAt(id, { notBefore: firstAt + 1_000, firstAt, reason: "the channel is off", as: "queued", stepsAside: false });
+      write((tx) =>
+        outbox.retryAt(tx, id, { notBefore: firstAt + 1_000, firstAt, reason: "the channel is off", as: "queued", stepsAside: false }),
+      );
       expect(outbox.head(key)).toMatchObject({ attempts: tries, firstAt, state: "queued", reason: "the channel is off" });
     }
-    outbox.markSending(id);
-    outbox.retryAt(id, { notBefore: 0, firstAt, reason: "lost", as: "unknown", stepsAside: true });
+    write((tx) => outbox.markSending(tx, id));
+    write((tx) => outbox.retryAt(tx, id, { notBefore: 0, firstAt, reason: "lost", as: "unknown", stepsAside: true }));
     expect(outbox.get(id)).toMatchObject({ attempts: 4, firstAt, state: "unknown", isAside: true });
   });
 
@@ -222,27 +234,31 @@ function outboxContract(rig: () => StoreRig): void {
     const now = rig().clock.now();
     const line = (): unknown[] => outbox.listAside(key, 10).map((row) => row.part.text);
     expect(outbox.head(key)?.part.text).toBe("six");
-    outbox.markSent(outbox.head(key)!.id, "ref");
+    write((tx) => outbox.markSent(tx, outbox.head(key)!.id, "ref"));
     const failing = outbox.head(key)!;
-    outbox.markSending(failing.id);
-    outbox.retryAt(failing.id, { notBefore: now + 2_000, firstAt: now, reason: "503", as: "queued", stepsAside: true });
+    write((tx) => outbox.markSending(tx, failing.id));
+    write((tx) => outbox.retryAt(tx, failing.id, { notBefore: now + 2_000, firstAt: now, reason: "503", as: "queued", stepsAside: true }));
     expect(outbox.head(key)?.part.text).toBe("three");
-    outbox.markSent(outbox.head(key)!.id, "ref");
-    outbox.retryAt(outbox.head(key)!.id, { notBefore: now + 1_000, firstAt: now, reason: "503", as: "queued", stepsAside: true });
+    write((tx) => outbox.markSent(tx, outbox.head(key)!.id, "ref"));
+    write((tx) =>
+      outbox.retryAt(tx, outbox.head(key)!.id, { notBefore: now + 1_000, firstAt: now, reason: "503", as: "queued", stepsAside: true }),
+    );
     expect(outbox.head(key)).toBeNull();
     expect(line()).toEqual(["four", "five", "one", "two"]);
     expect(outbox.listAside(key, 1)).toHaveLength(1);
-    outbox.markSent(outbox.listAside(key, 1)[0]!.id, "ref");
-    outbox.retryAt(outbox.listAside(key, 1)[0]!.id, {
-      notBefore: now + 3_000,
-      firstAt: now,
-      reason: "503",
-      as: "queued",
-      stepsAside: true,
-    });
+    write((tx) => outbox.markSent(tx, outbox.listAside(key, 1)[0]!.id, "ref"));
+    write((tx) =>
+      outbox.retryAt(tx, outbox.listAside(key, 1)[0]!.id, {
+        notBefore: now + 3_000,
+        firstAt: now,
+        reason: "503",
+        as: "queued",
+        stepsAside: true,
+      }),
+    );
     expect(line()).toEqual(["one", "two", "five"]);
-    outbox.markBlocked("announce:1", "kicked", "queued");
-    outbox.requeue("run");
+    write((tx) => outbox.markBlocked(tx, "announce:1", "kicked", "queued"));
+    write((tx) => outbox.requeue(tx, "run"));
     expect(outbox.head(key)).toMatchObject({ part: { text: "one" }, isAside: false });
   });
 
@@ -251,8 +267,8 @@ function outboxContract(rig: () => StoreRig): void {
     const { outbox } = rig().stores;
     const [first, ...rest] = [1, 2, 3, 4].map((id) => outbox.get(id)!);
     expect(outbox.listBehind(first!, 2).map((row) => row.id)).toEqual([2, 3]);
-    let lead = outbox.join(first!, rest.slice(0, 2), { text: "together" });
-    outbox.markSending(lead.id);
+    let lead = write((tx) => outbox.join(tx, first!, rest.slice(0, 2), { text: "together" }));
+    write((tx) => outbox.markSending(tx, lead.id));
     expect(lead).toMatchObject({ isLead: true, part: { text: "together" }, joinedAs: "announce:1#0+2+3" });
     expect([2, 3].map((id) => outbox.get(id)?.state)).toEqual(["joined", "joined"]);
     expect(outbox.listBehind(first!, 5).map((row) => row.id)).toEqual([4]);
@@ -268,11 +284,11 @@ function outboxContract(rig: () => StoreRig): void {
     });
     expect(again.listJoined(lead).map((row) => row.id)).toEqual([2, 3]);
     // It may have arrived: then each is asked for under the key they shared.
-    again.dissolve(lead, "unknown");
+    write((tx) => again.dissolve(tx, lead, "unknown"));
     expect([1, 2, 3].map((id) => again.get(id))).toMatchObject(
       [1, 2, 3].map((n) => ({ state: "unknown", joinedAs: "announce:1#0+2+3", part: { text: `text ${n}` }, isAlone: true, isLead: false })),
     );
-    again.markSending(2);
+    write((tx) => again.markSending(tx, 2));
     expect(again.get(2)).toMatchObject({ joinedAs: null, state: "sending" });
   });
 
@@ -281,13 +297,13 @@ function outboxContract(rig: () => StoreRig): void {
     const { outbox } = rig().stores;
     const rows = [1, 2, 3].map((id) => outbox.get(id)!);
     const join = (): void => {
-      outbox.join(rows[0]!, rows.slice(1), { text: "together" });
-      outbox.markSending(1);
+      write((tx) => outbox.join(tx, rows[0]!, rows.slice(1), { text: "together" }));
+      write((tx) => outbox.markSending(tx, 1));
     };
     join();
-    expect(outbox.withdraw("announce:2")).toBe(false);
-    outbox.retryAt(1, { notBefore: 5, firstAt: 1, reason: "429", as: "queued", stepsAside: false });
-    expect(outbox.withdraw("announce:2")).toBe(true);
+    expect(write((tx) => outbox.withdraw(tx, "announce:2"))).toBe(false);
+    write((tx) => outbox.retryAt(tx, 1, { notBefore: 5, firstAt: 1, reason: "429", as: "queued", stepsAside: false }));
+    expect(write((tx) => outbox.withdraw(tx, "announce:2"))).toBe(true);
     expect([1, 2, 3].map((id) => outbox.get(id)?.state)).toEqual(["queued", "withdrawn", "queued"]);
     expect(outbox.get(1)).toMatchObject({ isLead: false, isAlone: false, joinedAs: null, part: { text: "text 1" } });
   });
@@ -295,18 +311,18 @@ function outboxContract(rig: () => StoreRig): void {
   it("[DL7] those that go together move together, and are given up together", () => {
     for (const n of [1, 2]) add(`announce:${n}`, [`text ${n}`], { runId: `run-${n}` });
     const { outbox } = rig().stores;
-    outbox.join(outbox.get(1)!, [outbox.get(2)!], { text: "together" });
-    outbox.markSending(1);
-    outbox.retarget(1, ADDRESS, OTHER, "unknown");
-    outbox.setPart(1, { text: "plainer" }, "unknown");
+    write((tx) => outbox.join(tx, outbox.get(1)!, [outbox.get(2)!], { text: "together" }));
+    write((tx) => outbox.markSending(tx, 1));
+    write((tx) => outbox.retarget(tx, 1, ADDRESS, OTHER, "unknown"));
+    write((tx) => outbox.setPart(tx, 1, { text: "plainer" }, "unknown"));
     expect([outbox.get(1), outbox.get(2)]).toMatchObject([
       { address: OTHER, part: { text: "plainer" }, state: "unknown" },
       { address: OTHER, part: { text: "text 2" }, state: "joined" },
     ]);
-    for (const n of [1, 2]) expect(outbox.markBlocked(`announce:${n}`, "kicked", "unknown")).toBe(true);
-    expect(outbox.requeue("run-2")).toBe(1);
+    for (const n of [1, 2]) expect(write((tx) => outbox.markBlocked(tx, `announce:${n}`, "kicked", "unknown"))).toBe(true);
+    expect(write((tx) => outbox.requeue(tx, "run-2"))).toBe(1);
     expect(outbox.get(2)).toMatchObject({ state: "unknown", joinedAs: "announce:1#0+2", isLead: false });
-    expect(outbox.requeue("run-1")).toBe(1);
+    expect(write((tx) => outbox.requeue(tx, "run-1"))).toBe(1);
     expect(outbox.get(1)).toMatchObject({ state: "unknown", isLead: false, part: { text: "text 1" } });
   });
 
@@ -314,11 +330,11 @@ function outboxContract(rig: () => StoreRig): void {
     for (const n of [1, 2, 3, 4]) add(`announce:${n}`, [`text ${n}`], { runId: `run-${n}` });
     const { outbox } = rig().stores;
     const since = rig().clock.now() - 1;
-    outbox.join(outbox.get(1)!, [outbox.get(2)!], { text: "together" });
-    outbox.markSending(1);
-    for (const id of [1, 2]) outbox.markSent(id, "ref");
+    write((tx) => outbox.join(tx, outbox.get(1)!, [outbox.get(2)!], { text: "together" }));
+    write((tx) => outbox.markSending(tx, 1));
+    for (const id of [1, 2]) write((tx) => outbox.markSent(tx, id, "ref"));
     await rig().clock.advance(10);
-    outbox.markSending(3);
+    write((tx) => outbox.markSending(tx, 3));
     expect(outbox.listSentSince(since)).toEqual([
       { address: ADDRESS, at: since + 1 },
       { address: ADDRESS, at: since + 11 },
@@ -331,13 +347,17 @@ function outboxContract(rig: () => StoreRig): void {
     add("started:2", ["two"]);
     add("reply:3", ["three"]);
     const { outbox } = rig().stores;
-    expect(["started:1", "started:2", "nobody"].map(outbox.withdraw)).toEqual([true, true, false]);
+    expect(["started:1", "started:2", "nobody"].map((delivery) => write((tx) => outbox.withdraw(tx, delivery)))).toEqual([
+      true,
+      true,
+      false,
+    ]);
     expect(outbox.head(key)).toMatchObject({ delivery: "reply:3" });
-    expect(outbox.markBlocked("started:1", "kicked", "queued")).toBe(false);
-    outbox.retryAt(1, { notBefore: 0, firstAt: 0, reason: "503", as: "queued", stepsAside: true });
+    expect(write((tx) => outbox.markBlocked(tx, "started:1", "kicked", "queued"))).toBe(false);
+    write((tx) => outbox.retryAt(tx, 1, { notBefore: 0, firstAt: 0, reason: "503", as: "queued", stepsAside: true }));
     expect(outbox.get(1)).toMatchObject({ state: "withdrawn", attempts: 0 });
-    outbox.markSent(2, "ref");
-    expect(outbox.withdraw("started:2")).toBe(false);
+    write((tx) => outbox.markSent(tx, 2, "ref"));
+    expect(write((tx) => outbox.withdraw(tx, "started:2"))).toBe(false);
     expect(outbox.get(2)).toMatchObject({ state: "sent" });
   });
 
@@ -345,11 +365,11 @@ function outboxContract(rig: () => StoreRig): void {
     add("announce:1", ["one", "two"], { runId: "begun" });
     add("announce:2", ["three", "four"], { runId: "waits" });
     const { outbox } = rig().stores;
-    outbox.markSent(1, "ref");
-    expect([outbox.withdraw("announce:1"), outbox.withdraw("announce:2")]).toEqual([false, true]);
+    write((tx) => outbox.markSent(tx, 1, "ref"));
+    expect([write((tx) => outbox.withdraw(tx, "announce:1")), write((tx) => outbox.withdraw(tx, "announce:2"))]).toEqual([false, true]);
     expect(outbox.get(2)).toMatchObject({ state: "queued" });
-    outbox.markSent(3, "ref");
-    outbox.reopen("announce:2");
+    write((tx) => outbox.markSent(tx, 3, "ref"));
+    write((tx) => outbox.reopen(tx, "announce:2"));
     expect(outbox.get(4)).toMatchObject({ state: "queued", reason: null });
   });
 
@@ -360,23 +380,23 @@ function outboxContract(rig: () => StoreRig): void {
     const now = rig().clock.now();
     const next = { notBefore: 0, firstAt: now, reason: "x", stepsAside: false };
     const sends: [() => void, number | null][] = [
-      [() => outbox.retryAt(id, { ...next, as: "unknown" }), now],
-      [() => outbox.retryAt(id, { ...next, as: "queued" }), null],
-      [() => outbox.setPart(id, {}, "unknown"), now],
-      [() => outbox.setPart(id, {}, "queued"), null],
-      [() => outbox.retarget(id, ADDRESS, ADDRESS, "unknown"), now],
-      [() => outbox.retarget(id, ADDRESS, ADDRESS, "queued"), null],
-      [() => outbox.reserve(id, "place"), null],
+      [() => write((tx) => outbox.retryAt(tx, id, { ...next, as: "unknown" })), now],
+      [() => write((tx) => outbox.retryAt(tx, id, { ...next, as: "queued" })), null],
+      [() => write((tx) => outbox.setPart(tx, id, {}, "unknown")), now],
+      [() => write((tx) => outbox.setPart(tx, id, {}, "queued")), null],
+      [() => write((tx) => outbox.retarget(tx, id, ADDRESS, ADDRESS, "unknown")), now],
+      [() => write((tx) => outbox.retarget(tx, id, ADDRESS, ADDRESS, "queued")), null],
+      [() => write((tx) => outbox.reserve(tx, id, "place")), null],
     ];
     for (const [settle, sendingAt] of sends) {
-      outbox.markSending(id);
+      write((tx) => outbox.markSending(tx, id));
       settle();
       expect(outbox.get(id)).toMatchObject({ sendingAt, state: sendingAt === null ? "queued" : "unknown" });
     }
     for (const as of ["queued", "unknown"] as const) {
-      outbox.markSending(id);
-      outbox.markBlocked("announce:1", "kicked", as);
-      outbox.requeue("run");
+      write((tx) => outbox.markSending(tx, id));
+      write((tx) => outbox.markBlocked(tx, "announce:1", "kicked", as));
+      write((tx) => outbox.requeue(tx, "run"));
       expect(outbox.get(id)?.state).toBe(as);
     }
   });
@@ -385,10 +405,10 @@ function outboxContract(rig: () => StoreRig): void {
     add("reply:1", ["one"]);
     const { outbox } = rig().stores;
     const { id } = outbox.head(key)!;
-    outbox.markSending(id);
+    write((tx) => outbox.markSending(tx, id));
     const now = rig().clock.now() - 7_200_000;
     rig().clock.set(now);
-    outbox.retryAt(id, { notBefore: now, firstAt: now, reason: "lost", as: "unknown", stepsAside: false });
+    write((tx) => outbox.retryAt(tx, id, { notBefore: now, firstAt: now, reason: "lost", as: "unknown", stepsAside: false }));
     expect(outbox.get(id)?.sendingAt).toBe(now);
   });
 
@@ -396,15 +416,15 @@ function outboxContract(rig: () => StoreRig): void {
     add("reply:1", ["one", "two"]);
     add("reply:2", ["three"]);
     const { outbox } = rig().stores;
-    outbox.markSending(3);
-    outbox.markSending(1);
-    outbox.retarget(1, ADDRESS, OTHER, "queued");
+    write((tx) => outbox.markSending(tx, 3));
+    write((tx) => outbox.markSending(tx, 1));
+    write((tx) => outbox.retarget(tx, 1, ADDRESS, OTHER, "queued"));
     expect(outbox.head(key)).toBeNull();
     // How the other attempt under way ends nobody knows yet.
     expect(outbox.get(3)).toMatchObject({ state: "sending", address: OTHER });
     const moved = outbox.head("web/local/other/-")!;
     expect(moved).toMatchObject({ state: "queued", address: OTHER, part: { text: "one" } });
-    outbox.setPart(moved.id, { text: "plain" }, "queued");
+    write((tx) => outbox.setPart(tx, moved.id, { text: "plain" }, "queued"));
     expect(outbox.get(moved.id)?.part).toEqual({ text: "plain" });
     expect(outbox.countAllOpen()).toBe(3);
   });
@@ -414,27 +434,28 @@ function outboxContract(rig: () => StoreRig): void {
     add("reply:2", ["open"], { address: OTHER });
     add("announce:3", ["blocked"], { runId: "run" });
     const { outbox } = rig().stores;
-    outbox.markSent(outbox.head(key)!.id, "ref");
-    outbox.markBlocked("announce:3", "kicked", "queued");
+    write((tx) => outbox.markSent(tx, outbox.head(key)!.id, "ref"));
+    write((tx) => outbox.markBlocked(tx, "announce:3", "kicked", "queued"));
     await rig().clock.advance(10);
     expect(outbox.purge(rig().clock.now())).toBe(1);
-    expect(outbox.requeue("run")).toBe(1);
+    expect(write((tx) => outbox.requeue(tx, "run"))).toBe(1);
     expect(outbox.countAllOpen()).toBe(2);
   });
 }
 
 function sessionContract(rig: () => StoreRig): void {
+  const write = writer(rig);
   const open = (key = CHAT_KEY): string => {
     const id = rig().stores.sessions.newSessionId();
-    rig().stores.sessions.insert({ id, key, agentId: "main", address: ADDRESS, parentKey: null });
+    write((tx) => rig().stores.sessions.insert(tx, { id, key, agentId: "main", address: ADDRESS, parentKey: null }));
     return id;
   };
 
   it("[SE5] a key has one open session; ended ones stay readable, newest first", async () => {
     const old = open();
     expect(() => open()).toThrow();
-    rig().stores.sessions.setModel(old, "x/y");
-    rig().stores.sessions.end(old);
+    write((tx) => rig().stores.sessions.setModel(tx, old, "x/y"));
+    write((tx) => rig().stores.sessions.end(tx, old));
     expect(rig().stores.sessions.find(CHAT_KEY)).toBeNull();
     await rig().clock.advance(5);
     const fresh = open();
@@ -450,11 +471,11 @@ function sessionContract(rig: () => StoreRig): void {
     const { sessions } = rig().stores;
     const today = rig().clock.now();
     expect(sessions.spendOf([a])).toEqual({ usage: null, costUsd: null });
-    sessions.addSpend(a, "p/m", { usage, costUsd: 0.5 });
-    sessions.addSpend(a, "p/m", { usage, costUsd: 0.25 });
-    sessions.addSpend(a, "p/m", { usage: null, costUsd: null });
+    write((tx) => sessions.addSpend(tx, a, "p/m", { usage, costUsd: 0.5 }));
+    write((tx) => sessions.addSpend(tx, a, "p/m", { usage, costUsd: 0.25 }));
+    write((tx) => sessions.addSpend(tx, a, "p/m", { usage: null, costUsd: null }));
     await rig().clock.advance(24 * 3_600_000);
-    sessions.addSpend(b, "p/free", { usage, costUsd: null });
+    write((tx) => sessions.addSpend(tx, b, "p/free", { usage, costUsd: null }));
     expect(sessions.spendOf([a])).toEqual({ usage: { input: 20, output: 4, cacheRead: 2, cacheWrite: 0 }, costUsd: 0.75 });
     expect(sessions.spendOf([a, b]).costUsd).toBeNull();
     expect(sessions.spendOf([a, b]).usage?.input).toBe(30);
@@ -464,14 +485,17 @@ function sessionContract(rig: () => StoreRig): void {
 }
 
 function runContract(rig: () => StoreRig): void {
+  const write = writer(rig);
   const END = { reason: null, incomplete: false, delivery: "pending" } as const;
 
   it("[RU1] a run survives a restart as it was", () => {
     const { runs } = rig().stores;
-    runs.insert(newRun("r1", { params: { role: "explore", allowedTools: ["read"] }, address: { ...ADDRESS, thread: "42" } }));
+    write((tx) =>
+      runs.insert(tx, newRun("r1", { params: { role: "explore", allowedTools: ["read"] }, address: { ...ADDRESS, thread: "42" } })),
+    );
     runs.start("r1");
     runs.setDoing("r1", "reading");
-    runs.addSpend("r1", { usage: { input: 5, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: 0.1 });
+    write((tx) => runs.addSpend(tx, "r1", { usage: { input: 5, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: 0.1 }));
     const before = runs.get("r1");
     expect(rig().reopen().runs.get("r1")).toEqual(before);
     expect(before).toMatchObject({ state: "running", doing: "reading", address: { thread: "42" }, spend: { costUsd: 0.1 } });
@@ -479,8 +503,8 @@ function runContract(rig: () => StoreRig): void {
 
   it("[SP2] the requester's turn and call name one run", () => {
     const { runs } = rig().stores;
-    runs.insert(newRun("r1"));
-    expect(() => runs.insert(newRun("r2", { spawnKey: "spawn-r1" }))).toThrow();
+    write((tx) => runs.insert(tx, newRun("r1")));
+    expect(() => write((tx) => runs.insert(tx, newRun("r2", { spawnKey: "spawn-r1" })))).toThrow();
     expect(runs.findBySpawnKey("spawn-r1")?.id).toBe("r1");
     expect(runs.findByChildKey("child-r1")?.id).toBe("r1");
     expect([runs.findBySpawnKey("x"), runs.findByChildKey("x"), runs.get("x")]).toEqual([null, null, null]);
@@ -488,12 +512,12 @@ function runContract(rig: () => StoreRig): void {
 
   it("[RU2] a run starts once and ends once, whatever comes second", () => {
     const { runs } = rig().stores;
-    runs.insert(newRun("r1"));
-    expect(runs.end("r1", { ...END, as: "done" })).toBe(false);
+    write((tx) => runs.insert(tx, newRun("r1")));
+    expect(write((tx) => runs.end(tx, "r1", { ...END, as: "done" }))).toBe(false);
     expect([runs.start("r1"), runs.start("r1")]).toEqual([true, false]);
-    expect(runs.end("r1", { ...END, as: "stopped", delivery: "none" })).toBe(true);
+    expect(write((tx) => runs.end(tx, "r1", { ...END, as: "stopped", delivery: "none" }))).toBe(true);
     for (const as of RUN_STATES.filter((state) => !isUnfinished(state))) {
-      expect(runs.end("r1", { ...END, as, reason: "too late" })).toBe(false);
+      expect(write((tx) => runs.end(tx, "r1", { ...END, as, reason: "too late" }))).toBe(false);
     }
     expect(runs.get("r1")).toMatchObject({ state: "stopped", reason: null, delivery: "none" });
     expect(rig().events.filter((event) => event.type === "run.ended")).toEqual([{ type: "run.ended", runId: "r1", state: "stopped" }]);
@@ -501,16 +525,16 @@ function runContract(rig: () => StoreRig): void {
 
   it("[CM7] a finished run goes on as the next generation, an unfinished one doesn't", () => {
     const { runs } = rig().stores;
-    runs.insert(newRun("r1"));
-    expect(runs.reopen("r1")).toBe(false);
+    write((tx) => runs.insert(tx, newRun("r1")));
+    expect(write((tx) => runs.reopen(tx, newRun("r1")))).toBe(false);
     runs.start("r1");
-    expect(runs.reopen("r1")).toBe(false);
-    runs.putAside("r1", true);
-    runs.countResume("r1");
+    expect(write((tx) => runs.reopen(tx, newRun("r1")))).toBe(false);
+    write((tx) => runs.putAside(tx, "r1", true));
+    write((tx) => runs.countResume(tx, "r1"));
     expect(runs.get("r1")).toMatchObject({ resumes: 1, crashes: 1 });
-    runs.end("r1", { ...END, as: "error", reason: "broke" });
-    runs.markSettled("r1");
-    expect(runs.reopen("r1")).toBe(true);
+    write((tx) => runs.end(tx, "r1", { ...END, as: "error", reason: "broke" }));
+    write((tx) => runs.markSettled(tx, "r1"));
+    expect(write((tx) => runs.reopen(tx, newRun("r1")))).toBe(true);
     const fresh = {
       state: "queued",
       generation: 2,
@@ -527,9 +551,9 @@ function runContract(rig: () => StoreRig): void {
   it("[RU1][SP10] a waiting run is unfinished, wakes once, and the time it waited moves its deadline", async () => {
     const { clock, stores } = rig();
     const { runs, db } = stores;
-    runs.insert(newRun("r1", { timeoutMs: 60_000 }));
+    write((tx) => runs.insert(tx, newRun("r1", { timeoutMs: 60_000 })));
     const waits = [{ for: "runs" as const, ids: ["r2"], mode: "all" as const, since: clock.now(), until: clock.now() + 5_000 }];
-    const wait = (): boolean => db.relaxed(() => runs.wait("r1", waits, "waiting for 1 sub-agent"));
+    const wait = (): boolean => db.transaction([], (tx) => runs.wait(tx, "r1", waits, "waiting for 1 sub-agent"), RELAXED);
     expect(wait()).toBe(false);
     runs.start("r1");
     const deadlineAt = runs.get("r1")?.deadlineAt ?? 0;
@@ -546,21 +570,21 @@ function runContract(rig: () => StoreRig): void {
 
   it("[RU2] one that waits can be stopped or given up, and nothing of its wait is left", () => {
     const { runs, db } = rig().stores;
-    runs.insert(newRun("r1"));
+    write((tx) => runs.insert(tx, newRun("r1")));
     runs.start("r1");
-    db.relaxed(() => runs.wait("r1", [{ for: "children" }], "waiting for 2 sub-agents"));
-    expect(runs.end("r1", { ...END, as: "done" })).toBe(false);
-    expect(runs.end("r1", { ...END, as: "stopped", delivery: "none" })).toBe(true);
+    db.transaction([], (tx) => runs.wait(tx, "r1", [{ for: "children" }], "waiting for 2 sub-agents"), RELAXED);
+    expect(write((tx) => runs.end(tx, "r1", { ...END, as: "done" }))).toBe(false);
+    expect(write((tx) => runs.end(tx, "r1", { ...END, as: "stopped", delivery: "none" }))).toBe(true);
     expect(runs.get("r1")).toMatchObject({ state: "stopped", waits: [], doing: null });
     expect(runs.wake("r1")).toBe(false);
   });
 
   it("[SP6] unfinished runs are counted per requester, and finished ones no more", () => {
     const { runs } = rig().stores;
-    for (const id of ["a", "b", "c"]) runs.insert(newRun(id));
-    runs.insert(newRun("d", { requesterKey: "another" }));
+    for (const id of ["a", "b", "c"]) write((tx) => runs.insert(tx, newRun(id)));
+    write((tx) => runs.insert(tx, newRun("d", { requesterKey: "another" })));
     runs.start("a");
-    runs.end("a", { ...END, as: "done" });
+    write((tx) => runs.end(tx, "a", { ...END, as: "done" }));
     expect(runs.countUnfinished(CHAT_KEY)).toBe(2);
     expect(
       runs
@@ -574,9 +598,9 @@ function runContract(rig: () => StoreRig): void {
 
   it("[TL4] below means below, at any depth, and never sideways or up", async () => {
     const { runs } = rig().stores;
-    runs.insert(newRun("child"));
-    runs.insert(newRun("grandchild", { requesterKey: "child-child", requesterRunId: "child" }));
-    runs.insert(newRun("stranger", { requesterKey: "another" }));
+    write((tx) => runs.insert(tx, newRun("child")));
+    write((tx) => runs.insert(tx, newRun("grandchild", { requesterKey: "child-child", requesterRunId: "child" })));
+    write((tx) => runs.insert(tx, newRun("stranger", { requesterKey: "another" })));
     expect(runs.isBelow("child-grandchild", CHAT_KEY)).toBe(true);
     expect(runs.isBelow("child-stranger", CHAT_KEY)).toBe(false);
     expect(runs.isBelow("child-child", "child-grandchild")).toBe(false);
@@ -584,13 +608,13 @@ function runContract(rig: () => StoreRig): void {
     expect(runs.unfinishedBelow("child-child").map((run) => run.id)).toEqual(["grandchild"]);
     expect(runs.unfinishedBelow("child-grandchild")).toEqual([]);
     expect([CHAT_KEY, "child-child", "another"].map((key) => runs.countUnfinished(key))).toEqual([1, 1, 1]);
-    runs.insert(newRun("in a thread", { requesterKey: `${CHAT_KEY}:thread:1` }));
-    runs.insert(newRun("below it", { requesterKey: "child-in a thread", requesterRunId: "in a thread" }));
-    runs.insert(newRun("another chat", { requesterKey: `${CHAT_KEY}2` }));
+    write((tx) => runs.insert(tx, newRun("in a thread", { requesterKey: `${CHAT_KEY}:thread:1` })));
+    write((tx) => runs.insert(tx, newRun("below it", { requesterKey: "child-in a thread", requesterRunId: "in a thread" })));
+    write((tx) => runs.insert(tx, newRun("another chat", { requesterKey: `${CHAT_KEY}2` })));
     expect(runs.rootsAtWork(`${CHAT_KEY}:`, 10)).toEqual([`${CHAT_KEY}:thread:1`]);
     expect(runs.rootsAtWork("", 2)).toHaveLength(2);
     expect(runs.childrenOf("child").map((run) => run.id)).toEqual(["grandchild"]);
-    runs.end("child", { ...END, as: "stopped" });
+    write((tx) => runs.end(tx, "child", { ...END, as: "stopped" }));
     expect(runs.unfinishedBelow(CHAT_KEY).map((run) => run.id)).toEqual(["grandchild"]);
   });
 
@@ -601,11 +625,11 @@ function runContract(rig: () => StoreRig): void {
       ["delete", "delete"],
       ["running", "delete"],
     ] as const) {
-      runs.insert(newRun(id, { cleanup }));
+      write((tx) => runs.insert(tx, newRun(id, { cleanup })));
       runs.start(id);
     }
-    for (const id of ["keep", "delete"]) runs.end(id, { ...END, as: "done" });
-    for (const id of ["keep", "delete", "running"]) runs.markSettled(id);
+    for (const id of ["keep", "delete"]) write((tx) => runs.end(tx, id, { ...END, as: "done" }));
+    for (const id of ["keep", "delete", "running"]) write((tx) => runs.markSettled(tx, id));
     const settledAt = rig().clock.now();
     const due = (before: number | null): string[] =>
       runs
@@ -616,32 +640,32 @@ function runContract(rig: () => StoreRig): void {
     expect(due(settledAt - 1)).toEqual(["delete"]);
     expect(due(settledAt)).toEqual(["delete", "keep"]);
     runs.setArchiveName("delete", "x.deleted");
-    runs.setArchived("delete");
+    write((tx) => runs.setArchived(tx, "delete"));
     expect(due(settledAt)).toEqual(["keep"]);
   });
 
   it("[AR1] an announcement that is sent again is not settled until it arrives; an archived run stays archived", () => {
     const { runs } = rig().stores;
     for (const id of ["waits", "archived"]) {
-      runs.insert(newRun(id));
+      write((tx) => runs.insert(tx, newRun(id)));
       runs.start(id);
-      runs.end(id, { ...END, as: "done" });
-      runs.setDelivery(id, "blocked", "kicked");
-      runs.markSettled(id);
+      write((tx) => runs.end(tx, id, { ...END, as: "done" }));
+      write((tx) => runs.setDelivery(tx, id, "blocked", "kicked"));
+      write((tx) => runs.markSettled(tx, id));
     }
     runs.setArchiveName("archived", "x.deleted");
-    for (const id of ["waits", "archived"]) runs.setDelivery(id, "pending");
+    for (const id of ["waits", "archived"]) write((tx) => runs.setDelivery(tx, id, "pending"));
     const now = rig().clock.now();
     expect(runs.listArchiveDue(now, 10).map((run) => run.id)).toEqual(["archived"]);
-    runs.setDelivery("waits", "delivered");
-    runs.markSettled("waits");
+    write((tx) => runs.setDelivery(tx, "waits", "delivered"));
+    write((tx) => runs.markSettled(tx, "waits"));
     expect(runs.listArchiveDue(now, 10)).toHaveLength(2);
   });
 
   it("[CM2] a requester's runs are listed newest first", async () => {
     const { runs } = rig().stores;
     for (const id of ["a", "b", "c"]) {
-      runs.insert(newRun(id));
+      write((tx) => runs.insert(tx, newRun(id)));
       await rig().clock.advance(1);
     }
     expect(runs.listOf(CHAT_KEY, 2).map((run) => run.id)).toEqual(["c", "b"]);
@@ -651,26 +675,27 @@ function runContract(rig: () => StoreRig): void {
   it("[MO3] a run's cost is left out as soon as one call had no price", () => {
     const { runs } = rig().stores;
     const usage = { input: 5, output: 1, cacheRead: 0, cacheWrite: 0 };
-    runs.insert(newRun("r1"));
-    runs.addSpend("r1", { usage, costUsd: 0.5 });
-    runs.addSpend("r1", { usage: null, costUsd: null });
+    write((tx) => runs.insert(tx, newRun("r1")));
+    write((tx) => runs.addSpend(tx, "r1", { usage, costUsd: 0.5 }));
+    write((tx) => runs.addSpend(tx, "r1", { usage: null, costUsd: null }));
     expect(runs.get("r1")?.spend).toEqual({ usage, costUsd: 0.5 });
-    runs.addSpend("r1", { usage, costUsd: null });
-    runs.addSpend("r1", { usage, costUsd: 0.5 });
+    write((tx) => runs.addSpend(tx, "r1", { usage, costUsd: null }));
+    write((tx) => runs.addSpend(tx, "r1", { usage, costUsd: 0.5 }));
     expect(runs.get("r1")?.spend).toMatchObject({ usage: { input: 15 }, costUsd: null });
   });
 }
 
 function transactionContract(rig: () => StoreRig): void {
+  const write = writer(rig);
   it("[AN4] a transaction over several stores is all or nothing, and silent when it rolls back", () => {
     const { db, runs, outbox } = rig().stores;
-    runs.insert(newRun("r1"));
+    write((tx) => runs.insert(tx, newRun("r1")));
     runs.start("r1");
     rig().events.length = 0;
     expect(() =>
-      db.transaction(() => {
-        runs.end("r1", { as: "done", reason: null, incomplete: false, delivery: "pending" });
-        outbox.add({ delivery: "announce:1", address: ADDRESS, parts: [{ text: "x" }] });
+      db.transaction([], (tx) => {
+        runs.end(tx, "r1", { as: "done", reason: null, incomplete: false, delivery: "pending" });
+        outbox.add(tx, { delivery: "announce:1", address: ADDRESS, parts: [{ text: "x" }] });
         throw new Error("the power went");
       }),
     ).toThrow("the power went");
@@ -678,16 +703,16 @@ function transactionContract(rig: () => StoreRig): void {
     expect(outbox.countAllOpen()).toBe(0);
     expect(rig().events).toEqual([]);
     // And the next one works.
-    db.transaction(() => runs.end("r1", { as: "done", reason: null, incomplete: false, delivery: "pending" }));
+    write((tx) => runs.end(tx, "r1", { as: "done", reason: null, incomplete: false, delivery: "pending" }));
     expect(rig().events.map((event) => event.type)).toContain("run.ended");
   });
 
   it("[AN4] bells ring after the commit, so whoever hears one finds the row, and the store's own statements are part of it", () => {
     const { db, outbox } = rig().stores;
     const seen: unknown[] = [];
-    db.transaction(() => {
-      outbox.add({ delivery: "reply:1", address: ADDRESS, parts: [{ text: "x" }] });
-      db.afterCommit(() => seen.push(outbox.countAllOpen()));
+    rig().bus.on(() => seen.push(outbox.countAllOpen()));
+    db.transaction([], (tx) => {
+      outbox.add(tx, { delivery: "reply:1", address: ADDRESS, parts: [{ text: "x" }] });
       expect(rig().events).toEqual([]);
     });
     expect(seen).toEqual([1]);
@@ -696,15 +721,16 @@ function transactionContract(rig: () => StoreRig): void {
 }
 
 function smallStoreContract(rig: () => StoreRig): void {
+  const write = writer(rig);
   const person = (senderId: string) => ({ channel: "telegram", account: "bot", senderId, senderName: "Ann", address: ADDRESS });
 
   it("[SC1] a pairing code is 8 characters, given once per person, at most 3 at a time, for an hour", async () => {
     const { pairing } = rig().stores;
-    const code = pairing.request(person("1"));
+    const code = write((tx) => pairing.request(tx, person("1")));
     expect(code).toMatch(/^[A-Z2-9]{8}$/);
-    expect(pairing.request(person("1"))).toBeNull();
-    for (const id of ["2", "3"]) expect(pairing.request(person(id))).not.toBeNull();
-    expect(pairing.request(person("4"))).toBeNull();
+    expect(write((tx) => pairing.request(tx, person("1")))).toBeNull();
+    for (const id of ["2", "3"]) expect(write((tx) => pairing.request(tx, person(id)))).not.toBeNull();
+    expect(write((tx) => pairing.request(tx, person("4")))).toBeNull();
     expect(
       pairing
         .listPending()
@@ -714,12 +740,12 @@ function smallStoreContract(rig: () => StoreRig): void {
     await rig().clock.advance(3_600_000);
     expect(pairing.listPending()).toEqual([]);
     expect(pairing.approve(code ?? "")).toBeNull();
-    expect(pairing.request(person("4"))).not.toBeNull();
+    expect(write((tx) => pairing.request(tx, person("4")))).not.toBeNull();
   });
 
   it("[SC1] an approved code lets exactly that person in, on that account, for good, and works once", () => {
     const { pairing } = rig().stores;
-    const code = pairing.request(person("1")) ?? "";
+    const code = write((tx) => pairing.request(tx, person("1"))) ?? "";
     expect(pairing.approve("ABCDEFGH")).toBeNull();
     expect(pairing.approve(` ${code.toLowerCase()} `)).toMatchObject({ senderId: "1" });
     expect(pairing.approve(code)).toBeNull();
@@ -734,7 +760,7 @@ function smallStoreContract(rig: () => StoreRig): void {
     const { pairing } = rig().stores;
     const asks = (id: string): string | null => {
       const isGiven = pairing.wouldGive(person(id));
-      const code = pairing.request(person(id));
+      const code = write((tx) => pairing.request(tx, person(id)));
       expect(code !== null).toBe(isGiven);
       return code;
     };
@@ -760,7 +786,7 @@ function smallStoreContract(rig: () => StoreRig): void {
 
   it("[SC1] accounts that keep asking in turns hold no place against a newcomer, and take none from one", async () => {
     const { pairing } = rig().stores;
-    const ask = (id: string): boolean => pairing.request(person(id)) !== null;
+    const ask = (id: string): boolean => write((tx) => pairing.request(tx, person(id))) !== null;
     const flood = Array.from({ length: 6 }, (_, n) => `flood${n}`);
     for (let minute = 0; minute < 180; minute++) {
       for (const id of flood) ask(id);
@@ -782,23 +808,23 @@ function smallStoreContract(rig: () => StoreRig): void {
   it("[SC1] a channel's one place is not taken by another's newcomers, whoever holds it", async () => {
     const { pairing } = rig().stores;
     const colleague = { ...person("A"), channel: "slack", account: "team" };
-    for (const id of ["1", "2"]) pairing.request(person(id));
-    pairing.request(colleague);
+    for (const id of ["1", "2"]) write((tx) => pairing.request(tx, person(id)));
+    write((tx) => pairing.request(tx, colleague));
     await rig().clock.advance(10 * 60_000);
-    expect(pairing.request(person("3"))).not.toBeNull();
-    expect(pairing.request(person("4"))).not.toBeNull();
-    expect(pairing.request(person("5"))).toBeNull();
+    expect(write((tx) => pairing.request(tx, person("3")))).not.toBeNull();
+    expect(write((tx) => pairing.request(tx, person("4")))).not.toBeNull();
+    expect(write((tx) => pairing.request(tx, person("5")))).toBeNull();
     expect(pairing.listPending().map((one) => one.senderId)).toEqual(["A", "3", "4"]);
   });
 
   it("[SC1] strangers on one channel take no place from somebody on another", () => {
     const { pairing } = rig().stores;
     const colleague = (id: string) => ({ ...person(id), channel: "slack", account: "team" });
-    for (const id of ["1", "2", "3"]) pairing.request(person(id));
-    expect(pairing.request(person("4"))).toBeNull();
-    expect(pairing.request(colleague("A"))).not.toBeNull();
-    expect(pairing.request(colleague("B"))).toBeNull();
-    expect(pairing.request(person("4"))).toBeNull();
+    for (const id of ["1", "2", "3"]) write((tx) => pairing.request(tx, person(id)));
+    expect(write((tx) => pairing.request(tx, person("4")))).toBeNull();
+    expect(write((tx) => pairing.request(tx, colleague("A")))).not.toBeNull();
+    expect(write((tx) => pairing.request(tx, colleague("B")))).toBeNull();
+    expect(write((tx) => pairing.request(tx, person("4")))).toBeNull();
     expect(pairing.listPending().map((one) => one.senderId)).toEqual(expect.arrayContaining(["2", "3", "A"]));
   });
 
@@ -806,7 +832,7 @@ function smallStoreContract(rig: () => StoreRig): void {
     const { pairing } = rig().stores;
     let given = 0;
     for (let n = 0; n < 1_000; n++) {
-      if (pairing.request(person(`s${n}`)) !== null) given++;
+      if (write((tx) => pairing.request(tx, person(`s${n}`))) !== null) given++;
       if (n % 10 === 0) await rig().clock.advance(36_000);
     }
     expect(given).toBeLessThan(25);
@@ -816,7 +842,7 @@ function smallStoreContract(rig: () => StoreRig): void {
 
   it("[SC1] a refused person gets no other code until that is revoked; who was let in and is revoked is a stranger at once", () => {
     const { pairing } = rig().stores;
-    const ask = (id: string): string => pairing.request(person(id)) ?? "";
+    const ask = (id: string): string => write((tx) => pairing.request(tx, person(id))) ?? "";
     expect(pairing.refuse("ABCDEFGH")).toBeNull();
     expect(pairing.refuse(ask("1"))).toMatchObject({ senderId: "1" });
     pairing.approve(ask("2"));
@@ -824,7 +850,7 @@ function smallStoreContract(rig: () => StoreRig): void {
     expect(pairing.listPeople().map(({ senderId, state }) => `${senderId} ${state}`)).toEqual(["1 refused", "2 paired"]);
     const untold = (): string[] => pairing.listUntold().map(({ senderId }) => senderId);
     expect(untold()).toEqual(["1", "2"]);
-    pairing.markTold(person("2"));
+    write((tx) => pairing.markTold(tx, person("2")));
     expect(untold()).toEqual(["1"]);
     for (const id of ["1", "2"]) expect(pairing.revoke(person(id))).toBe(true);
     expect(pairing.revoke(person("2"))).toBe(false);
@@ -832,9 +858,9 @@ function smallStoreContract(rig: () => StoreRig): void {
   });
 
   it("[CM7] mail is read in order, stays until it is taken and keeps its entry id over a restart", () => {
-    rig().stores.mail.sendToRun("run", "Ann", "first");
-    rig().stores.mail.sendToRun("run", "Ann", "second");
-    rig().stores.mail.sendToRun("another", "Ann", "not yours");
+    write((tx) => rig().stores.mail.sendToRun(tx, "run", "Ann", "first"));
+    write((tx) => rig().stores.mail.sendToRun(tx, "run", "Ann", "second"));
+    write((tx) => rig().stores.mail.sendToRun(tx, "another", "Ann", "not yours"));
     const before = rig().stores.mail.listForRun("run");
     const { mail } = rig().reopen();
     expect(mail.listForRun("run")).toEqual(before);
@@ -842,34 +868,44 @@ function smallStoreContract(rig: () => StoreRig): void {
       ["first", "Ann"],
       ["second", "Ann"],
     ]);
-    mail.takeForRun([before[0]!.id]);
+    write((tx) => mail.takeForRun(tx, [before[0]!.id]));
     expect(mail.listForRun("run").map((one) => one.text)).toEqual(["second"]);
     expect(mail.listForRun("another")).toHaveLength(1);
   });
 
   it("[AN5] a note about one fact is told once, also when it is added again", () => {
     const { mail } = rig().stores;
-    mail.addNote("session", "run:1", "done");
-    mail.addNote("session", "run:1", "done again");
+    write((tx) => mail.addNote(tx, "session", "run:1", "done"));
+    write((tx) => mail.addNote(tx, "session", "run:1", "done again"));
     const [note] = mail.listNotes("session");
     expect(note).toMatchObject({ text: "done", from: "run:1" });
-    mail.takeNotes([note!.id]);
-    mail.addNote("session", "run:1", "done once more");
+    write((tx) => mail.takeNotes(tx, [note!.id]));
+    write((tx) => mail.addNote(tx, "session", "run:1", "done once more"));
     expect(mail.listNotes("session")).toEqual([]);
   });
 
   it("[AN5] purge forgets mail that was taken before, and notes of conversations that were over by then", async () => {
     const { mail, sessions } = rig().stores;
-    for (const id of ["old", "live"]) sessions.insert({ id, key: id, agentId: "main", address: null, parentKey: null });
-    mail.sendToRun("run", "Ann", "read");
-    mail.addNote("live", "run:1", "read");
-    mail.addNote("old", "run:2", "never read");
-    mail.takeForRun(mail.listForRun("run").map((one) => one.id));
-    mail.takeNotes(mail.listNotes("live").map((one) => one.id));
-    sessions.end("old");
+    for (const id of ["old", "live"]) write((tx) => sessions.insert(tx, { id, key: id, agentId: "main", address: null, parentKey: null }));
+    write((tx) => mail.sendToRun(tx, "run", "Ann", "read"));
+    write((tx) => mail.addNote(tx, "live", "run:1", "read"));
+    write((tx) => mail.addNote(tx, "old", "run:2", "never read"));
+    write((tx) =>
+      mail.takeForRun(
+        tx,
+        mail.listForRun("run").map((one) => one.id),
+      ),
+    );
+    write((tx) =>
+      mail.takeNotes(
+        tx,
+        mail.listNotes("live").map((one) => one.id),
+      ),
+    );
+    write((tx) => sessions.end(tx, "old"));
     await rig().clock.advance(1_000);
-    mail.sendToRun("run", "Ann", "unread");
-    mail.addNote("live", "run:3", "unread");
+    write((tx) => mail.sendToRun(tx, "run", "Ann", "unread"));
+    write((tx) => mail.addNote(tx, "live", "run:3", "unread"));
     const left = () =>
       ["run_messages", "notes"].map((table) =>
         rig()
@@ -886,9 +922,9 @@ function smallStoreContract(rig: () => StoreRig): void {
   });
 
   it("[CM2] numbers mean the same runs until the next list, also after a restart", () => {
-    rig().stores.listings.save(CHAT_KEY, ["c", "b", "a"]);
+    write((tx) => rig().stores.listings.save(tx, CHAT_KEY, ["c", "b", "a"]));
     expect(rig().reopen().listings.find(CHAT_KEY)).toEqual(["c", "b", "a"]);
-    rig().stores.listings.save(CHAT_KEY, ["d"]);
+    write((tx) => rig().stores.listings.save(tx, CHAT_KEY, ["d"]));
     expect(rig().stores.listings.find(CHAT_KEY)).toEqual(["d"]);
     expect(rig().stores.listings.find("another")).toEqual([]);
   });

@@ -301,7 +301,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
       { id: "d", type: "note", text: ATTACK },
       { id: "e", type: "compaction", summary: ATTACK, keptFrom: null },
     );
-    web.pairing.request({ ...ann, senderName: ATTACK });
+    web.db.transaction([], (tx) => web.pairing.request(tx, { ...ann, senderName: ATTACK }));
     const page = await start();
     await page.locator("#pairing .person-name", { hasText: "<script>" }).waitFor();
     await page.click(".run-label");
@@ -358,8 +358,8 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     const page = await start();
     await page.waitForSelector("#runs-empty", { state: "visible" });
     expect(await page.isVisible("#pairing")).toBe(false);
-    const code = web.pairing.request(ann) ?? "";
-    web.pairing.request({ ...ann, senderId: "43", senderName: "" });
+    const code = web.db.transaction([], (tx) => web.pairing.request(tx, ann)) ?? "";
+    web.db.transaction([], (tx) => web.pairing.request(tx, { ...ann, senderId: "43", senderName: "" }));
     await page.locator("#pairing .person").nth(1).waitFor();
     const first = page.locator("#pairing .person").first();
     expect(await first.textContent()).toBe(`Anntelegram 42${code}RefuseApprove`);
@@ -376,8 +376,8 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     const page = await start();
     for (const { channel, account, senderId } of web.pairing.listPeople()) web.pairing.revoke({ channel, account, senderId });
     await page.waitForSelector("#people", { state: "hidden" });
-    web.pairing.approve(web.pairing.request(ann) ?? "");
-    web.pairing.request({ ...ann, senderId: "43", senderName: "Bob" });
+    web.pairing.approve(web.db.transaction([], (tx) => web.pairing.request(tx, ann)) ?? "");
+    web.db.transaction([], (tx) => web.pairing.request(tx, { ...ann, senderId: "43", senderName: "Bob" }));
     await page.locator("#pairing .person").getByRole("button", { name: "Refuse" }).click();
     await page.locator("#toast", { hasText: "Bob is not let in and is told so once." }).waitFor();
     await page.waitForSelector("#pairing", { state: "hidden" });

@@ -54,7 +54,7 @@ async function deliverThree(channel: Channel, address: Address, delivery: string
     throw error;
   });
   const db = openDatabase({ path: join(dir, `${delivery.replaceAll(":", "-")}.db`) });
-  const outbox = createOutbox({ db, clock, bus });
+  const outbox = createOutbox({ db, clock });
   const common = { db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints };
   const sender = createDelivery({ ...common, channel: () => channel, recordDelivery: () => undefined });
   const size = channel.name === "telegram" ? 3_900 : 9_000;
@@ -62,7 +62,7 @@ async function deliverThree(channel: Channel, address: Address, delivery: string
   sender.start();
   try {
     const kind = delivery.startsWith("announce:") ? { kind: "announcement" as const } : {};
-    outbox.add({ delivery, address, parts: channel.render({ markdown, ...kind }, address) });
+    db.transaction([], (tx) => outbox.add(tx, { delivery, address, parts: channel.render({ markdown, ...kind }, address) }));
     await waitFor("all parts to be settled", () => outbox.countAllOpen() === 0);
     expect(db.all("SELECT state FROM outbox WHERE state <> 'sent'")).toEqual([]);
   } finally {

@@ -411,7 +411,8 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
   });
 
   it("[WB1] scrolling up loads what came before, in place", async () => {
-    for (let n = 0; n < 75; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: `message ${n}` });
+    for (let n = 0; n < 75; n++)
+      web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "agent", text: `message ${n}` }));
     const page = await openPage();
     await waitFor("the newest", async () => (await texts(page)).length === 30);
     await waitFor("all of them", async () => {

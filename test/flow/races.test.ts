@@ -99,7 +99,7 @@ describe("races", () => {
     const seen = await race(
       {},
       (stage, run) => {
-        stage.stores.db.transaction(() => stage.parts.steering.stop([run], "by the test"));
+        stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [run], "by the test"));
       },
       (stage, run) => {
         expect(["done", "stopped"]).toContain(run.state);
@@ -130,7 +130,7 @@ describe("races", () => {
     const seen = await race(
       {},
       (stage, run) => {
-        const answer = stage.stores.db.transaction(() => stage.parts.steering.send(run, "test", "one more thing"));
+        const answer = stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, run, "test", "one more thing"));
         expect(["queued", "running", "continued"]).toContain(answer);
       },
       (stage, run, counts) => {
@@ -156,7 +156,7 @@ describe("races", () => {
       { spawn: { cleanup: "delete" } },
       (stage, run) => {
         tally(counted, run.archivedAt === null ? "before archiving" : "after archiving");
-        stage.stores.db.transaction(() => stage.parts.steering.send(run, "test", "one more thing"));
+        stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, run, "test", "one more thing"));
       },
       (stage, run) => {
         expect(run.state).toBe("done");

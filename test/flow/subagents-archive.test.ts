@@ -121,7 +121,7 @@ describe("archiving", () => {
     const { id } = await settled(stage.spawn().id);
     await clock.advance(61 * MINUTE);
     const first = await waitFor("it to be archived", () => stage.get(id).archiveName);
-    expect(stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(id), "me", "one more"))).toBe("continued");
+    expect(stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(id), "me", "one more"))).toBe("continued");
     expect(files(stage.get(id))).toEqual([`${stage.get(id).sessionId}.jsonl`]);
     const again = await settled(id);
     expect(again).toMatchObject({ generation: 2, archivedAt: null });
@@ -185,7 +185,7 @@ it("[AR5] purging removes archived transcripts older than the setting with what 
   expect(kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${live.id}%`)).toBe(1);
   // Its record stays, and says plainly that the file is not there.
   expect(stage.get(id)).toMatchObject({ state: "done", archiveName: archived });
-  const send = () => stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(id), "me", "go on"));
+  const send = () => stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(id), "me", "go on"));
   expect(send()).toEqual({ refused: expect.stringMatching(/can't go on: .* was removed/) });
   expect(stage.get(id)).toMatchObject({ state: "done", generation: 1, archiveName: archived });
   expect(stage.stores.mail.listForRun(id)).toEqual([]);

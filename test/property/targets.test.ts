@@ -23,9 +23,12 @@ beforeAll(async () => {
     own.unshift(stage.spawn({ label }));
   }
   theirs = [stage.spawn({ label: "theirs" }, { sessionKey: OTHER }), stage.spawn({ label: "first" }, { sessionKey: OTHER })];
-  stage.stores.listings.save(
-    CHAT_KEY,
-    own.slice(0, 5).map((run) => run.id),
+  stage.stores.db.transaction([], (tx) =>
+    stage.stores.listings.save(
+      tx,
+      CHAT_KEY,
+      own.slice(0, 5).map((run) => run.id),
+    ),
   );
 });
 afterAll(() => stage[Symbol.asyncDispose]());

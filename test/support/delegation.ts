@@ -110,6 +110,6 @@ function spawn({ stores }: StateFolder, label: string, above: Run | undefined, c
   const ref = { agentId: run.agentId, sessionId: run.sessionId };
   stores.transcripts.create(ref, { key: run.childKey, parent: run.requesterKey });
   stores.transcripts.append(ref, [{ type: "message", role: "user", text: `the whole of ${label}`, from: run.requesterKey, id: "task" }]);
-  stores.runs.insert(run);
+  stores.db.transaction([], (tx) => stores.runs.insert(tx, run));
   return stores.runs.get(run.id) ?? run;
 }

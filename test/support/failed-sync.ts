@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { errorText, isStorageError } from "../../src/core/errors.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import { openDatabase } from "../../src/stores/database.ts";
+import { openDatabase, RELAXED, type Tx } from "../../src/stores/database.ts";
 import { createTranscripts } from "../../src/stores/transcripts.ts";
 import { openFaultControl } from "./io-faults.ts";
 
@@ -45,13 +45,13 @@ function failTranscript(): FailedSyncs["transcript"] {
 
 function failDatabase(): FailedSyncs["database"] {
   const db = openDatabase({ path: join(stateDir, "herald.db") });
-  const insert = (key: string): void =>
-    void db.run("INSERT INTO web_messages (chat, key, author, text, at) VALUES ('main', ?, 'user', '', 1)", key);
+  const insert = (tx: Tx, key: string): void =>
+    void tx.run("INSERT INTO web_messages (chat, key, author, text, at) VALUES ('main', ?, 'user', '', 1)", key);
   const sizeOfWal = (): number => statSync(join(stateDir, "herald.db-wal")).size;
-  db.relaxed(() => insert("relaxed"));
-  const error = refusalOf(() => db.transaction(() => insert("refused")));
+  db.transaction([], (tx) => insert(tx, "relaxed"), RELAXED);
+  const error = refusalOf(() => db.transaction([], (tx) => insert(tx, "refused")));
   const walBefore = sizeOfWal();
-  db.transaction(() => insert("accepted"));
+  db.transaction([], (tx) => insert(tx, "accepted"));
   const rows = db.all("SELECT key FROM web_messages WHERE key IN ('relaxed', 'accepted')").length;
   const result = { error, walBefore, walAfter: sizeOfWal(), rows };
   db.close();

@@ -16,6 +16,7 @@ export const newRun = (id: string, more: Partial<NewRun> = {}): NewRun => ({
   requesterKey: CHAT_KEY,
   requesterSessionId: "requester-session",
   requesterRunId: null,
+  rootKey: more.requesterKey ?? CHAT_KEY,
   depth: 1,
   address: ADDRESS,
   label: id,

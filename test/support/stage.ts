@@ -141,7 +141,7 @@ function lookUps(stores: Stores, parts: SubagentParts): Pick<Stage, "spawn" | "g
   return {
     get,
     spawn(request = {}, requester = {}) {
-      const answer = parts.spawn(
+      const answer = parts.spawn.now(
         {
           ...{ sessionKey: CHAT_KEY, sessionId: SESSION_ID, agentId: "main", runId: null, tools: ["read"] },
           address: { channel: "web", account: "local", chat: "main", kind: "dm" },

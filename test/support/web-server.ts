@@ -1,21 +1,24 @@
 // The web channel and its server on a free loopback port, with a real database in a temp folder, for the web tests.
 // No gateway: tests read what arrived from the inbox table and speak for the agent through channel.send.
+
 import { appendFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { splitMarkdown } from "../../src/channels/split.ts";
-import { createWebChannel, type WebChannel } from "../../src/channels/web/channel.ts";
+import { createWebChannel, WEB, type WebChannel } from "../../src/channels/web/channel.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { type Bus, createBus } from "../../src/core/events.ts";
+import { noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
-import type { InboxSink } from "../../src/core/message.ts";
 import { createBrowsers } from "../../src/stores/browsers.ts";
 import { type Database, openDatabase } from "../../src/stores/database.ts";
+import { createInbox } from "../../src/stores/inbox.ts";
 import { createPairing, type Pairing } from "../../src/stores/pairing.ts";
 import type { EntryBody } from "../../src/stores/transcript-entry.ts";
 import { readTranscriptPage } from "../../src/stores/transcript-page.ts";
 import { createWebMessages, type WebMessages } from "../../src/stores/web-messages.ts";
+import { createWebPosts } from "../../src/stores/web-posts.ts";
 import type { RunDetail, RunView } from "../../src/web/board.ts";
 import { createWebServer, type WebServer, type WebServerOptions } from "../../src/web/server.ts";
 import { loadToken } from "../../src/web/token.ts";
@@ -66,35 +69,22 @@ const FACTS: RunDetail["facts"] = {
   ...{ generation: 1, resumes: 0 },
 };
 
-export function createTableSink(db: Database, bus: Bus): InboxSink {
-  return {
-    put(updates) {
-      for (const { externalId, raw } of updates) {
-        const sql =
-          "INSERT OR IGNORE INTO inbox (channel, account, external_id, raw, state, received_at) VALUES ('web', 'local', ?, ?, 'new', 0)";
-        db.run(sql, externalId, JSON.stringify(raw));
-      }
-      db.afterCommit(() => bus.emit({ type: "inbox.added", channel: "web" }));
-    },
-    cursor: () => null,
-  };
-}
-
 export async function startWeb(options: Partial<WebServerOptions> = {}): Promise<WebFixture> {
   const stateDir = mkdtempSync(join(tmpdir(), "herald-web-"));
-  const db = openDatabase({ path: join(stateDir, "herald.db") });
   const bus = createBus((error) => {
     throw error;
   });
+  const db = openDatabase({ path: join(stateDir, "herald.db"), onEvent: (event) => bus.emit(event) });
   const messages = createWebMessages({ db, clock: systemClock });
-  const channel = createWebChannel({ ...db, messages, bus, split: splitMarkdown });
-  await channel.start(createTableSink(db, bus));
+  const inbox = createInbox({ db, clock: systemClock, failpoint: noFailpoints });
+  const channel = createWebChannel({ posts: createWebPosts({ db, inbox, webMessages: messages }, WEB), bus, split: splitMarkdown });
+  await channel.start(inbox.sink(WEB.channel, WEB.account));
   const browsers = createBrowsers({ db, clock: options.clock ?? systemClock });
   let token = loadToken(stateDir);
   const runs: RunView[] = [];
   const redelivered: string[] = [];
   const details = new Map<string, Partial<RunDetail>>();
-  const pairing = createPairing({ db, clock: systemClock, bus });
+  const pairing = createPairing({ db, clock: systemClock });
   const transcriptOf = (id: string): string => join(stateDir, `${id}.jsonl`);
   let posted = 0;
   const create = (port: number) =>

@@ -5,23 +5,22 @@ import type { Address } from "../../core/address.ts";
 import { errorText } from "../../core/errors.ts";
 import type { Bus } from "../../core/events.ts";
 import { isUuid } from "../../core/ids.ts";
-import { type Channel, type Inbound, type InboxSink, type OutMessage, type Part, statsLine } from "../../core/message.ts";
+import { type Channel, type Inbound, type OutMessage, type Part, statsLine } from "../../core/message.ts";
 
-/** What the channel needs of the message table (stores/web-messages.ts). */
-interface WebMessageLog {
-  post(message: { chat: string; key: string; author: "user" | "agent"; text: string; extra?: Readonly<Record<string, unknown>> | null }): {
-    seq: number;
-    status: "inserted" | "known" | "other";
-  };
-  findByKey(key: string): { seq: number } | null;
+interface Posted {
+  readonly seq: number;
+  readonly status: "inserted" | "known" | "other";
+}
+
+/** What the channel needs of its table and of the inbox (stores/web-posts.ts). */
+interface Posts {
+  say(message: { chat: string; key: string; text: string; extra: Readonly<Record<string, unknown>> }): Posted;
+  take(update: { externalId: string; raw: unknown }, message: { chat: string; key: string; text: string } | null): Posted | null;
+  findByKey(key: string): { readonly seq: number } | null;
 }
 
 export interface WebChannelOptions {
-  messages: WebMessageLog;
-  /** All or nothing, durable on return. */
-  transaction<T>(work: () => T): T;
-  /** A transaction that is not waited for on its way to the disk. */
-  relaxed<T>(work: () => T): T;
+  posts: Posts;
   bus: Bus;
   /** Cuts Markdown at a length without breaking code fences. */
   split(markdown: string, options: { maxLength: number }): string[];
@@ -47,32 +46,33 @@ export interface WebChannel extends Channel {
 }
 
 const MAX_PART_LENGTH = 12_000;
-const ACCOUNT = "local";
+export const WEB = { channel: "web", account: "local" } as const;
 
 const isChat = (text: string): boolean => text === "main" || isUuid(text);
 
 export function createWebChannel(options: WebChannelOptions): WebChannel {
-  let sink: InboxSink | null = null;
+  let isOn = false;
   const posted = (chat: string, seq: number) => options.bus.emit({ type: "web.posted", chat, seq });
 
   return {
-    name: "web",
-    account: ACCOUNT,
+    name: WEB.channel,
+    account: WEB.account,
     showsRuns: true,
     isOperators: true,
     isIdempotent: true,
-    async start(inbox) {
-      sink = inbox;
+    async start() {
+      isOn = true;
     },
     async stop() {
-      sink = null;
+      isOn = false;
     },
-    health: () => ({ state: sink === null ? "off" : "on" }),
+    health: () => ({ state: isOn ? "on" : "off" }),
     accept(post) {
-      if (sink === null) return "off";
-      const outcome = record(options, sink, post);
-      if (outcome.seq !== null) posted(post.chat, outcome.seq);
-      return outcome.status;
+      if (!isOn) return "off";
+      const { id, chat, text, kind } = post;
+      const taken = options.posts.take({ externalId: id, raw: post }, kind === "message" ? { chat, key: `in:${id}`, text } : null);
+      if (taken?.status === "inserted") posted(chat, taken.seq);
+      return taken === null || taken.status === "inserted" ? "accepted" : taken.status === "known" ? "known" : "conflict";
     },
     isChat,
     decode,
@@ -80,8 +80,7 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     async send({ address, part, key }) {
       try {
         const { text, ...extra } = part as { text: string };
-        // Not waited for on its way to the disk: its row in the outbox is there, and is sent again after a power cut.
-        const { seq, status } = options.relaxed(() => options.messages.post({ chat: address.chat, key, author: "agent", text, extra }));
+        const { seq, status } = options.posts.say({ chat: address.chat, key, text, extra });
         if (status === "inserted") posted(address.chat, seq);
         return { status: "sent", ref: String(seq) };
       } catch (error) {
@@ -91,7 +90,7 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     },
     async reconcile({ key }) {
       try {
-        const found = options.messages.findByKey(key);
+        const found = options.posts.findByKey(key);
         return found === null ? { status: "absent" } : { status: "found", ref: String(found.seq) };
       } catch (error) {
         return { status: "unknown", reason: errorText(error) };
@@ -100,28 +99,11 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
   };
 }
 
-type Recorded = { status: "accepted" | "known" | "conflict"; seq: number | null };
-
-/** The inbox row and the person's own message stand or fall together: no tab shows words that nobody will answer. */
-function record(options: WebChannelOptions, sink: InboxSink, post: WebPost): Recorded {
-  return options.transaction((): Recorded => {
-    let seq: number | null = null;
-    if (post.kind === "message") {
-      const key = `in:${post.id}`;
-      const row = options.messages.post({ chat: post.chat, key, author: "user", text: post.text });
-      if (row.status !== "inserted") return { status: row.status === "known" ? "known" : "conflict", seq: null };
-      seq = row.seq;
-    }
-    sink.put([{ externalId: post.id, raw: post }]);
-    return { status: "accepted", seq };
-  });
-}
-
 function decode(raw: unknown): Inbound | null {
   if (typeof raw !== "object" || raw === null) return null;
   const { id, chat, text, kind } = raw as Partial<Record<keyof WebPost, unknown>>;
   if (typeof chat !== "string" || !isChat(chat) || typeof text !== "string" || typeof id !== "string") return null;
-  const address: Address = { channel: "web", account: ACCOUNT, chat, kind: "dm" };
+  const address: Address = { ...WEB, chat, kind: "dm" };
   return { kind: kind === "button" ? "button" : "message", address, sender: { id: "local" }, text, mentioned: true, ref: id };
 }
 

@@ -5,11 +5,12 @@ import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Agents } from "../../agents/agent.ts";
 import { type Confirmed, formatMemory, type MemoryReference, type MemorySection, readMemoryReference } from "../../agents/memory.ts";
+import type { Bus } from "../../core/events.ts";
 import { agentIdOf } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Run } from "../../core/run.ts";
 import type { Briefs } from "../../stores/briefs.ts";
-import type { Database } from "../../stores/database.ts";
+import type { Tx } from "../../stores/database.ts";
 import type { Runs } from "../../stores/runs.ts";
 import type { Transcripts } from "../../stores/transcripts.ts";
 import { type BriefParams, listReferences, parseBriefParams, type RequesterBrief, renderBrief } from "./brief-params.ts";
@@ -21,10 +22,10 @@ export type BriefedChild = Pick<Run, "agentId" | "sessionId" | "requesterKey">;
 export interface Briefing {
   /** Null, or why this requester can't share what the brief names. Writes nothing. */
   check(requesterKey: string, brief: BriefParams): string | null;
-  /** Replaces all this requester said before. Call inside a transaction; BRIEF.md follows its commit. */
-  apply(child: BriefedChild, requesterKey: string, brief: BriefParams): void;
-  /** Takes one requester's brief back, or all with null; returns how many there were. Call inside a transaction. */
-  revoke(child: BriefedChild, requesterKey: string | null): number;
+  /** Replaces all this requester said before. BRIEF.md follows the commit. */
+  apply(tx: Tx, child: BriefedChild, requesterKey: string, brief: BriefParams): void;
+  /** Takes one requester's brief back, or all with null; returns how many there were. */
+  revoke(tx: Tx, child: BriefedChild, requesterKey: string | null): number;
   /** Oldest first. */
   list(child: BriefedChild): RequesterBrief[];
   /** What the child's memory block shows of its briefs; both empty without one. Never throws on a missing memory file. */
@@ -34,7 +35,7 @@ export interface Briefing {
 }
 
 export interface BriefingDeps {
-  readonly db: Database;
+  readonly bus: Bus;
   readonly briefs: Briefs;
   readonly runs: Pick<Runs, "findByChildKey">;
   readonly transcripts: Pick<Transcripts, "folder">;
@@ -51,15 +52,20 @@ export const BRIEF_FILE = "BRIEF.md";
 export function createBriefing(deps: BriefingDeps): Briefing {
   const list = (child: BriefedChild): RequesterBrief[] => listBriefs(deps, child);
   const write = (child: BriefedChild): void => writeFile(deps, child, list(child));
+  const changed = (tx: Tx, { agentId, sessionId, requesterKey }: BriefedChild): void =>
+    tx.emit({ type: "brief.changed", child: { agentId, sessionId, requesterKey } });
+  deps.bus.on((event) => {
+    if (event.type === "brief.changed") write(event.child);
+  });
   return {
     check: (requesterKey, brief) => checkReach(deps, requesterKey, brief),
-    apply(child, requesterKey, brief) {
-      deps.briefs.put(child.sessionId, requesterKey, brief);
-      deps.db.afterCommit(() => write(child));
+    apply(tx, child, requesterKey, brief) {
+      deps.briefs.put(tx, child.sessionId, requesterKey, brief);
+      changed(tx, child);
     },
-    revoke(child, requesterKey) {
-      const removed = deps.briefs.remove(child.sessionId, requesterKey);
-      deps.db.afterCommit(() => write(child));
+    revoke(tx, child, requesterKey) {
+      const removed = deps.briefs.remove(tx, child.sessionId, requesterKey);
+      changed(tx, child);
       return removed;
     },
     list,

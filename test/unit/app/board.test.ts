@@ -24,7 +24,7 @@ afterEach(() => {
 async function spawn(changes: Partial<Run> = {}): Promise<Run> {
   const ids = { id: newId(), spawnKey: newId(), sessionId: newId(), childKey: `agent:main:subagent:${newId()}` };
   const run = makeRun({ ...ids, ...changes });
-  state.stores.runs.insert(run);
+  state.stores.db.transaction([], (tx) => state.stores.runs.insert(tx, run));
   state.stores.transcripts.create(run, { key: run.childKey, parent: run.requesterKey });
   await state.clock.advance(10);
   return run;
@@ -32,7 +32,7 @@ async function spawn(changes: Partial<Run> = {}): Promise<Run> {
 
 function end(run: Run, delivery: Run["delivery"]): void {
   state.stores.runs.start(run.id);
-  state.stores.runs.end(run.id, { as: "done", reason: null, incomplete: false, delivery });
+  state.stores.db.transaction([], (tx) => state.stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery }));
 }
 
 function folderOf(run: Run): string {
@@ -110,14 +110,14 @@ describe("the open run", () => {
     end(run, "delivered");
     state.stores.runs.setArchiveName(run.id, `${run.sessionId}.jsonl.deleted.2026`);
     state.stores.transcripts.archive(run, `${run.sessionId}.jsonl.deleted.2026`);
-    state.stores.runs.setArchived(run.id);
+    state.stores.db.transaction([], (tx) => state.stores.runs.setArchived(tx, run.id));
     expect(typesOf()).toEqual(["message", "tool_call"]);
   });
 
   it("[WB1] unknown runs and removed transcripts are nothing, not an error", () => {
     const run = makeRun({ id: newId(), spawnKey: newId(), sessionId: newId(), childKey: `agent:main:subagent:${newId()}` });
     expect([page.details.find(run.id), page.details.transcript(run.id, { before: null, limit: 1 })]).toEqual([null, null]);
-    state.stores.runs.insert(run);
+    state.stores.db.transaction([], (tx) => state.stores.runs.insert(tx, run));
     expect(page.details.transcript(run.id, { before: null, limit: 1 })).toBeNull();
     expect(page.details.find(run.id)?.run.id).toBe(run.id);
   });

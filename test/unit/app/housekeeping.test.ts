@@ -11,26 +11,36 @@ it("[AN5] mail that was read is forgotten after some days, unread mail stays", a
   await using stage = await createStage({ clock, call: async () => okReply("x"), idle: true });
   const { mail, db, sessions } = stage.stores;
   const ended = sessions.newSessionId();
-  sessions.insert({ id: ended, key: "agent:main:subagent:1", agentId: "main", address: ADDRESS, parentKey: null });
-  sessions.end(ended);
+  db.transaction([], (tx) =>
+    sessions.insert(tx, { id: ended, key: "agent:main:subagent:1", agentId: "main", address: ADDRESS, parentKey: null }),
+  );
+  db.transaction([], (tx) => sessions.end(tx, ended));
   const over = new AbortController();
   const house = keepHouse(stage.stores, clock, silentLogger, over.signal);
-  for (const about of ["run:1", "run:2"]) mail.addNote("session", about, about);
-  mail.sendToRun("run", "Ann", "hello");
-  mail.takeNotes(
-    mail
-      .listNotes("session")
-      .slice(0, 1)
-      .map((note) => note.id),
+  for (const about of ["run:1", "run:2"]) db.transaction([], (tx) => mail.addNote(tx, "session", about, about));
+  db.transaction([], (tx) => mail.sendToRun(tx, "run", "Ann", "hello"));
+  db.transaction([], (tx) =>
+    mail.takeNotes(
+      tx,
+      mail
+        .listNotes("session")
+        .slice(0, 1)
+        .map((note) => note.id),
+    ),
   );
-  mail.takeForRun(mail.listForRun("run").map((one) => one.id));
+  db.transaction([], (tx) =>
+    mail.takeForRun(
+      tx,
+      mail.listForRun("run").map((one) => one.id),
+    ),
+  );
   const left = () => db.all<{ text: string }>("SELECT text FROM notes UNION ALL SELECT text FROM run_messages").map((row) => row.text);
   await clock.leap(5 * 24 * 3_600_000);
   expect(left()).toEqual(["run:1", "run:2", "hello"]);
   await clock.leap(2 * 24 * 3_600_000);
   expect(left()).toEqual(["run:2"]);
   // Its session was archived long ago and goes on all the same.
-  mail.addNote(ended, "run:3", "run:3");
+  db.transaction([], (tx) => mail.addNote(tx, ended, "run:3", "run:3"));
   await clock.leap(2 * 3_600_000);
   expect(left()).toEqual(["run:2", "run:3"]);
   await clock.leap(7 * 24 * 3_600_000);

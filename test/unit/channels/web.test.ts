@@ -3,14 +3,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { splitMarkdown } from "../../../src/channels/split.ts";
-import { createWebChannel, type WebChannel } from "../../../src/channels/web/channel.ts";
+import { createWebChannel, WEB, type WebChannel } from "../../../src/channels/web/channel.ts";
 import type { Address } from "../../../src/core/address.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 import { type AppEvent, createBus } from "../../../src/core/events.ts";
+import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { chatKey, newId } from "../../../src/core/ids.ts";
 import { type Database, openDatabase } from "../../../src/stores/database.ts";
+import { createInbox } from "../../../src/stores/inbox.ts";
 import { createWebMessages, type WebMessages } from "../../../src/stores/web-messages.ts";
-import { createTableSink } from "../../support/web-server.ts";
+import { createWebPosts } from "../../../src/stores/web-posts.ts";
 
 const MAIN: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
 
@@ -31,8 +33,9 @@ beforeEach(async () => {
     throw error;
   });
   bus.on((event) => events.push(event));
-  channel = createWebChannel({ ...db, messages, bus, split: splitMarkdown });
-  await channel.start(createTableSink(db, bus));
+  const inbox = createInbox({ db, clock: systemClock, failpoint: noFailpoints });
+  channel = createWebChannel({ posts: createWebPosts({ db, inbox, webMessages: messages }, WEB), bus, split: splitMarkdown });
+  await channel.start(inbox.sink(WEB.channel, WEB.account));
 });
 
 afterEach(() => {
@@ -124,10 +127,10 @@ describe("sending", () => {
   });
 
   it("[RC4] a disk that refuses is a retry, never a throw", async () => {
-    db.run("ALTER TABLE web_messages RENAME TO gone");
+    db.transaction([], (tx) => tx.run("ALTER TABLE web_messages RENAME TO gone"));
     expect(await send("hi", "reply:1#0")).toMatchObject({ status: "retry" });
     expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toMatchObject({ status: "unknown" });
-    db.run("ALTER TABLE gone RENAME TO web_messages");
+    db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO web_messages"));
   });
 
   it("[AN3] an announcement is marked as one", async () => {

@@ -21,6 +21,8 @@ const RULES: Record<string, ChannelRules> = {
   slack: { allowFrom: [], groups: {} },
 };
 
+const authorize = (one: Inbound) => folder.stores.db.transaction([], (tx) => access.authorize(tx, one));
+
 beforeEach(async () => {
   folder = await createStateFolder();
   access = createAccess({
@@ -64,21 +66,21 @@ describe("the gate", () => {
     ["a channel nobody configured", inbound("7", { channel: "matrix" }), false],
     ["the page, which has checked its token", inbound("local", { channel: "web", chat: "main" }), true],
   ])("[SC2] %s: %s", (_who, one, allow) => {
-    expect(access.authorize(one).allow).toBe(allow);
+    expect(authorize(one).allow).toBe(allow);
   });
 
   it("[SC1] an unknown person gets a code once, directly only; nobody in a group does", () => {
-    expect(access.authorize(inbound("9", { chat: "9" }))).toMatchObject({ allow: false, code: expect.stringMatching(/^[A-Z2-9]{8}$/) });
-    expect(access.authorize(inbound("9", { chat: "9" }))).toEqual({ allow: false, reason: "unknown person" });
-    expect(access.authorize(inbound("10", group("-100"), { mentioned: true }))).not.toHaveProperty("code");
+    expect(authorize(inbound("9", { chat: "9" }))).toMatchObject({ allow: false, code: expect.stringMatching(/^[A-Z2-9]{8}$/) });
+    expect(authorize(inbound("9", { chat: "9" }))).toEqual({ allow: false, reason: "unknown person" });
+    expect(authorize(inbound("10", group("-100"), { mentioned: true }))).not.toHaveProperty("code");
   });
 
   it("[SC1] an approved person may speak from then on, also in listed groups, on that account only", () => {
-    const verdict = access.authorize(inbound("9", { chat: "9" }));
+    const verdict = authorize(inbound("9", { chat: "9" }));
     folder.stores.pairing.approve("code" in verdict ? (verdict.code ?? "") : "");
-    expect(access.authorize(inbound("9", { chat: "9" })).allow).toBe(true);
-    expect(access.authorize(inbound("9", group("-200"))).allow).toBe(true);
-    expect(access.authorize(inbound("9", { chat: "9", account: "bot2" })).allow).toBe(false);
+    expect(authorize(inbound("9", { chat: "9" })).allow).toBe(true);
+    expect(authorize(inbound("9", group("-200"))).allow).toBe(true);
+    expect(authorize(inbound("9", { chat: "9", account: "bot2" })).allow).toBe(false);
   });
 });
 

@@ -108,7 +108,7 @@ const replies = (): string[] =>
 const rows = (): unknown[] => folder.stores.db.all("SELECT state, attempts FROM inbox ORDER BY id");
 const answered = (count: number): Promise<unknown> => waitFor(`${count} replies`, () => replies().length === count, 5_000);
 
-const halt = (): boolean => folder.stores.db.transaction(() => conversations.halt(KEY));
+const halt = (): boolean => folder.stores.db.transaction([], (tx) => conversations.halt(tx, KEY));
 const ended = (): Promise<unknown> => waitFor("the end", () => !conversations.isActive(KEY));
 
 it("[AG1] what arrives during a turn waits and is answered next, in order", async () => {
@@ -176,7 +176,7 @@ it("[RC4] a message whose apology ended the process too is dropped, and the next
 });
 
 it("[RC4] a disk that refuses: the message waits, is tried again, and the spoilt tries are not held against it", async () => {
-  folder.stores.db.run("PRAGMA busy_timeout=10");
+  folder.stores.db.transaction([], (tx) => tx.run("PRAGMA busy_timeout=10"));
   const other = new DatabaseSync(join(folder.stateDir, "herald.db"));
   answer = (request) => {
     // The disk fills up while the model answers, again and again.
@@ -303,7 +303,7 @@ describe("a request that was stopped", () => {
     answer = hang;
     arrive("tell me a story");
     await waitFor("the turn", () => asked.length === 1);
-    folder.stores.db.transaction(() => conversations.stopAnswer(KEY, { note: "Stopped here.", buttons: [] }));
+    folder.stores.db.transaction([], (tx) => conversations.stopAnswer(tx, KEY, { note: "Stopped here.", buttons: [] }));
     await ended();
     answer = () => ({ text: "ok" });
     arrive("thanks");
@@ -430,7 +430,9 @@ it("[AN5] in a group the speaker's name is data, quoted, so that it can't pose a
 it("[AN5] notes that wait for the session are read before the model is asked, once", async () => {
   arrive("one");
   await answered(1);
-  folder.stores.mail.addNote(folder.stores.sessions.find(KEY)?.id ?? "", "run:1", "[Sub-agent done: 42]");
+  folder.stores.db.transaction([], (tx) =>
+    folder.stores.mail.addNote(tx, folder.stores.sessions.find(KEY)?.id ?? "", "run:1", "[Sub-agent done: 42]"),
+  );
   arrive("two");
   await answered(2);
   arrive("three");

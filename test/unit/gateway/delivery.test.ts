@@ -58,7 +58,7 @@ function start(): void {
   delivery = createDelivery({
     ...{ db, outbox, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints },
     channel: (name) => (isOn && name === "test" ? makeChannel() : null),
-    recordDelivery(row, state, reason) {
+    recordDelivery(_tx, row, state, reason) {
       if (row.runId !== null) runs.push([row.runId, state, reason].filter((one) => one !== undefined).join(" "));
     },
   });
@@ -73,12 +73,14 @@ function startAgain(): void {
 }
 
 const add = (id: string, texts: string[], to = HOME, runId?: string): boolean =>
-  folder.stores.outbox.add({
-    delivery: id,
-    address: to,
-    parts: texts.map((text): Part => ({ text })),
-    ...(runId === undefined ? {} : { runId }),
-  });
+  folder.stores.db.transaction([], (tx) =>
+    folder.stores.outbox.add(tx, {
+      delivery: id,
+      address: to,
+      parts: texts.map((text): Part => ({ text })),
+      ...(runId === undefined ? {} : { runId }),
+    }),
+  );
 const settled = (count: number): Promise<unknown> => waitFor(`${count} attempts`, () => attempts.length >= count, 3_000);
 const texts = (): unknown[] => attempts.map((one) => one.text);
 const open = (): number => folder.stores.outbox.countAllOpen();
@@ -221,7 +223,9 @@ it("[DL6] the answer to a command goes before everything else that waits there, 
   add("reply:1", ["a1", "a2"]);
   add("announce:2", ["b"], HOME, "run-1");
   await settled(1);
-  folder.stores.outbox.add({ delivery: "answer:3", address: HOME, parts: [{ text: "stopped" }], isAnswer: true });
+  folder.stores.db.transaction([], (tx) =>
+    folder.stores.outbox.add(tx, { delivery: "answer:3", address: HOME, parts: [{ text: "stopped" }], isAnswer: true }),
+  );
   door.resolve({ status: "sent", ref: "x" });
   await allSent();
   expect(texts()).toEqual(["a1", "stopped", "a2", "b"]);
@@ -252,7 +256,9 @@ it("[DL6][ST1] the answer to a command waits a moment for an attempt that hangs,
   add("announce:1", ["hangs"]);
   add("reply:2", ["two"]);
   await settled(1);
-  folder.stores.outbox.add({ delivery: "answer:3", address: HOME, parts: [{ text: "stopped" }], isAnswer: true });
+  folder.stores.db.transaction([], (tx) =>
+    folder.stores.outbox.add(tx, { delivery: "answer:3", address: HOME, parts: [{ text: "stopped" }], isAnswer: true }),
+  );
   await folder.clock.advance(200);
   await settled(2);
   expect(texts()).toEqual(["hangs", "stopped", "two"].slice(0, texts().length));
@@ -299,7 +305,7 @@ it.each([
   start();
   add("started:1", ["unsaid"]);
   await settled(1);
-  folder.stores.outbox.withdraw("started:1");
+  folder.stores.db.transaction([], (tx) => folder.stores.outbox.withdraw(tx, "started:1"));
   door.resolve(result());
   await folder.clock.advance(600_000);
   expect(texts()).toEqual(["unsaid"]);
@@ -367,7 +373,7 @@ it("[DL3] /subagents retry: requeued parts are sent again, without those that ar
   start();
   add("announce:1", ["part 1", "part 2", "part 3"], HOME, "run-1");
   await allSent();
-  expect(folder.stores.outbox.requeue("run-1")).toBe(2);
+  expect(folder.stores.db.transaction([], (tx) => folder.stores.outbox.requeue(tx, "run-1"))).toBe(2);
   await allSent();
   expect(texts()).toEqual(["part 1", "part 2", "part 2", "part 3"]);
   expect(runs.at(-1)).toBe("run-1 delivered");
@@ -386,7 +392,7 @@ async function retryAfterDoubt(): Promise<void> {
   await folder.clock.advance(1_000);
   await allSent();
   expect(folder.stores.outbox.get(1)?.state).toBe("blocked");
-  expect(folder.stores.outbox.requeue("run-1")).toBe(1);
+  expect(folder.stores.db.transaction([], (tx) => folder.stores.outbox.requeue(tx, "run-1"))).toBe(1);
   await allSent();
   expect(runs.at(-1)).toBe("run-1 delivered");
 }
@@ -412,7 +418,7 @@ it("[DL4] /subagents retry of what surely never arrived is not marked, and nobod
   await settled(1);
   await folder.clock.advance(1_000);
   await allSent();
-  folder.stores.outbox.requeue("run-1");
+  folder.stores.db.transaction([], (tx) => folder.stores.outbox.requeue(tx, "run-1"));
   await allSent();
   expect(attempts.map((one) => one.request.repeated)).toEqual([false, false, false]);
 });
@@ -623,7 +629,7 @@ it("[DL3] a channel that is off is asked ever more rarely, and everything goes o
 it("[RC4] a damaged row is given up by name; the chat goes on", async () => {
   add("reply:1", ["lost"]);
   add("reply:2", ["fine"]);
-  folder.stores.db.run("UPDATE outbox SET part = '{\"te' WHERE delivery = 'reply:1'");
+  folder.stores.db.transaction([], (tx) => tx.run("UPDATE outbox SET part = '{\"te' WHERE delivery = 'reply:1'"));
   start();
   await allSent();
   expect(texts()).toEqual(["fine"]);
@@ -636,11 +642,13 @@ it("[RC4] a damaged row is given up by name; the chat goes on", async () => {
 
 it("[RC4] FS-002 a disk that refuses pauses the chat, and the message goes out when it is over", async () => {
   start();
-  folder.stores.db.run("CREATE TEMP TRIGGER full BEFORE UPDATE ON outbox BEGIN SELECT RAISE(ABORT, 'disk full'); END");
+  folder.stores.db.transaction([], (tx) =>
+    tx.run("CREATE TEMP TRIGGER full BEFORE UPDATE ON outbox BEGIN SELECT RAISE(ABORT, 'disk full'); END"),
+  );
   add("reply:1", ["1"]);
   await folder.clock.advance(5_000);
   expect(attempts).toEqual([]);
-  folder.stores.db.run("DROP TRIGGER full");
+  folder.stores.db.transaction([], (tx) => tx.run("DROP TRIGGER full"));
   await folder.clock.advance(2_000);
   expect(texts()).toEqual(["1"]);
 });
@@ -734,7 +742,9 @@ it("[DL7][CM9] the answer to a command goes before announcements that wait for t
   start();
   for (let n = 1; n <= 3; n++) announce(n, HOME, `${n}`.repeat(50));
   await folder.clock.advance(100);
-  folder.stores.outbox.add({ delivery: "answer:1", address: HOME, parts: [{ text: "stopped" }], isAnswer: true });
+  folder.stores.db.transaction([], (tx) =>
+    folder.stores.outbox.add(tx, { delivery: "answer:1", address: HOME, parts: [{ text: "stopped" }], isAnswer: true }),
+  );
   await folder.clock.advance(0);
   expect(sentAt().slice(2)).toEqual([["stopped", 100]]);
 });
@@ -819,7 +829,7 @@ it("[DL7][ST2] a run that is stopped before its turn is left out of the message 
   start();
   await settled(2);
   await folder.clock.advance(100);
-  expect(folder.stores.outbox.withdraw("announce:3")).toBe(true);
+  expect(folder.stores.db.transaction([], (tx) => folder.stores.outbox.withdraw(tx, "announce:3"))).toBe(true);
   await folder.clock.advance(10_000);
   expect(texts()).toEqual(["1", "2 & 3 & 4", "2", "4"]);
   expect(states()["announce:3"]).toBe("withdrawn");
@@ -834,7 +844,9 @@ it("[DL7] PACE-004 a 429 keeps the order and silences that chat alone, answers i
   announce(3, AWAY);
   start();
   await folder.clock.advance(1_000);
-  folder.stores.outbox.add({ delivery: "answer:1", address: HOME, parts: [{ text: "answer" }], isAnswer: true });
+  folder.stores.db.transaction([], (tx) =>
+    folder.stores.outbox.add(tx, { delivery: "answer:1", address: HOME, parts: [{ text: "answer" }], isAnswer: true }),
+  );
   await folder.clock.advance(28_000);
   expect(texts().sort()).toEqual(["1", "3"]);
   await folder.clock.advance(2_000);

@@ -236,7 +236,7 @@ it("[CM9] a command that has nothing to say is settled without an answer", async
 
 it("[RC4] a disk that refuses: nothing half done, and the same rows are handled in order when it is over", async () => {
   arrive("/note one", "hello", "/note two");
-  folder.stores.db.run("PRAGMA busy_timeout=10");
+  folder.stores.db.transaction([], (tx) => tx.run("PRAGMA busy_timeout=10"));
   const other = new DatabaseSync(join(folder.stateDir, "herald.db"));
   other.exec("BEGIN IMMEDIATE");
   serve();

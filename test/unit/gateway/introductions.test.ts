@@ -31,10 +31,12 @@ function start(): void {
 }
 
 const ask = (senderId: string): string =>
-  folder.stores.pairing.request({
-    ...{ channel: "test", account: "a", senderId, senderName: "Ann" },
-    address: { channel: "test", account: "a", chat: senderId, kind: "dm" },
-  }) ?? "";
+  folder.stores.db.transaction([], (tx) =>
+    folder.stores.pairing.request(tx, {
+      ...{ channel: "test", account: "a", senderId, senderName: "Ann" },
+      address: { channel: "test", account: "a", chat: senderId, kind: "dm" },
+    }),
+  ) ?? "";
 const told = (): string[] =>
   folder.stores.db
     .all<{ part: string; address_key: string }>("SELECT part, address_key FROM outbox ORDER BY id")

@@ -12,13 +12,14 @@ it("[CM2] counts the threads at work, whatever is at work in them, and no more o
   using folder = await createStateFolder();
   const { inbox, runs, db } = folder.stores;
   const hint = (): string | null => threadHint({ inbox, runs }, context, "stop");
-  const spawn = (thread: number, label: string): void => runs.insert(newRun(label, { requesterKey: `${KEY}:thread:${thread}` }));
+  const spawn = (thread: number, label: string): void =>
+    db.transaction([], (tx) => runs.insert(tx, newRun(label, { requesterKey: `${KEY}:thread:${thread}` })));
   expect(hint()).toBeNull();
   spawn(1, "a");
   spawn(1, "b");
   spawn(2, "c");
   expect(hint()).toBe("At work in threads of this chat: 2 conversations. Write `!stop` there.");
-  db.transaction(() => {
+  db.transaction([], (_tx) => {
     for (let n = 0; n < 500; n++) spawn(1_000 + n, `many ${n}`);
   });
   expect(hint()).toBe("At work in threads of this chat: more than 100 conversations. Write `!stop` there.");

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { AppError, isStorageError } from "../../../src/core/errors.ts";
-import { createBus } from "../../../src/core/events.ts";
+import type { AppEvent } from "../../../src/core/events.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { SUSPENDED } from "../../../src/core/run.ts";
-import { type Database, openDatabase, type Params } from "../../../src/stores/database.ts";
+import { type Database, openDatabase, type Params, type Query, RELAXED, type Tx } from "../../../src/stores/database.ts";
 import { createInbox } from "../../../src/stores/inbox.ts";
 import { createMail } from "../../../src/stores/mail.ts";
 import { createOutbox } from "../../../src/stores/outbox.ts";
@@ -50,24 +50,21 @@ const raw = (sql: string): object[] => {
 describe("opening", () => {
   it("[RN6] makes the file with mode 0600, its journal too", () => {
     const db = open();
-    db.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)");
+    db.transaction([], (tx) => tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)"));
     for (const file of [path, `${path}-wal`, `${path}-shm`]) expect(statSync(file).mode & 0o777).toBe(0o600);
   });
 
   it("[RC1] whoever is promised something waits for the disk, whatever was written before", () => {
     const db = open();
-    const strength = () => db.get("PRAGMA synchronous");
+    const strength = (tx: Tx) => tx.get("PRAGMA synchronous");
     const [full, normal] = [{ synchronous: 2 }, { synchronous: 1 }];
-    expect([db.relaxed(strength), db.relaxed(strength), db.transaction(strength)]).toEqual([normal, normal, full]);
-    db.relaxed(strength);
-    db.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)");
-    expect(strength()).toEqual(full);
-    expect(() =>
-      db.relaxed(() => {
-        throw new Error("no");
-      }),
-    ).toThrow("no");
-    expect(db.transaction(strength)).toEqual(full);
+    const [promised, relaxed] = [() => db.transaction([], strength), () => db.transaction([], strength, RELAXED)];
+    expect([relaxed(), relaxed(), promised(), relaxed(), promised()]).toEqual([normal, normal, full, normal, full]);
+    const fail = () => {
+      throw new Error("no");
+    };
+    expect(() => db.transaction([], fail, RELAXED)).toThrow("no");
+    expect(promised()).toEqual(full);
   });
 
   it("[RC1] is durable at commit: WAL with synchronous FULL", () => {
@@ -80,14 +77,14 @@ describe("opening", () => {
   it("[SC4] a known secret is not written, whoever said it and whatever it was part of", () => {
     const db = openDatabase({ path, redact: (text) => text.replaceAll("hunter2hunter2", "[KEY]") });
     opened.push(db);
-    db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, ?)", "a", '["hunter2hunter2"]', 1);
+    db.transaction([], (tx) => tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, ?)", "a", '["hunter2hunter2"]', 1));
     expect(db.get("SELECT run_ids FROM listings WHERE run_ids LIKE ?", "%hunter2hunter2%")).toEqual({ run_ids: '["[KEY]"]' });
     for (const file of [path, `${path}-wal`]) expect(readFileSync(file, "latin1")).not.toContain("hunter2");
   });
 
   it("[RC4] NUL is never written: SQLite's own functions would end the text there", () => {
     const db = open();
-    db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", "a\0b", "c\0");
+    db.transaction([], (tx) => tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", "a\0b", "c\0"));
     expect(db.get("SELECT session_key, length(session_key) AS n, run_ids FROM listings")).toEqual({
       session_key: "ab",
       n: 2,
@@ -97,7 +94,7 @@ describe("opening", () => {
 
   it("[RU1] migrates once, keeps the data, and carries the number of the last step", () => {
     const first = open();
-    first.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)");
+    first.transaction([], (tx) => tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('a', '[]', 1)"));
     first.close();
     opened.length = 0;
     expect(open().all("SELECT session_key FROM listings")).toEqual([{ session_key: "a" }]);
@@ -116,7 +113,7 @@ describe("opening", () => {
     insert("a", 2);
     const before = old.prepare("SELECT * FROM runs ORDER BY created_at").all();
     old.close();
-    const runs = createRuns({ db: open(), clock: createManualClock(), bus: createBus(() => {}) });
+    const runs = createRuns({ db: open(), clock: createManualClock() });
     expect(runs.listRecent(5).map((run) => run.label)).toEqual(["label a", "label b"]);
     const after = raw("SELECT * FROM runs ORDER BY seq");
     expect(after).toMatchObject(before.map((row, n) => ({ ...row, seq: n + 1 })));
@@ -136,7 +133,7 @@ describe("opening", () => {
     insert("a", 60_000);
     insert("b", 0);
     old.close();
-    const runs = createRuns({ db: open(), clock: createManualClock(), bus: createBus(() => {}) });
+    const runs = createRuns({ db: open(), clock: createManualClock() });
     expect(runs.get("a")).toMatchObject({ deadlineAt: 61_000, steps: 0 });
     expect(runs.get("b")).toMatchObject({ deadlineAt: null, steps: 0 });
   });
@@ -155,7 +152,7 @@ describe("opening", () => {
     insert("b", "child-a", "a");
     insert("x", "other chat", null);
     old.close();
-    const runs = createRuns({ db: open(), clock: createManualClock(), bus: createBus(() => {}) });
+    const runs = createRuns({ db: open(), clock: createManualClock() });
     expect(["chat", "child-a", "child-b", "other chat"].map((key) => runs.unfinishedBelow(key).map((run) => run.id))).toEqual([
       ["c", "a", "b"],
       ["c", "b"],
@@ -178,10 +175,9 @@ describe("opening", () => {
     part.run("reply:2", "not delivered within 24 h: no answer", "r2");
     old.close();
     const db = open();
-    const bus = createBus(() => {});
-    expect(createRuns({ db, clock: createManualClock(), bus }).get("a")?.doing).toBe(SUSPENDED);
-    const outbox = createOutbox({ db, clock: createManualClock(), bus });
-    for (const runId of ["r1", "r2"]) outbox.requeue(runId);
+    expect(createRuns({ db, clock: createManualClock() }).get("a")?.doing).toBe(SUSPENDED);
+    const outbox = createOutbox({ db, clock: createManualClock() });
+    for (const runId of ["r1", "r2"]) db.transaction([], (tx) => outbox.requeue(tx, runId));
     expect(db.all("SELECT state, part FROM outbox ORDER BY delivery")).toEqual([
       { state: "queued", part: '{"text":"t","kind":"announcement"}' },
       { state: "unknown", part: '{"text":"t"}' },
@@ -231,7 +227,9 @@ describe("opening", () => {
 
   it("[RC4] a damaged page gives an error where it is met, and nothing is recreated", () => {
     const db = open();
-    for (let n = 0; n < 200; n++) db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
+    db.transaction([], (tx) => {
+      for (let n = 0; n < 200; n++) tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
+    });
     db.close();
     opened.length = 0;
     const bytes = readFileSync(path);
@@ -261,116 +259,91 @@ describe("opening", () => {
 });
 
 describe("transactions", () => {
-  const add = (db: Database, key: string): number => db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, '[]', 1)", key);
+  const add = (tx: Tx, key: string): number => tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, '[]', 1)", key);
   const keys = (db: Database): unknown[] =>
     db.all<{ session_key: string }>("SELECT session_key FROM listings").map((row) => row.session_key);
+  const openWith = (onEvent: (event: AppEvent) => void): Database => {
+    const db = openDatabase({ path, onEvent });
+    opened.push(db);
+    return db;
+  };
+  const bell = (channel: string): AppEvent => ({ type: "inbox.added", channel });
 
-  it.each(["let through", "caught"])("[RC1] all or nothing: a part that fails undoes the whole, its error %s in between", (how) => {
+  it.each(["let through", "caught"])("[RC1] all or nothing: a statement that fails undoes the whole, its error %s in between", (how) => {
     const db = open();
-    const fails = (): void =>
-      db.part(() => {
-        add(db, "b");
-        throw new Error("inner");
-      });
-    const caught = (): void => {
+    const fails = (tx: Tx): void => void add(tx, "a");
+    const caught = (tx: Tx): void => {
       try {
-        fails();
+        fails(tx);
       } catch {
         // As a caller does that answers in words instead.
       }
     };
     expect(() =>
-      db.transaction(() => {
-        add(db, "a");
-        (how === "caught" ? caught : fails)();
-        add(db, "c");
+      db.transaction([], (tx) => {
+        add(tx, "a");
+        (how === "caught" ? caught : fails)(tx);
+        add(tx, "c");
       }),
-    ).toThrow("inner");
+    ).toThrow("UNIQUE");
     expect(keys(db)).toEqual([]);
-    db.transaction(() => add(db, "d"));
+    db.transaction([], (tx) => add(tx, "d"));
     expect(keys(db)).toEqual(["d"]);
   });
 
   it.each([
-    { outer: "transaction", inner: "transaction" },
-    { outer: "transaction", inner: "relaxed" },
-    { outer: "relaxed", inner: "transaction" },
-    { outer: "part", inner: "transaction" },
-  ] as const)("[RC1] $inner inside $outer is refused, and takes what was written along", ({ outer, inner }) => {
+    [undefined, undefined],
+    [undefined, RELAXED],
+    [RELAXED, undefined],
+  ])("[RC1] one inside another is refused, and takes what was written along (%o, %o)", (outer, inner) => {
     const db = open();
     expect(() =>
-      db[outer](() => {
-        add(db, "a");
-        db[inner](() => add(db, "b"));
-      }),
+      db.transaction(
+        [],
+        (tx) => {
+          add(tx, "a");
+          db.transaction([], (other) => add(other, "b"), inner);
+        },
+        outer,
+      ),
     ).toThrow("a transaction can't be begun inside another");
     expect(keys(db)).toEqual([]);
   });
 
-  it("[RC1] a part alone is a transaction of its own, durable on return", () => {
-    const db = open();
-    expect(db.part(() => add(db, "a"))).toBe(1);
-    expect(raw("SELECT session_key FROM listings")).toEqual([{ session_key: "a" }]);
-    expect(() =>
-      db.part(() => {
-        add(db, "b");
-        throw new Error("no");
-      }),
-    ).toThrow("no");
-    expect(keys(db)).toEqual(["a"]);
-  });
-
-  it("[RC1] an effect that fails keeps no other from being carried out, and the caller from nothing: it is committed", () => {
-    const failed: unknown[] = [];
-    const db = openDatabase({ path, onEffectFailed: (error) => failed.push(error) });
-    opened.push(db);
-    const seen: string[] = [];
-    db.transaction(() => {
-      add(db, "a");
-      db.afterCommit(() => {
-        throw new Error("bell broken");
-      });
-      db.afterCommit(() => seen.push("rung"));
-    });
-    expect(seen).toEqual(["rung"]);
-    expect(failed).toEqual([new Error("bell broken")]);
-    expect(keys(db)).toEqual(["a"]);
-  });
-
-  it("[RC1] effects run after the commit, in order, and are dropped with a rollback", () => {
-    const db = open();
-    const seen: string[] = [];
-    db.transaction(() => {
-      db.afterCommit(() => seen.push("1"));
-      db.part(() => db.afterCommit(() => seen.push("2")));
+  it("[RC1] what it has to say is said after the commit, in order, and not at all after a rollback", () => {
+    const seen: unknown[] = [];
+    const db = openWith((event) => seen.push(event, ...keys(db)));
+    db.transaction([], (tx) => {
+      tx.emit(bell("1"));
+      tx.emit(bell("2"));
+      add(tx, "a");
       expect(seen).toEqual([]);
     });
     expect(() =>
-      db.transaction(() => {
-        db.afterCommit(() => seen.push("never"));
+      db.transaction([], (tx) => {
+        tx.emit(bell("never"));
         throw new Error("no");
       }),
-    ).toThrow();
-    db.afterCommit(() => seen.push("at once"));
-    expect(seen).toEqual(["1", "2", "at once"]);
+    ).toThrow("no");
+    expect(seen).toEqual([bell("1"), "a", bell("2"), "a"]);
   });
 
-  it("[RC1] an effect may write in a transaction of its own", () => {
-    const db = open();
-    db.transaction(() => {
-      add(db, "a");
-      db.afterCommit(() => db.transaction(() => add(db, "b")));
+  it("[RC1] who is told of it may write in a transaction of their own", () => {
+    const db = openWith(() => db.transaction([], (tx) => add(tx, "b")));
+    db.transaction([], (tx) => {
+      add(tx, "a");
+      tx.emit(bell("web"));
     });
     expect(keys(db)).toEqual(["a", "b"]);
   });
 
   it("[RC4] FS-011 locked by another process: a storage error after a short wait, and it works again afterwards", () => {
     const db = open();
-    db.run("PRAGMA busy_timeout=50");
+    db.get("PRAGMA busy_timeout=50");
     const other = new DatabaseSync(path);
     other.exec("BEGIN IMMEDIATE");
     try {
-      db.transaction(() => add(db, "a"));
+      db.transaction([], (tx) => add(tx, "a"));
       expect.unreachable();
     } catch (error) {
       expect(isStorageError(error)).toBe(true);
@@ -378,35 +351,35 @@ describe("transactions", () => {
       other.exec("ROLLBACK");
       other.close();
     }
-    db.transaction(() => add(db, "b"));
+    db.transaction([], (tx) => add(tx, "b"));
     expect(keys(db)).toEqual(["b"]);
   });
 
   it("[RC4] FS-002 a full disk rolls the transaction back and is known as the disk's fault", () => {
-    const db = open();
-    db.run(`PRAGMA max_page_count = ${(db.get<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0) + 1}`);
-    const rung: string[] = [];
+    const rung: AppEvent[] = [];
+    const db = openWith((event) => rung.push(event));
+    db.get(`PRAGMA max_page_count = ${(db.get<{ page_count: number }>("PRAGMA page_count")?.page_count ?? 0) + 1}`);
     try {
-      db.transaction(() => {
-        db.afterCommit(() => rung.push("bell"));
+      db.transaction([], (tx) => {
+        tx.emit(bell("web"));
         for (let n = 0; n < 1_000; n++)
-          db.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
+          tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
       });
       expect.unreachable();
     } catch (error) {
       expect(isStorageError(error)).toBe(true);
     }
     expect([keys(db), rung]).toEqual([[], []]);
-    db.run("PRAGMA max_page_count = 1000000");
-    db.transaction(() => add(db, "after"));
+    db.get("PRAGMA max_page_count = 1000000");
+    db.transaction([], (tx) => add(tx, "after"));
     expect(keys(db)).toEqual(["after"]);
   });
 
   it("[OB1] a transaction that held the event loop is told", () => {
     const slow: number[] = [];
     const db = open({ onSlow: (ms) => slow.push(ms) });
-    db.transaction(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 80));
-    db.transaction(() => add(db, "a"));
+    db.transaction([], () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 80));
+    db.transaction([], (tx) => add(tx, "a"));
     expect(slow).toHaveLength(1);
     expect(slow[0]).toBeGreaterThanOrEqual(50);
   });
@@ -415,27 +388,31 @@ describe("transactions", () => {
     const db = open();
     db.close();
     opened.length = 0;
-    expect(() => add(db, "a")).toThrow();
+    expect(() => db.transaction([], (tx) => add(tx, "a"))).toThrow();
   });
 });
 
 /** The same database, noting each statement it is asked. */
 function recording(db: Database, asked: Map<string, Params>): Database {
-  return {
-    ...db,
-    run(sql, ...params) {
-      asked.set(sql, params);
-      return db.run(sql, ...params);
-    },
+  const noting = (query: Query): Query => ({
     get(sql, ...params) {
       asked.set(sql, params);
-      return db.get(sql, ...params);
+      return query.get(sql, ...params);
     },
     all(sql, ...params) {
       asked.set(sql, params);
-      return db.all(sql, ...params);
+      return query.all(sql, ...params);
     },
-  };
+  });
+  const notingTx = (tx: Tx): Tx => ({
+    ...tx,
+    ...noting(tx),
+    run(sql, ...params) {
+      asked.set(sql, params);
+      return tx.run(sql, ...params);
+    },
+  });
+  return { ...db, ...noting(db), transaction: (keys, work, options) => db.transaction(keys, (tx) => work(notingTx(tx)), options) };
 }
 
 describe("plans", () => {
@@ -444,9 +421,9 @@ describe("plans", () => {
   const MAY_SCAN = [/^SELECT DISTINCT address_key/, /^SELECT \* FROM runs ORDER BY seq DESC LIMIT/];
 
   function askEverything(db: Database): void {
+    const write = <T>(work: (tx: Tx) => T): T => db.transaction([], work);
     const clock = createManualClock();
-    const bus = createBus(() => {});
-    const inbox = createInbox({ db, clock, bus, failpoint: noFailpoints });
+    const inbox = createInbox({ db, clock, failpoint: noFailpoints });
     inbox.sink("web", "local").put([{ externalId: "1", raw: {} }], "c");
     inbox.sink("web", "local").cursor();
     inbox.listNew(0, 10);
@@ -456,56 +433,56 @@ describe("plans", () => {
     inbox.putBack(2);
     inbox.countWaiting("k");
     inbox.waitingSessions();
-    inbox.drop("k");
-    inbox.finish(1);
+    write((tx) => inbox.drop(tx, "k"));
+    write((tx) => inbox.finish(tx, 1));
     inbox.purge(0);
-    const outbox = createOutbox({ db, clock, bus });
-    outbox.add({ delivery: "d", address: ADDRESS, parts: [{}], runId: "r" });
+    const outbox = createOutbox({ db, clock });
+    write((tx) => outbox.add(tx, { delivery: "d", address: ADDRESS, parts: [{}], runId: "r" }));
     const id = outbox.head("web/local/main/-")?.id ?? 0;
     outbox.openAddresses();
     outbox.get(id);
-    outbox.markSending(id);
+    write((tx) => outbox.markSending(tx, id));
     outbox.recover();
-    outbox.retryAt(id, { notBefore: 0, firstAt: 0, reason: "x", as: "queued", stepsAside: true });
+    write((tx) => outbox.retryAt(tx, id, { notBefore: 0, firstAt: 0, reason: "x", as: "queued", stepsAside: true }));
     outbox.listAside("web/local/main/-", 1);
-    outbox.stepAside("d");
-    outbox.add({ delivery: "e", address: ADDRESS, parts: [{}], runId: "s" });
+    write((tx) => outbox.stepAside(tx, "d"));
+    write((tx) => outbox.add(tx, { delivery: "e", address: ADDRESS, parts: [{}], runId: "s" }));
     const [lead, other] = [outbox.get(id)!, outbox.get(id + 1)!];
     outbox.listBehind(lead, 5);
-    outbox.listJoined(outbox.join(lead, [other], {}));
-    outbox.dissolve(lead, "queued");
+    outbox.listJoined(write((tx) => outbox.join(tx, lead, [other], {})));
+    write((tx) => outbox.dissolve(tx, lead, "queued"));
     outbox.listSentSince(0);
-    outbox.setPart(id, {}, "queued");
-    outbox.retarget(id, ADDRESS, ADDRESS, "queued");
-    outbox.markBlocked("d", "x", "queued");
-    outbox.requeue("r");
-    outbox.markSent(id, "ref");
+    write((tx) => outbox.setPart(tx, id, {}, "queued"));
+    write((tx) => outbox.retarget(tx, id, ADDRESS, ADDRESS, "queued"));
+    write((tx) => outbox.markBlocked(tx, "d", "x", "queued"));
+    write((tx) => outbox.requeue(tx, "r"));
+    write((tx) => outbox.markSent(tx, id, "ref"));
     outbox.countAllOpen();
-    outbox.withdraw("d");
-    outbox.reopen("d");
+    write((tx) => outbox.withdraw(tx, "d"));
+    write((tx) => outbox.reopen(tx, "d"));
     outbox.purge(0);
     const sessions = createSessions({ db, clock });
-    sessions.insert({ id: "s", key: "k", agentId: "main", address: null, parentKey: null });
+    write((tx) => sessions.insert(tx, { id: "s", key: "k", agentId: "main", address: null, parentKey: null }));
     sessions.find("k");
     sessions.get("s");
-    sessions.setModel("s", null);
-    sessions.addSpend("s", "m", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null });
+    write((tx) => sessions.setModel(tx, "s", null));
+    write((tx) => sessions.addSpend(tx, "s", "m", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null }));
     sessions.spendOf(["s"]);
     sessions.spendOfDay(0);
-    sessions.end("s");
-    const runs = createRuns({ db, clock, bus });
-    runs.insert(newRun("r"));
-    runs.insert(newRun("below", { requesterKey: "child-r", requesterRunId: "r" }));
+    write((tx) => sessions.end(tx, "s"));
+    const runs = createRuns({ db, clock });
+    write((tx) => runs.insert(tx, newRun("r")));
+    write((tx) => runs.insert(tx, newRun("below", { requesterKey: "child-r", requesterRunId: "r" })));
     runs.findBySpawnKey("x");
     runs.findByChildKey("x");
     runs.start("r");
     runs.setDoing("r", "x");
-    runs.putAside("r", true);
-    runs.countResume("r");
-    runs.addSpend("r", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null });
-    runs.end("r", { as: "done", reason: null, incomplete: false, delivery: "none" });
-    runs.setDelivery("r", "delivered");
-    runs.markSettled("r");
+    write((tx) => runs.putAside(tx, "r", true));
+    write((tx) => runs.countResume(tx, "r"));
+    write((tx) => runs.addSpend(tx, "r", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null }));
+    write((tx) => runs.end(tx, "r", { as: "done", reason: null, incomplete: false, delivery: "none" }));
+    write((tx) => runs.setDelivery(tx, "r", "delivered"));
+    write((tx) => runs.markSettled(tx, "r"));
     runs.listUnfinished();
     runs.countUnfinished("k");
     runs.listOf("k", 5);
@@ -517,18 +494,18 @@ describe("plans", () => {
     runs.childrenOf("r");
     runs.listArchiveDue(0, 5);
     runs.setArchiveName("r", "x");
-    runs.setArchived("r");
-    runs.reopen("r");
+    write((tx) => runs.setArchived(tx, "r"));
+    write((tx) => runs.reopen(tx, { id: "r", requesterKey: "k" }));
     runs.countUnfinishedByState();
     runs.listWakeDue(0);
     runs.wake("r");
     const mail = createMail({ db, clock });
-    mail.sendToRun("r", "a", "b");
-    mail.addNote("s", "a", "b");
+    write((tx) => mail.sendToRun(tx, "r", "a", "b"));
+    write((tx) => mail.addNote(tx, "s", "a", "b"));
     mail.listForRun("r");
     mail.listNotes("s");
-    mail.takeForRun([1]);
-    mail.takeNotes([1]);
+    write((tx) => mail.takeForRun(tx, [1]));
+    write((tx) => mail.takeNotes(tx, [1]));
     mail.purge(0);
     createPairing({ db, clock }).isPaired("a", "b", "c");
   }
@@ -589,9 +566,9 @@ describe("damaged rows", () => {
   it("[RC4] one run that can't be read is told by name and left out; all others are there", () => {
     const db = open();
     const told: unknown[] = [];
-    const runs = createRuns({ db, clock: createManualClock(), bus: createBus(() => {}), onDamaged: (error) => told.push(error) });
-    for (const id of ["good", "bad"]) runs.insert(newRun(id));
-    db.run("UPDATE runs SET tool_ceiling = '[\"rea' WHERE id = 'bad'");
+    const runs = createRuns({ db, clock: createManualClock(), onDamaged: (error) => told.push(error) });
+    for (const id of ["good", "bad"]) db.transaction([], (tx) => runs.insert(tx, newRun(id)));
+    db.transaction([], (tx) => tx.run("UPDATE runs SET tool_ceiling = '[\"rea' WHERE id = 'bad'"));
     expect(runs.listUnfinished().map((run) => run.id)).toEqual(["good"]);
     expect(runs.get("bad")).toBeNull();
     expect(told[0]).toMatchObject({ code: "state", message: "Row bad of table runs is damaged: its tool_ceiling can't be read" });
@@ -601,19 +578,19 @@ describe("damaged rows", () => {
   it("[RC4] a session row that can't be read is named", () => {
     const db = open();
     const sessions = createSessions({ db, clock: createManualClock() });
-    sessions.insert({ id: "s", key: "k", agentId: "main", address: ADDRESS, parentKey: null });
-    db.run("UPDATE sessions SET address = 'x' WHERE id = 's'");
+    db.transaction([], (tx) => sessions.insert(tx, { id: "s", key: "k", agentId: "main", address: ADDRESS, parentKey: null }));
+    db.transaction([], (tx) => tx.run("UPDATE sessions SET address = 'x' WHERE id = 's'"));
     expect(() => sessions.find("k")).toThrow("Row s of table sessions is damaged: its address can't be read");
   });
 
   it("[RC4] an incoming row that can't be read decodes to nothing and holds nobody up", () => {
     const db = open();
-    const inbox = createInbox({ db, clock: createManualClock(), bus: createBus(() => {}), failpoint: noFailpoints });
+    const inbox = createInbox({ db, clock: createManualClock(), failpoint: noFailpoints });
     inbox.sink("web", "local").put([
       { externalId: "1", raw: { text: "a" } },
       { externalId: "2", raw: { text: "b" } },
     ]);
-    db.run("UPDATE inbox SET raw = '{' WHERE external_id = '1'");
+    db.transaction([], (tx) => tx.run("UPDATE inbox SET raw = '{' WHERE external_id = '1'"));
     expect(inbox.listNew(0, 10).map((row) => row.raw)).toEqual([null, { text: "b" }]);
   });
 });
@@ -663,7 +640,7 @@ describe("small pages", () => {
       const db = openSole();
       expect(pageSize(db)).toBe(4_096);
       expect(db.get("PRAGMA journal_mode")).toEqual({ journal_mode: "wal" });
-      db.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('new', '[]', 1)");
+      db.transaction([], (tx) => tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES ('new', '[]', 1)"));
     } finally {
       reader.close();
     }

@@ -3,10 +3,12 @@ import { createStateFolder } from "../../support/state-folder.ts";
 
 it("[SC1] says when somebody starts and stops waiting, once it is durable", async () => {
   using state = await createStateFolder();
-  const { pairing } = state.stores;
+  const { db, pairing } = state.stores;
   const address = { channel: "telegram", account: "bot", chat: "42", kind: "dm" } as const;
   const told = () => state.events.filter((event) => event.type === "pairing.changed").length;
-  const code = pairing.request({ channel: "telegram", account: "bot", senderId: "42", senderName: "Ann", address }) ?? "";
+  const code =
+    db.transaction([], (tx) => pairing.request(tx, { channel: "telegram", account: "bot", senderId: "42", senderName: "Ann", address })) ??
+    "";
   expect(told()).toBe(1);
   expect(pairing.approve("ABCDEFGH")).toBeNull();
   expect(told()).toBe(1);
@@ -17,9 +19,10 @@ it("[SC1] says when somebody starts and stops waiting, once it is durable", asyn
 it("[SC1] who asked in the same moment is listed in the same order every time", async () => {
   for (let round = 0; round < 5; round++) {
     using state = await createStateFolder();
-    const { pairing } = state.stores;
+    const { db, pairing } = state.stores;
     const address = { channel: "telegram", account: "bot", chat: "42", kind: "dm" } as const;
-    for (const senderId of ["42", "43", "44"]) pairing.request({ channel: "telegram", account: "bot", senderId, senderName: "", address });
+    for (const senderId of ["42", "43", "44"])
+      db.transaction([], (tx) => pairing.request(tx, { channel: "telegram", account: "bot", senderId, senderName: "", address }));
     expect(pairing.listPending().map((one) => one.senderId)).toEqual(["42", "43", "44"]);
   }
 });

@@ -21,7 +21,8 @@ afterEach(() => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-const post = (chat: string, key: string, text = key, author: "user" | "agent" = "agent") => messages.post({ chat, key, author, text });
+const post = (chat: string, key: string, text = key, author: "user" | "agent" = "agent") =>
+  db.transaction([], (tx) => messages.post(tx, { chat, key, author, text }));
 
 it("[DL4] PROC-003 the same key again adds nothing and gives the first number", () => {
   const first = post("main", "a", "one");
@@ -61,7 +62,7 @@ it("[WB1] names a chat after the person's first words, most recent chat first", 
 
 it("[WB2] keeps what a part carries beside its text", () => {
   const extra = { kind: "announcement", buttons: [{ label: "Stop", command: "/stop" }] };
-  messages.post({ chat: "main", key: "x", author: "agent", text: "t", extra });
+  db.transaction([], (tx) => messages.post(tx, { chat: "main", key: "x", author: "agent", text: "t", extra }));
   expect(messages.findByKey("x")?.extra).toEqual(extra);
   expect(messages.findByKey("x")?.at).toBeGreaterThan(0);
 });

@@ -7,7 +7,7 @@ import type { Channel, OutMessage } from "../../../src/core/message.ts";
 import { isUnfinished } from "../../../src/core/run.ts";
 import type { ModelErrorKind, ModelReply, ModelRequest, Models } from "../../../src/models/model.ts";
 import { parseAnnounceReply, resultOf, toResult } from "../../../src/subagents/announce.ts";
-import { breakOff } from "../../../src/subagents/ending.ts";
+import { endNow } from "../../../src/subagents/ending.ts";
 import { noteEntries } from "../../../src/subagents/notes.ts";
 import { announceDelivery } from "../../../src/subagents/posting.ts";
 import { answeredBy } from "../../../src/subagents/transcript-view.ts";
@@ -135,7 +135,9 @@ describe("ending a run", () => {
     reply = (request) => {
       if (isAnnounce(request) && !sent) {
         sent = true;
-        expect(stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(id), "me", "one more thing"))).toBe("running");
+        expect(stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(id), "me", "one more thing"))).toBe(
+          "running",
+        );
       }
       return okReply(request.messages.some((message) => message.text === "one more thing") ? "with that thing" : "without it");
     };
@@ -146,7 +148,7 @@ describe("ending a run", () => {
     expect(posted(id)).toContain("Result:\nwith that thing");
   });
 
-  const send = (id: string) => stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(id), "me", "once more"));
+  const send = (id: string) => stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(id), "me", "once more"));
 
   it("[AN1] a generation that failed before it said anything doesn't announce the words of the one before", async () => {
     const { id } = stage.spawn();
@@ -185,7 +187,7 @@ describe("ending a run", () => {
     const deps = { ...endingDeps(), models: {} as Models };
     const { id } = stage.spawn();
     const error = { kind: "auth", message: "It is down.", remedy: "Set something." } as const;
-    breakOff({ ...deps, channel: () => elsewhere }, stage.get(id), { as: "error", reason: error.message, incomplete: false, error });
+    endNow({ ...deps, channel: () => elsewhere }, stage.get(id), { as: "error", reason: error.message, incomplete: false, error });
     expect(posted(id)).toMatch(/Notes:\n- It failed: It is down\.$/);
     expect(posted(id)).not.toContain("Set something");
   });
@@ -222,7 +224,7 @@ describe("ending a run", () => {
       delivery: "blocked",
       deliveryReason: expect.stringContaining("/subagents retry"),
     });
-    expect(stage.stores.db.transaction(() => stage.parts.steering.retry(stage.get(id)))).toBe(false);
+    expect(stage.stores.db.transaction([], (tx) => stage.parts.steering.retry(tx, stage.get(id)))).toBe(false);
     expect(stage.get(id).delivery).toBe("blocked");
     expect(stage.announced(stage.get(id))).toEqual([]);
   });
@@ -237,7 +239,7 @@ describe("ending a run", () => {
     const { id } = stage.spawn();
     const models: Models = { call: async (request) => reply(request), contextWindow: () => 1, check: () => null };
     const deps = { ...endingDeps(), models, channel: () => channel };
-    expect(breakOff(deps, stage.get(id), { as: "interrupted", reason: null, incomplete: false })).toBe(true);
+    expect(endNow(deps, stage.get(id), { as: "interrupted", reason: null, incomplete: false })).toBe(true);
     expect(posted(id)).toMatch(/^⚠️ The announcement of "run 1" could not be shown: no font\. `\/subagents log [0-9a-f]{8}` shows/);
     expect(said[0]).toContain("Status: unknown");
   });

@@ -1,9 +1,11 @@
 // Briefs by requester: rows, BRIEF.md, and what of the memory a child may read.
+
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import type { Tx } from "../../../src/stores/database.ts";
 import { type BriefParams, parseBriefParams } from "../../../src/subagents/documents/brief-params.ts";
-import { createDelegation } from "../../support/delegation.ts";
+import { createDelegation, type Delegation } from "../../support/delegation.ts";
 
 const CHAT = "agent:main:web:dm:main";
 const SCOUT_CHAT = "agent:scout:web:dm:main";
@@ -12,6 +14,8 @@ function brief(fields: Partial<BriefParams> = {}): BriefParams {
   if (!parsed.ok) throw new Error(parsed.error);
   return parsed.brief;
 }
+const write = <T>({ folder }: Delegation, work: (tx: Tx) => T): T => folder.stores.db.transaction([], work);
+
 const pin = (key: string) => ({ tier: "pins" as const, key, reason: "needed" });
 
 describe("briefing", () => {
@@ -21,15 +25,15 @@ describe("briefing", () => {
     const file = join(scene.folderOf(run), "BRIEF.md");
     const { db } = scene.folder.stores;
     expect(() =>
-      db.transaction(() => {
-        scene.briefing.apply(run, CHAT, brief());
+      db.transaction([], (tx) => {
+        scene.briefing.apply(tx, run, CHAT, brief());
         throw new Error("no");
       }),
     ).toThrow("no");
     expect(existsSync(file)).toBe(false);
     expect(scene.briefing.list(run)).toEqual([]);
-    db.transaction(() => {
-      scene.briefing.apply(run, CHAT, brief());
+    db.transaction([], (tx) => {
+      scene.briefing.apply(tx, run, CHAT, brief());
       expect(existsSync(file)).toBe(false);
     });
     expect(readFileSync(file, "utf8")).toMatch(/^# Brief\n[\s\S]*> Mind the docs\./);
@@ -42,19 +46,19 @@ describe("briefing", () => {
     await using scene = await createDelegation();
     const run = scene.spawn("one");
     const file = join(scene.folderOf(run), "BRIEF.md");
-    scene.briefing.apply(run, CHAT, brief({ constraints: ["first"] }));
-    scene.briefing.apply(run, SCOUT_CHAT, brief({ mission: "Scout it." }));
-    scene.briefing.apply(run, CHAT, brief({ mission: "Anew." }));
+    write(scene, (tx) => scene.briefing.apply(tx, run, CHAT, brief({ constraints: ["first"] })));
+    write(scene, (tx) => scene.briefing.apply(tx, run, SCOUT_CHAT, brief({ mission: "Scout it." })));
+    write(scene, (tx) => scene.briefing.apply(tx, run, CHAT, brief({ mission: "Anew." })));
     expect(scene.briefing.list(run).map((one) => [one.requesterKey, one.brief.mission])).toEqual([
       [CHAT, "Anew."],
       [SCOUT_CHAT, "Scout it."],
     ]);
     expect(readFileSync(file, "utf8")).toContain("Anew.");
     expect(readFileSync(file, "utf8")).not.toContain("first");
-    expect(scene.briefing.revoke(run, CHAT)).toBe(1);
+    expect(write(scene, (tx) => scene.briefing.revoke(tx, run, CHAT))).toBe(1);
     expect(readFileSync(file, "utf8")).not.toContain("Anew.");
-    expect(scene.briefing.revoke(run, CHAT)).toBe(0);
-    expect(scene.briefing.revoke(run, null)).toBe(1);
+    expect(write(scene, (tx) => scene.briefing.revoke(tx, run, CHAT))).toBe(0);
+    expect(write(scene, (tx) => scene.briefing.revoke(tx, run, null))).toBe(1);
     expect(existsSync(file)).toBe(false);
     expect(await scene.briefing.read(run)).toEqual({ section: "", memory: "" });
   });
@@ -69,8 +73,8 @@ describe("briefing", () => {
     writeFileSync(join(scene.folder.stateDir, "CREW.md"), "for all of us");
     const run = scene.spawn("one");
     const shared = [pin("api"), pin("gone"), { tier: "AGENT" as const, reason: "r" }, { tier: "CREW" as const, reason: "r" }];
-    scene.briefing.apply(run, CHAT, brief({ sharedMemory: shared }));
-    scene.briefing.apply(run, SCOUT_CHAT, brief({ sharedMemory: shared }));
+    write(scene, (tx) => scene.briefing.apply(tx, run, CHAT, brief({ sharedMemory: shared })));
+    write(scene, (tx) => scene.briefing.apply(tx, run, SCOUT_CHAT, brief({ sharedMemory: shared })));
     const { memory } = await scene.briefing.read(run);
     expect(memory).toContain("api of main");
     expect(memory).toContain("api of scout");
@@ -91,11 +95,11 @@ describe("briefing", () => {
     expect(wish(pin("api"), { tier: "CREW", reason: "r" })).toBe(
       "Brief refused: brief.sharedMemory: pins/api, CREW was not shared with you, so you can't pass it on.",
     );
-    scene.briefing.apply(run, CHAT, brief({ sharedMemory: [pin("api")] }));
+    write(scene, (tx) => scene.briefing.apply(tx, run, CHAT, brief({ sharedMemory: [pin("api")] })));
     expect(wish(pin("api"))).toBeNull();
     expect(wish(pin("other"))).toContain("pins/other");
     expect(wish({ tier: "pins", reason: "all of them" })).toContain("pins was not shared");
-    scene.briefing.apply(run, CHAT, brief({ sharedMemory: [{ tier: "pins", reason: "all" }] }));
+    write(scene, (tx) => scene.briefing.apply(tx, run, CHAT, brief({ sharedMemory: [{ tier: "pins", reason: "all" }] })));
     expect(wish(pin("other"))).toBeNull();
   });
 
@@ -103,7 +107,7 @@ describe("briefing", () => {
     await using scene = await createDelegation();
     const run = scene.spawn("one");
     writeFileSync(scene.folderOf(run), "in the way");
-    scene.briefing.apply(run, CHAT, brief());
+    write(scene, (tx) => scene.briefing.apply(tx, run, CHAT, brief()));
     expect((await scene.briefing.read(run)).section).toContain("Mind the docs.");
     expect(scene.folder.lines.map((line) => line.msg)).toContain("BRIEF.md could not be written; the child reads the brief all the same");
   });
@@ -112,9 +116,11 @@ describe("briefing", () => {
     await using scene = await createDelegation();
     scene.folder.secrets.add("the token", "tok-0123456789abcdef");
     const run = scene.spawn("one");
-    scene.briefing.apply(run, CHAT, brief({ mission: "use tok-0123456789abcdef" }));
+    write(scene, (tx) => scene.briefing.apply(tx, run, CHAT, brief({ mission: "use tok-0123456789abcdef" })));
     expect(readFileSync(join(scene.folderOf(run), "BRIEF.md"), "utf8")).not.toContain("tok-0123456789abcdef");
-    scene.folder.stores.briefs.put(run.sessionId, SCOUT_CHAT, { mission: "x".repeat(501) });
+    scene.folder.stores.db.transaction([], (tx) =>
+      scene.folder.stores.briefs.put(tx, run.sessionId, SCOUT_CHAT, { mission: "x".repeat(501) }),
+    );
     expect(scene.briefing.list(run).map((one) => one.requesterKey)).toEqual([CHAT]);
     expect(scene.folder.lines.some((line) => line.msg === "a stored brief can't be read")).toBe(true);
   });
@@ -124,7 +130,7 @@ describe("briefing", () => {
     const run = scene.spawn("one");
     mkdirSync(join(scene.folderOf(run), "BRIEF.md"), { recursive: true });
     scene.briefing.write(run);
-    scene.briefing.apply(run, CHAT, brief());
+    write(scene, (tx) => scene.briefing.apply(tx, run, CHAT, brief()));
     expect(statSync(join(scene.folderOf(run), "BRIEF.md")).isDirectory()).toBe(true);
     expect(scene.folder.lines.filter((line) => line.level === "error").length).toBeGreaterThan(0);
   });

@@ -13,7 +13,9 @@ import { addToTrace, readTraceEnd } from "../../../src/subagents/documents/trace
 import { createDelegation, type Delegation } from "../../support/delegation.ts";
 
 const ended = (scene: Delegation, run: Run, as: EndState, incomplete = false): void => {
-  scene.folder.stores.runs.end(run.id, { as, reason: as === "done" ? null : "why", incomplete, delivery: "skipped" });
+  scene.folder.stores.db.transaction([], (tx) =>
+    scene.folder.stores.runs.end(tx, run.id, { as, reason: as === "done" ? null : "why", incomplete, delivery: "skipped" }),
+  );
 };
 const started = (scene: Delegation, run: Run): void => void scene.folder.stores.runs.start(run.id);
 const read = (scene: Delegation, run: Run, ending: string): string =>
@@ -50,7 +52,7 @@ describe("documents", () => {
     await scene.documents.stop();
     const folder = scene.folderOf(run);
     const before = readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
-    scene.folder.stores.db.run("UPDATE runs SET documented = 0");
+    scene.folder.stores.db.transaction([], (tx) => tx.run("UPDATE runs SET documented = 0"));
     const again = scene.restart();
     again.start();
     await again.stop();
@@ -130,7 +132,7 @@ describe("documents", () => {
     started(scene, run);
     ended(scene, run, "error");
     await scene.folder.clock.advance(5_000);
-    scene.folder.stores.runs.reopen(run.id);
+    scene.folder.stores.db.transaction([], (tx) => scene.folder.stores.runs.reopen(tx, run));
     started(scene, run);
     await scene.folder.clock.advance(5_000);
     ended(scene, run, "done");

@@ -24,7 +24,7 @@ async function ended(): Promise<Run> {
   const run = stage.spawn();
   stage.lane.serve(stage.parts.runner.work);
   await waitFor("it to end", () => !isUnfinished(stage.get(run.id).state));
-  stage.stores.runs.markSettled(run.id);
+  stage.stores.db.transaction([], (tx) => stage.stores.runs.markSettled(tx, run.id));
   await stage.lane.drain();
   return stage.get(run.id);
 }

@@ -54,20 +54,27 @@ it("[NV3] a stopped run announces nothing, and of one that is not on record noth
 
 it("[NV3] a result that was read while its announcement was on its way is followed by what became of that, once", async () => {
   using folder = await createStateFolder();
-  const { runs, mail } = folder.stores;
+  const { db, runs, mail } = folder.stores;
   const ended = (id: string) => {
-    runs.insert(newRun(id));
+    db.transaction([], (tx) => runs.insert(tx, newRun(id)));
     runs.start(id);
-    runs.end(id, { as: "done", reason: null, incomplete: false, delivery: "pending" });
+    db.transaction([], (tx) => runs.end(tx, id, { as: "done", reason: null, incomplete: false, delivery: "pending" }));
     const run = runs.get(id) as Run;
-    mail.addNote("requester", noteAbout(run), text);
+    db.transaction([], (tx) => mail.addNote(tx, "requester", noteAbout(run), text));
     return run;
   };
   const record = (run: Run, state: "sending" | "delivered" | "blocked", reason?: string) =>
-    recordDelivery(folder.stores, { runId: run.id, delivery: announceDelivery(run) } as OutboxRow, state, reason);
+    db.transaction([], (tx) =>
+      recordDelivery(folder.stores, tx, { runId: run.id, delivery: announceDelivery(run) } as OutboxRow, state, reason),
+    );
   const read = (): string[] => {
     const notes = mail.listNotes("requester");
-    mail.takeNotes(notes.map((note) => note.id));
+    db.transaction([], (tx) =>
+      mail.takeNotes(
+        tx,
+        notes.map((note) => note.id),
+      ),
+    );
     return noteEntries(runs, notes).map((entry) => ("text" in entry ? entry.text : ""));
   };
   const [early, late] = [ended("early"), ended("late")];

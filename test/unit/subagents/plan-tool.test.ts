@@ -22,10 +22,12 @@ describe("plan", () => {
     expect(stepOf(scene.get(run).plan)).toBe("2/3 step 2");
     await note(steps("done", "done"));
     expect(stepOf(scene.get(run).plan)).toBe("2/2 all steps done");
-    scene.folder.stores.runs.end(run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" });
+    scene.folder.stores.db.transaction([], (tx) =>
+      scene.folder.stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }),
+    );
     await note(steps("doing"));
     expect(scene.get(run).plan).toEqual(steps("done", "done"));
-    scene.folder.stores.runs.reopen(run.id);
+    scene.folder.stores.db.transaction([], (tx) => scene.folder.stores.runs.reopen(tx, run));
     expect(scene.get(run).plan).toBeNull();
   });
 

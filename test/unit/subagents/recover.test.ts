@@ -136,7 +136,7 @@ it.each([
     await using stage = await stageOf();
     const { id } = stage.spawn();
     stage.stores.runs.start(id);
-    for (let n = 1; n < crashes; n++) stage.stores.runs.putAside(id, true);
+    for (let n = 1; n < crashes; n++) stage.stores.db.transaction([], (tx) => stage.stores.runs.putAside(tx, id, true));
     stage.stores.runs.setDoing(id, "being ended");
   }
   await using stage = await stageOf();

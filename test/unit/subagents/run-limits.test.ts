@@ -146,14 +146,14 @@ it("[SP10] a new generation is new work: it has its whole time and all its steps
     await atStep(1);
     await clock.advance(60 * SECOND);
     expect((await ended(stage, run)).state).toBe("timeout");
-    stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(run.id), "you", "go on"));
+    stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(run.id), "you", "go on"));
     await atStep(2);
     await clock.advance(59 * SECOND);
     expect(stage.get(run.id).state).toBe("running");
     reply = async () => okReply("there");
     await clock.advance(1 * SECOND);
     expect((await ended(stage, run)).state).toBe("timeout");
-    stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(run.id), "you", "and now?"));
+    stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(run.id), "you", "and now?"));
     expect((await ended(stage, run)).state).toBe("done");
   });
 });
@@ -168,7 +168,7 @@ it("[SP10] a message that comes after its last word is new work too: it is read,
     const run = stage.spawn({ runTimeoutSeconds: 30, maxIterations: 1 });
     await atStep(1);
     await clock.advance(40 * SECOND);
-    stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(run.id), "you", "one more thing"));
+    stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(run.id), "you", "one more thing"));
     letGo();
     expect(await ended(stage, run)).toMatchObject({ state: "done", incomplete: false });
     expect(steps).toBe(2);

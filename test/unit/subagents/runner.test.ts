@@ -84,7 +84,7 @@ it("[ST1] a run that waits for its transcript can be stopped", async () => {
   const run = stage.spawn();
   damage(run);
   await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
-  stage.stores.db.transaction(() => stage.parts.steering.stop([run], "by the test"));
+  stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [run], "by the test"));
   expect(stage.get(run.id).state).toBe("stopped");
   await clock.advance(60 * MINUTE);
   expect(stage.announced(run)).toEqual([]);

@@ -32,8 +32,8 @@ beforeEach(async () => {
 afterEach(async () => stage[Symbol.asyncDispose]());
 
 const stop = (...ids: string[]): string[] =>
-  stage.stores.db.transaction(() => stage.parts.steering.stop(ids.map(stage.get), "by the test")).map((run) => run.id);
-const send = (id: string) => stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(id), "me", "hello"));
+  stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, ids.map(stage.get), "by the test")).map((run) => run.id);
+const send = (id: string) => stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(id), "me", "hello"));
 const below = (id: string) => {
   const run = stage.get(id);
   return stage.spawn({}, { sessionKey: run.childKey, sessionId: run.sessionId, runId: run.id });
@@ -60,8 +60,8 @@ describe("stop", () => {
     const { id } = stage.spawn();
     await running(id);
     expect(() =>
-      stage.stores.db.transaction(() => {
-        stage.parts.steering.stop([stage.get(id)], "by the test");
+      stage.stores.db.transaction([], (tx) => {
+        stage.parts.steering.stop(tx, [stage.get(id)], "by the test");
         throw new Error("the answer could not be recorded");
       }),
     ).toThrow("could not be recorded");
@@ -72,7 +72,7 @@ describe("stop", () => {
   it("[LN4] stopping frees the place against maxChildrenPerSession at once", async () => {
     const three = [stage.spawn(), stage.spawn(), stage.spawn()];
     expect(() => stage.spawn()).toThrow("maxChildrenPerSession 3");
-    stage.stores.db.transaction(() => stage.parts.steering.stopBelow(CHAT_KEY, "by the test"));
+    stage.stores.db.transaction([], (tx) => stage.parts.steering.stopBelow(tx, CHAT_KEY, "by the test"));
     expect(three.map((run) => stage.get(run.id).state)).toEqual(["stopped", "stopped", "stopped"]);
     hangs = false;
     const next = stage.spawn();
@@ -163,7 +163,7 @@ describe("send", () => {
 
   it.each(["\0", " \u200b\n"])("[CM7][IN4] a message without a character that can be seen is refused (%j)", async (text) => {
     const run = stage.spawn();
-    const answer = stage.stores.db.transaction(() => stage.parts.steering.send(run, "me", text));
+    const answer = stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, run, "me", text));
     expect(answer).toEqual({ refused: expect.stringContaining("no character that can be seen") });
     expect(stage.unread(run)).toBe(0);
     expect(() => stage.spawn({ task: text })).toThrow("task holds no character that can be seen");
@@ -171,7 +171,7 @@ describe("send", () => {
 
   it("[CM7][SP1] NUL in a task or a message is dropped before anything keeps it", async () => {
     const run = stage.spawn({ task: "a\0b", label: "c\0d" });
-    stage.stores.db.transaction(() => stage.parts.steering.send(run, "e\0f", "g\0h"));
+    stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, run, "e\0f", "g\0h"));
     expect(stage.get(run.id)).toMatchObject({ task: "ab", label: "cd" });
     expect(stage.stores.mail.listForRun(run.id)).toMatchObject([{ from: "ef", text: "gh" }]);
     expect(stage.stores.db.get("SELECT first_message AS text FROM runs")).toEqual({ text: expect.stringMatching(/^[^\0]*ab[^\0]*$/) });

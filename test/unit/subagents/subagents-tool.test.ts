@@ -26,14 +26,16 @@ describe("the model's list", () => {
       await using first = await stageOf({ bootId: "boot-1" });
       const over = first.spawn({ label: "ended before" });
       first.stores.runs.start(over.id);
-      first.stores.runs.end(over.id, {
-        as: "done",
-        reason: null,
-        incomplete: false,
-        delivery: "skipped",
-        sections: null,
-        hasTranscript: true,
-      });
+      first.stores.db.transaction([], (tx) =>
+        first.stores.runs.end(tx, over.id, {
+          as: "done",
+          reason: null,
+          incomplete: false,
+          delivery: "skipped",
+          sections: null,
+          hasTranscript: true,
+        }),
+      );
       first.spawn({ label: "still waiting" });
     }
     await using stage = await stageOf({ bootId: "boot-2" });

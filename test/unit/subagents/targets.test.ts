@@ -28,7 +28,7 @@ const find = (text: string, key = CHAT_KEY): string => {
 describe("findTarget", () => {
   it("[CM3] by number of the last list, last, id prefix, label in any case, and key", async () => {
     const [first, second] = [await spawn("first"), await spawn("Second One")];
-    stage.stores.listings.save(CHAT_KEY, [second.id, first.id]);
+    stage.stores.db.transaction([], (tx) => stage.stores.listings.save(tx, CHAT_KEY, [second.id, first.id]));
     expect(["1", "#2", "last", " LAST ", "first", "FIRST", "second one"].map((text) => find(text))).toEqual([
       "Second One",
       "first",
@@ -58,7 +58,7 @@ describe("findTarget", () => {
     await spawn("twin");
     await spawn("twin");
     expect(find("1")).toContain("call it first");
-    stage.stores.listings.save(CHAT_KEY, ["a"]);
+    stage.stores.db.transaction([], (tx) => stage.stores.listings.save(tx, CHAT_KEY, ["a"]));
     expect(find("2")).toBe("There is no number 2: the last list went from 1 to 1.");
     expect(find("twin")).toContain('"twin" fits 2 sub-agents');
     expect(find("nobody")).toContain('There is no sub-agent "nobody"');

@@ -104,7 +104,7 @@ it("[ST1] one that waits is stopped with those it waits for, and none of them go
   await using stage = await open();
   const run = spawnParent(stage);
   await waiting(stage, run);
-  stage.stores.db.transaction(() => stage.parts.steering.stop([stage.get(run.id)], "by the test"));
+  stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [stage.get(run.id)], "by the test"));
   door.resolve();
   const all = [run, ...stage.stores.runs.childrenOf(run.id)];
   expect(all.map(({ id }) => stage.get(id).state)).toEqual(["stopped", "stopped", "stopped"]);
@@ -132,7 +132,7 @@ it("[SP5] a message wakes one that waits for its children, and it waits again", 
   await using stage = await open({ maxConcurrent: 3 });
   const run = spawnParent(stage);
   await waiting(stage, run);
-  stage.stores.db.transaction(() => stage.parts.steering.send(stage.get(run.id), "agent:main:web:dm:main", "hurry"));
+  stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(run.id), "agent:main:web:dm:main", "hurry"));
   await waitFor("it to have read", () => stage.unread(run) === 0);
   await waiting(stage, run);
   door.resolve();
@@ -159,7 +159,7 @@ it("[SP5][ST2] a run that was stopped in the middle of a step sends nobody out a
   await waiting(stage, run);
   const below = { runId: run.id, sessionKey: run.childKey, sessionId: run.sessionId };
   expect(stage.spawn({}, below).state).toBe("queued");
-  stage.stores.db.transaction(() => stage.parts.steering.stop([stage.get(run.id)], "by the test"));
+  stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [stage.get(run.id)], "by the test"));
   expect(() => stage.spawn({}, below)).toThrow("This run has ended; it sends nobody out any more.");
   expect(stage.stores.runs.unfinishedBelow(run.requesterKey)).toEqual([]);
 });

@@ -160,7 +160,7 @@ describe("its transcript", () => {
 
 describe("pairing", () => {
   it("[SC1] lists who waits without their chat, and a code lets in once", async () => {
-    const code = web.pairing.request(ann) ?? "";
+    const code = web.db.transaction([], (tx) => web.pairing.request(tx, ann)) ?? "";
     const { body } = await get("/api/pairing");
     expect(body.waiting).toEqual([{ code, channel: "telegram", senderId: "42", senderName: "Ann [key]", expiresAt: expect.any(Number) }]);
     expect((await post("/api/pairing", { code: "ABCDEFGH" })).status).toBe(404);
@@ -174,8 +174,8 @@ describe("pairing", () => {
 
   it("[SC1] lists who was let in or refused, and takes it back", async () => {
     const bob = { ...ann, senderId: "43", senderName: "Bob" };
-    await post("/api/pairing", { code: web.pairing.request(ann) });
-    const refused = await post("/api/pairing", { code: web.pairing.request(bob), decision: "refuse" });
+    await post("/api/pairing", { code: web.db.transaction([], (tx) => web.pairing.request(tx, ann)) });
+    const refused = await post("/api/pairing", { code: web.db.transaction([], (tx) => web.pairing.request(tx, bob)), decision: "refuse" });
     expect(refused).toMatchObject({ status: 200, body: { refused: { senderId: "43" } } });
     const people = async () =>
       (await get("/api/pairing")).body.people as unknown as { senderId: string; state: string; address?: unknown }[];
@@ -203,7 +203,7 @@ describe("pairing", () => {
       for await (const chunk of stream.body ?? []) heard += Buffer.from(chunk).toString();
     })().catch(() => undefined);
     await waitFor("the greeting", () => heard.includes('event: pairing\ndata: {"waiting":[],"people":[]}'));
-    const code = web.pairing.request(ann);
+    const code = web.db.transaction([], (tx) => web.pairing.request(tx, ann));
     await waitFor("the code", () => heard.includes(`"code":"${code}"`));
     const [busy, other] = [newId(), newId()];
     for (let n = 0; n < 20; n++)

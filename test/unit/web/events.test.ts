@@ -134,7 +134,10 @@ describe("messages by cursor", () => {
 
   it("[WB2] a long backlog arrives whole, in order, once", async () => {
     await start();
-    for (let n = 0; n < 300; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: `${n} ${"x".repeat(3000)}` });
+    for (let n = 0; n < 300; n++)
+      web.db.transaction([], (tx) =>
+        web.messages.post(tx, { chat: "main", key: `k${n}`, author: "agent", text: `${n} ${"x".repeat(3000)}` }),
+      );
     const tab = await openTab("&cursor=0");
     await web.say("last");
     await waitFor("all messages", () => tab.messages().length >= 301);
@@ -144,7 +147,8 @@ describe("messages by cursor", () => {
 
   it("[WB2] a page of messages that is more than a tab may be behind arrives on one connection", async () => {
     await start();
-    for (let n = 0; n < 20; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "agent", text: "x".repeat(60_000) });
+    for (let n = 0; n < 20; n++)
+      web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "agent", text: "x".repeat(60_000) }));
     const tab = await openTab("&cursor=0");
     await waitFor("all messages, or the end of the stream", () => tab.messages().length === 20 || tab.isClosed);
     expect(tab.messages()).toHaveLength(20);
@@ -330,7 +334,8 @@ describe("slow and lost readers", () => {
     web.bus.emit({ type: "turn.started", ...turn });
     // Far more than the kernel takes by itself.
     const text = "x".repeat(100_000);
-    for (let n = 0; n < 60; n++) web.messages.post({ chat: "main", key: `k${n}`, author: "user", text });
+    for (let n = 0; n < 60; n++)
+      web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "user", text }));
     web.bus.emit({ type: "web.posted", chat: "main", seq: 60 });
     await waitFor("all messages", () => good.messages().length === 60);
     for (const n of [1, 2, 3, 4]) {

@@ -325,10 +325,10 @@ describe("posting", () => {
   });
 
   it("[RC4] a disk that refuses gives a 500 in words, and the server lives on", async () => {
-    web.db.run("ALTER TABLE inbox RENAME TO gone");
+    web.db.transaction([], (tx) => tx.run("ALTER TABLE inbox RENAME TO gone"));
     const response = await post(path, message("x"));
     expect([response.status, await response.json()]).toEqual([500, { error: "Something went wrong here. The log says more." }]);
-    web.db.run("ALTER TABLE gone RENAME TO inbox");
+    web.db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO inbox"));
     expect((await post(path, message("x"))).status).toBe(202);
     expect(web.messages.list("main", { limit: 9 })).toHaveLength(1);
   });

@@ -1,0 +1,24 @@
+// What a transaction locks, and what that protects. A check and the change that rests on it stand in one transaction under the same
+// key as everybody who could make the check untrue; what one statement checks and changes at once (a compare-and-set, a UNIQUE
+// key) needs none. The database takes the keys in order, so that two never wait for each other.
+import { type Address, addressKey } from "../core/address.ts";
+
+export type LockKey = `tree:${string}` | `chat:${string}` | `scratchpad:${string}` | "pairing" | "browsers" | "accounts";
+
+export const lock = {
+  /**
+   * All below one main session, by that session's key: spawn (its cap, and that the requester still works), send (that it is not
+   * archived, ended or at its cap meanwhile), stop, end (that there is no mail left), wait, archive.
+   */
+  tree: (rootKey: string): LockKey => `tree:${rootKey}`,
+  /** The outbox of one address: which parts go out together, and that what was withdrawn is not sent. */
+  chat: (address: Address): LockKey => `chat:${addressKey(address)}`,
+  /** A session's notes: their number, and what is added to the end. */
+  scratchpad: (sessionKey: string): LockKey => `scratchpad:${sessionKey}`,
+  /** Codes that wait and people who were decided about: so many and no more, each answered once. */
+  pairing: "pairing",
+  /** Signed-in browsers: so many and no more. */
+  browsers: "browsers",
+  /** Under which name a channel's rows stand. */
+  accounts: "accounts",
+} as const;
