@@ -2,7 +2,7 @@
 import type { Agents } from "../agents/agent.ts";
 import type { Confirmed } from "../agents/memory.ts";
 import type { MemoryViews } from "../agents/memory-view.ts";
-import { ensureSession } from "../agents/open-session.ts";
+import { ensureSessionIn } from "../agents/open-session.ts";
 import type { Turns } from "../agents/turn.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
 import { createAccess } from "../gateway/access.ts";
@@ -15,6 +15,7 @@ import { createIntroductions, type Introductions } from "../gateway/introduction
 import { createMainPrompt } from "../gateway/main-prompt.ts";
 import { createSubagentsCommand } from "../gateway/subagent-commands.ts";
 import type { Models } from "../models/model.ts";
+import type { Tx } from "../stores/database.ts";
 import type { Requester } from "../subagents/spawn.ts";
 import type { Base, Lanes } from "./base.ts";
 import { type Channels, rulesOf } from "./channels.ts";
@@ -63,7 +64,7 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
       lane: lanes.subagent,
       clock,
       bootId: deps.bootId,
-      requester: (context) => requester(deps, context),
+      requester: (tx, context) => requester(deps, tx, context),
     }),
     ...createGatewayCommands({
       ...stores,
@@ -84,9 +85,9 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
 }
 
 /** The chat itself as a requester, for `/subagents spawn`. */
-function requester({ stores, agents, subagents }: FrontDoorDeps, context: CommandContext): Requester {
+function requester({ stores, agents, subagents }: FrontDoorDeps, tx: Tx, context: CommandContext): Requester {
   const { sessionKey, agentId, inbound } = context;
-  const session = ensureSession(stores, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
+  const session = ensureSessionIn(stores, tx, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
   const agent = agents.find(agentId);
   return {
     sessionKey,

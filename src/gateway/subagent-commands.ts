@@ -1,7 +1,9 @@
 // /subagents list|all|stop|log|info|send|spawn|trace|brief|retry, for the sub-agents of the chat it is typed in. Everything it
 // changes is in the same transaction as its answer; what it shows comes from subagents/overview.ts.
+
 import { shortId } from "../core/ids.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
+import type { Tx } from "../stores/database.ts";
 import type { Archiver } from "../subagents/archive.ts";
 import { type SubagentDeps, transcriptOfRun } from "../subagents/deps.ts";
 import { renderBrief } from "../subagents/documents/brief-params.ts";
@@ -25,7 +27,7 @@ export interface SubagentCommandDeps
   readonly briefing: Briefing;
   readonly documents: Pick<Documents, "trace">;
   /** The chat as a requester, with the tools its agent has. */
-  requester(context: CommandContext): Requester;
+  requester(tx: Tx, context: CommandContext): Requester;
 }
 
 type Action = (deps: SubagentCommandDeps, context: CommandContext, rest: string) => Answer;
@@ -165,7 +167,7 @@ function spawn(deps: SubagentCommandDeps, context: CommandContext, task: string)
   if (task === "") return { text: "What should it do? `/subagents spawn <task>`" };
   return {
     act: (tx) => {
-      const answer = deps.spawn.in(tx, deps.requester(context), { task });
+      const answer = deps.spawn.in(tx, deps.requester(tx, context), { task });
       if (answer.status !== "accepted") return `⚠️ ${answer.error}`;
       return `🧭 Sent out "${answer.label}" (${shortId(answer.runId)}). Its result will be announced here.`;
     },

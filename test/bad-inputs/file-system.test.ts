@@ -22,7 +22,7 @@ it("[RC4] FS-011 locked for a minute: a try now and then, nothing sent unrecorde
     },
   };
   const { db, outbox } = folder.stores;
-  db.transaction([], (tx) => tx.run("PRAGMA busy_timeout=1"));
+  db.get("PRAGMA busy_timeout=1");
   const common = { ...folder.stores, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints };
   const { clock } = common;
   let isOn = false;
@@ -49,7 +49,7 @@ it("[RC4] FS-011 locked for a minute: a try now and then, nothing sent unrecorde
 it("[RC4] FS-011 a database that has become read-only refuses in words that name the disk, and takes writes again afterwards", async () => {
   using folder = await createStateFolder();
   const { db, scratchpad } = folder.stores;
-  db.transaction([], (tx) => tx.run("PRAGMA query_only=ON"));
+  db.get("PRAGMA query_only=ON");
   try {
     scratchpad.write("s", "notes", "lost");
     expect.unreachable();
@@ -57,7 +57,7 @@ it("[RC4] FS-011 a database that has become read-only refuses in words that name
     expect(isStorageError(error)).toBe(true);
     expect(String(error)).toMatch(/readonly|read-only/);
   }
-  db.transaction([], (tx) => tx.run("PRAGMA query_only=OFF"));
+  db.get("PRAGMA query_only=OFF");
   scratchpad.write("s", "notes", "kept");
   expect(scratchpad.read("s", "notes")).toBe("kept");
 });

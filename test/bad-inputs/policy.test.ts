@@ -229,7 +229,7 @@ describe("children", () => {
     // Nothing else starts runs: no timer, no hook.
     const callers: string[] = [];
     for await (const file of glob("src/**/*.ts", { cwd: ROOT })) {
-      if (/(?:deps|options)\.spawn\(/.test(readFileSync(join(ROOT, file), "utf8"))) callers.push(file);
+      if (/(?:deps|options)\.spawn\.(?:in|now)\(/.test(readFileSync(join(ROOT, file), "utf8"))) callers.push(file);
     }
     expect(callers.sort()).toEqual(["src/gateway/subagent-commands.ts", "src/subagents/spawn-tool.ts"]);
   });

@@ -114,9 +114,8 @@ describe("the page's stream", () => {
 
   it("[WB2] WS-009 cut in the middle of an event again and again: the next stream goes on behind the last whole one", async () => {
     const texts = Array.from({ length: 40 }, (_, n) => `${n} ${"x".repeat(5_000)}`);
-    web.db.transaction([], (_tx) => {
-      for (const [n, text] of texts.entries())
-        web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "user", text }));
+    web.db.transaction([], (tx) => {
+      for (const [n, text] of texts.entries()) web.messages.post(tx, { chat: "main", key: `k${n}`, author: "user", text });
     });
     const heard: string[] = [];
     let lastId = "0";

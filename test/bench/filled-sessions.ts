@@ -1,5 +1,6 @@
 // A state folder as after months of use, made quickly but through the stores: chats that were active today, and child
 // sessions of theirs that ended, were announced and archived long ago.
+
 import { randomUUID } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { openStores, type Stores } from "../../src/app/stores.ts";
@@ -10,6 +11,7 @@ import { noFailpoints } from "../../src/core/failpoints.ts";
 import { chatKey, subagentKey } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
+import type { Tx } from "../../src/stores/database.ts";
 import type { NewEntry } from "../../src/stores/transcripts.ts";
 
 /** Messages of a live session, each with its reply. */
@@ -33,15 +35,15 @@ export function fillSessions(stateDir: string, counts: { live: number; archived:
   });
   try {
     // One transaction for all of it: nobody waits for the single row.
-    const filled = stores.db.transaction([], (_tx) => {
+    const filled = stores.db.transaction([], (tx) => {
       const live = Array.from({ length: counts.live }, (_, n) => {
         at = Date.now() - (n * 20 * HOUR_MS) / counts.live;
-        return addLive(stores);
+        return addLive(stores, tx);
       });
       const archive = createArchive(stores, () => at);
       const archived = Array.from({ length: counts.archived }, (_, n) => {
         at = Date.now() - (24 + n) * HOUR_MS;
-        return addArchived(stores, live[n % live.length] ?? "main", archive);
+        return addArchived(stores, tx, live[n % live.length] ?? "main", archive);
       });
       return { live, archived };
     });
@@ -54,22 +56,22 @@ export function fillSessions(stateDir: string, counts: { live: number; archived:
 
 const addressOf = (chat: string) => ({ channel: "web", account: "local", chat, kind: "dm" }) as const;
 
-function addLive(stores: Stores): string {
+function addLive(stores: Stores, tx: Tx): string {
   const chat = randomUUID();
   const address = addressOf(chat);
   const session = { id: randomUUID(), key: chatKey("main", address), agentId: "main", address, parentKey: null };
   stores.transcripts.create({ agentId: "main", sessionId: session.id }, { key: session.key, parent: null, entries: talk(chat) });
-  stores.db.transaction([], (tx) => stores.sessions.insert(tx, session));
+  stores.sessions.insert(tx, session);
   for (let n = 0; n < EXCHANGES; n++) {
     const id = randomUUID();
     const delivery = `reply:${id}`;
-    stores.db.transaction([], (tx) => stores.webMessages.post(tx, { chat, key: id, author: "user", text: WORDS }));
-    stores.db.transaction([], (tx) => stores.outbox.add(tx, { delivery, address, parts: [{ text: WORDS }] }));
+    stores.webMessages.post(tx, { chat, key: id, author: "user", text: WORDS });
+    stores.outbox.add(tx, { delivery, address, parts: [{ text: WORDS }] });
     const row = stores.outbox.head(addressKey(address));
-    if (row !== null) stores.db.transaction([], (tx) => stores.outbox.markSent(tx, row.id, id));
-    stores.db.transaction([], (tx) => stores.webMessages.post(tx, { chat, key: delivery, author: "agent", text: WORDS }));
+    if (row !== null) stores.outbox.markSent(tx, row.id, id);
+    stores.webMessages.post(tx, { chat, key: delivery, author: "agent", text: WORDS });
   }
-  stores.db.transaction([], (tx) => stores.sessions.addSpend(tx, session.id, "bench/model", SPEND));
+  stores.sessions.addSpend(tx, session.id, "bench/model", SPEND);
   return chat;
 }
 
@@ -87,37 +89,36 @@ function createArchive({ transcripts }: Stores, now: () => number): (sessionId: 
   };
 }
 
-function addArchived(stores: Stores, chat: string, archive: (sessionId: string) => string): string {
-  const { db, runs, sessions } = stores;
+function addArchived(stores: Stores, tx: Tx, chat: string, archive: (sessionId: string) => string): string {
+  const { runs, sessions } = stores;
   const address = addressOf(chat);
   const requesterKey = chatKey("main", address);
   const id = randomUUID();
   const child = { id: randomUUID(), key: subagentKey("main", randomUUID()), agentId: "main", address, parentKey: requesterKey };
-  db.transaction([], (tx) =>
-    runs.insert(tx, {
-      ...{ id, spawnKey: randomUUID(), childKey: child.key, sessionId: child.id, agentId: "main", depth: 1, address },
-      ...{
-        requesterKey,
-        requesterSessionId: randomUUID(),
-        requesterRunId: null,
-        rootKey: requesterKey,
-        label: "count",
-        task: WORDS,
-        params: {},
-      },
-      ...{ model: "bench/model", thinking: "off", timeoutMs: 0, maxIterations: 20, cleanup: "keep", announce: "post" },
-      ...{ toolCeiling: ["read", "list", "search"], bootId: "before" },
-    }),
-  );
-  db.transaction([], (tx) => sessions.insert(tx, child));
+  runs.insert(tx, {
+    ...{ id, spawnKey: randomUUID(), childKey: child.key, sessionId: child.id, agentId: "main", depth: 1, address },
+    ...{
+      requesterKey,
+      requesterSessionId: randomUUID(),
+      requesterRunId: null,
+      rootKey: requesterKey,
+      label: "count",
+      task: WORDS,
+      params: {},
+    },
+    ...{ model: "bench/model", thinking: "off", timeoutMs: 0, maxIterations: 20, cleanup: "keep", announce: "post" },
+    ...{ toolCeiling: ["read", "list", "search"], bootId: "before" },
+  });
+  sessions.insert(tx, child);
   // As runs.start leaves it, which is a transaction of its own and can't be made inside this one.
-  stores.db.transaction([], (tx) => tx.run("UPDATE runs SET state = 'running', started_at = queued_at WHERE id = ?", id));
-  db.transaction([], (tx) => runs.addSpend(tx, id, SPEND));
-  db.transaction([], (tx) => runs.end(tx, id, { as: "done", reason: null, incomplete: false, delivery: "delivered" }));
-  db.transaction([], (tx) => runs.markSettled(tx, id));
-  runs.setArchiveName(id, archive(child.id));
-  db.transaction([], (tx) => runs.setArchived(tx, id));
-  db.transaction([], (tx) => sessions.end(tx, child.id));
+  tx.run("UPDATE runs SET state = 'running', started_at = queued_at WHERE id = ?", id);
+  runs.addSpend(tx, id, SPEND);
+  runs.end(tx, id, { as: "done", reason: null, incomplete: false, delivery: "delivered" });
+  runs.markSettled(tx, id);
+  // As runs.setArchiveName leaves it, for the same reason.
+  tx.run("UPDATE runs SET archive_name = ? WHERE id = ?", archive(child.id), id);
+  runs.setArchived(tx, id);
+  sessions.end(tx, child.id);
   return id;
 }
 

@@ -599,7 +599,7 @@ function runContract(rig: () => StoreRig): void {
   it("[TL4] below means below, at any depth, and never sideways or up", async () => {
     const { runs } = rig().stores;
     write((tx) => runs.insert(tx, newRun("child")));
-    write((tx) => runs.insert(tx, newRun("grandchild", { requesterKey: "child-child", requesterRunId: "child" })));
+    write((tx) => runs.insert(tx, newRun("grandchild", { requesterKey: "child-child", requesterRunId: "child", rootKey: CHAT_KEY })));
     write((tx) => runs.insert(tx, newRun("stranger", { requesterKey: "another" })));
     expect(runs.isBelow("child-grandchild", CHAT_KEY)).toBe(true);
     expect(runs.isBelow("child-stranger", CHAT_KEY)).toBe(false);
@@ -609,7 +609,12 @@ function runContract(rig: () => StoreRig): void {
     expect(runs.unfinishedBelow("child-grandchild")).toEqual([]);
     expect([CHAT_KEY, "child-child", "another"].map((key) => runs.countUnfinished(key))).toEqual([1, 1, 1]);
     write((tx) => runs.insert(tx, newRun("in a thread", { requesterKey: `${CHAT_KEY}:thread:1` })));
-    write((tx) => runs.insert(tx, newRun("below it", { requesterKey: "child-in a thread", requesterRunId: "in a thread" })));
+    write((tx) =>
+      runs.insert(
+        tx,
+        newRun("below it", { requesterKey: "child-in a thread", requesterRunId: "in a thread", rootKey: `${CHAT_KEY}:thread:1` }),
+      ),
+    );
     write((tx) => runs.insert(tx, newRun("another chat", { requesterKey: `${CHAT_KEY}2` })));
     expect(runs.rootsAtWork(`${CHAT_KEY}:`, 10)).toEqual([`${CHAT_KEY}:thread:1`]);
     expect(runs.rootsAtWork("", 2)).toHaveLength(2);

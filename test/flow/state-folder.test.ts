@@ -223,9 +223,8 @@ it("[RC4] a journal without its database: the way back names it, and a new datab
 
 it("[RC4] a backup put in under the journal of another database: the start is refused in words, and the backup stays whole", async () => {
   const fill = (db: Database, from: number, to: number): void =>
-    db.transaction([], (_tx) => {
-      for (let n = from; n < to; n++)
-        db.transaction([], (tx) => tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500)));
+    db.transaction([], (tx) => {
+      for (let n = from; n < to; n++) tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
     });
   let backup = Buffer.alloc(0);
   await using herald = runHerald({

@@ -1,7 +1,9 @@
 // Where a slash command without a thread is sent to: how many conversations of a chat's threads are at work, on real stores.
+
 import { expect, it } from "vitest";
 import type { CommandContext } from "../../../src/gateway/commands.ts";
 import { threadHint } from "../../../src/gateway/threads.ts";
+import type { Tx } from "../../../src/stores/database.ts";
 import { newRun } from "../../support/runs.ts";
 import { createStateFolder } from "../../support/state-folder.ts";
 
@@ -12,15 +14,16 @@ it("[CM2] counts the threads at work, whatever is at work in them, and no more o
   using folder = await createStateFolder();
   const { inbox, runs, db } = folder.stores;
   const hint = (): string | null => threadHint({ inbox, runs }, context, "stop");
-  const spawn = (thread: number, label: string): void =>
-    db.transaction([], (tx) => runs.insert(tx, newRun(label, { requesterKey: `${KEY}:thread:${thread}` })));
+  const spawnIn = (tx: Tx, thread: number, label: string): void =>
+    runs.insert(tx, newRun(label, { requesterKey: `${KEY}:thread:${thread}` }));
+  const spawn = (thread: number, label: string): void => db.transaction([], (tx) => spawnIn(tx, thread, label));
   expect(hint()).toBeNull();
   spawn(1, "a");
   spawn(1, "b");
   spawn(2, "c");
   expect(hint()).toBe("At work in threads of this chat: 2 conversations. Write `!stop` there.");
-  db.transaction([], (_tx) => {
-    for (let n = 0; n < 500; n++) spawn(1_000 + n, `many ${n}`);
+  db.transaction([], (tx) => {
+    for (let n = 0; n < 500; n++) spawnIn(tx, 1_000 + n, `many ${n}`);
   });
   expect(hint()).toBe("At work in threads of this chat: more than 100 conversations. Write `!stop` there.");
 });

@@ -13,7 +13,7 @@ import { createInbox } from "../../../src/stores/inbox.ts";
 import { createMail } from "../../../src/stores/mail.ts";
 import { createOutbox } from "../../../src/stores/outbox.ts";
 import { createPairing } from "../../../src/stores/pairing.ts";
-import { runColumns } from "../../../src/stores/run-row.ts";
+import { type RunRow, runColumns } from "../../../src/stores/run-row.ts";
 import { createRuns } from "../../../src/stores/runs.ts";
 import { MIGRATIONS, TABLES } from "../../../src/stores/schema.ts";
 import { createSessions } from "../../../src/stores/sessions.ts";
@@ -37,6 +37,12 @@ afterEach(() => {
   for (const db of opened.splice(0)) db.close();
   rmSync(dir, { recursive: true, force: true });
 });
+
+/** As a version wrote them that knew nothing of `root_key`. */
+const oldColumns = (...run: Parameters<typeof runColumns>): RunRow => {
+  const { root_key: _, ...columns } = runColumns(...run);
+  return columns;
+};
 
 const raw = (sql: string): object[] => {
   const db = new DatabaseSync(path);
@@ -105,7 +111,7 @@ describe("opening", () => {
     const old = new DatabaseSync(path);
     old.exec(`${MIGRATIONS[0]} PRAGMA user_version=1`);
     const insert = (id: string, at: number): void => {
-      const columns = { ...runColumns(newRun(id), at), label: `label ${id}`, documented: 1, first_message: "count" };
+      const columns = { ...oldColumns(newRun(id), at), label: `label ${id}`, documented: 1, first_message: "count" };
       const names = Object.keys(columns);
       old.prepare(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`).run(...Object.values(columns));
     };
@@ -126,7 +132,7 @@ describe("opening", () => {
     const old = new DatabaseSync(path);
     old.exec(`${MIGRATIONS.slice(0, 3).join("")} PRAGMA user_version=3`);
     const insert = (id: string, timeoutMs: number): void => {
-      const columns = { ...runColumns(newRun(id, { timeoutMs }), 1), state: "running", started_at: 1_000 };
+      const columns = { ...oldColumns(newRun(id, { timeoutMs }), 1), state: "running", started_at: 1_000 };
       const names = Object.keys(columns);
       old.prepare(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`).run(...Object.values(columns));
     };
@@ -143,7 +149,7 @@ describe("opening", () => {
     const version = MIGRATIONS.findIndex((step) => step.includes("ADD COLUMN root_key"));
     old.exec(`${MIGRATIONS.slice(0, version).join("")} PRAGMA user_version=${version}`);
     const insert = (id: string, requesterKey: string, requesterRunId: string | null): void => {
-      const columns = runColumns(newRun(id, { requesterKey, requesterRunId }), 1);
+      const columns = oldColumns(newRun(id, { requesterKey, requesterRunId }), 1);
       const names = Object.keys(columns);
       old.prepare(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`).run(...Object.values(columns));
     };
@@ -164,7 +170,7 @@ describe("opening", () => {
   it("[RC2][DL4] what an earlier version put aside is still put aside, and what it surely did not send is in no doubt", () => {
     const old = new DatabaseSync(path);
     old.exec(`${MIGRATIONS[0]} ${MIGRATIONS[1]} PRAGMA user_version=2`);
-    const columns = { ...runColumns(newRun("a"), 1), state: "running", doing: "put aside until the gateway starts again" };
+    const columns = { ...oldColumns(newRun("a"), 1), state: "running", doing: "put aside until the gateway starts again" };
     const names = Object.keys(columns);
     old.prepare(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`).run(...Object.values(columns));
     const part = old.prepare(

@@ -15,9 +15,8 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 const fill = (db: Database, from: number, to: number): void =>
-  db.transaction([], (_tx) => {
-    for (let n = from; n < to; n++)
-      db.transaction([], (tx) => tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500)));
+  db.transaction([], (tx) => {
+    for (let n = from; n < to; n++) tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
   });
 
 /** A backup from an earlier day, and the files as a kill leaves them: much in the database, the last of it in the journal. */

@@ -273,11 +273,9 @@ it("[AR2] a crash between renaming and recording is mended: the file is found un
 it("[AR2][SE2] archiving begun before a crash leaves what was archived as it was, also of a run that never started", async () => {
   const run = newRun("a", { sessionId: folder.stores.sessions.newSessionId() });
   const { db, runs, sessions } = folder.stores;
-  db.transaction([], (_tx) => {
-    db.transaction([], (tx) =>
-      sessions.insert(tx, { id: run.sessionId, key: run.childKey, agentId: run.agentId, address: ADDRESS, parentKey: run.requesterKey }),
-    );
-    db.transaction([], (tx) => runs.insert(tx, run, "count the lines"));
+  db.transaction([], (tx) => {
+    sessions.insert(tx, { id: run.sessionId, key: run.childKey, agentId: run.agentId, address: ADDRESS, parentKey: run.requesterKey });
+    runs.insert(tx, run, "count the lines");
   });
   const child = { agentId: run.agentId, sessionId: run.sessionId };
   const name = `${run.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
