@@ -53,7 +53,7 @@ async function deliverThree(channel: Channel, address: Address, delivery: string
   const bus = createBus((error) => {
     throw error;
   });
-  const db = openDatabase({ path: join(dir, `${delivery.replaceAll(":", "-")}.db`) });
+  const db = openDatabase({ path: join(dir, `${delivery.replaceAll(":", "-")}.db`), onEvent: (event) => bus.emit(event) });
   const outbox = createOutbox({ db, clock });
   const common = { db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints };
   const sender = createDelivery({ ...common, channel: () => channel, recordDelivery: () => undefined });
