@@ -19,12 +19,12 @@ type Named = Pick<Person, "senderName" | "senderId" | "channel">;
 const nameOf = ({ senderName, channel, senderId }: Named): string =>
   `${senderName.replace(/\p{C}/gu, "") || "somebody"} (${channel} ${senderId})`;
 
-function pair(pairing: Pairing, [word = "list", ...rest]: readonly string[]): string {
+async function pair(pairing: Pairing, [word = "list", ...rest]: readonly string[]): Promise<string> {
   switch (word) {
     case "list":
       return list(pairing);
     case "refuse":
-      return `${nameOf(decided(pairing.refuse(rest[0] ?? ""), rest[0]))} is not let in and will be told so once.`;
+      return `${nameOf(decided(await pairing.refuse(rest[0] ?? ""), rest[0]))} is not let in and will be told so once.`;
     case "revoke":
       return revoke(pairing, rest);
     case "help":
@@ -33,7 +33,7 @@ function pair(pairing: Pairing, [word = "list", ...rest]: readonly string[]): st
       return USAGE;
     default: {
       const code = word === "approve" ? rest[0] : word;
-      return `${nameOf(decided(pairing.approve(code ?? ""), code))} may now talk to Herald and will be told so.`;
+      return `${nameOf(decided(await pairing.approve(code ?? ""), code))} may now talk to Herald and will be told so.`;
     }
   }
 }
@@ -43,13 +43,13 @@ function decided<T>(person: T | null, code = ""): T {
   throw new Error(`There is no pairing code ${JSON.stringify(code.slice(0, 20))}; codes live for one hour.\n\n${USAGE}`);
 }
 
-function list(pairing: Pairing): string {
-  const people = pairing.listPeople();
+async function list(pairing: Pairing): Promise<string> {
+  const people = await pairing.listPeople();
   const day = (at: number): string => new Date(at).toISOString().slice(0, 10);
   const ofState = (state: Person["state"]): string[] =>
     people.filter((person) => person.state === state).map((person) => `  ${nameOf(person)}, ${day(person.at)}`);
   const groups: [string, string[]][] = [
-    ["Waiting:", pairing.listPending().map((one) => `  ${one.code}  ${nameOf(one)}`)],
+    ["Waiting:", (await pairing.listPending()).map((one) => `  ${one.code}  ${nameOf(one)}`)],
     ["Paired:", ofState("paired")],
     ["Refused:", ofState("refused")],
   ];
@@ -57,29 +57,29 @@ function list(pairing: Pairing): string {
   return shown.length === 0 ? "Nobody is waiting, paired or refused." : shown.join("\n\n");
 }
 
-function revoke(pairing: Pairing, [channel = "", senderId = ""]: readonly string[]): string {
-  const found = pairing.listPeople().filter((person) => person.channel === channel && person.senderId === senderId);
+async function revoke(pairing: Pairing, [channel = "", senderId = ""]: readonly string[]): Promise<string> {
+  const found = (await pairing.listPeople()).filter((person) => person.channel === channel && person.senderId === senderId);
   // One person under two accounts of a channel: both are meant.
-  for (const person of found) pairing.revoke(person);
+  for (const person of found) await pairing.revoke(person);
   const [first] = found;
-  if (first === undefined) throw new Error(`Nobody is paired or refused as ${channel} ${senderId}.\n\n${list(pairing)}\n\n${USAGE}`);
+  if (first === undefined) throw new Error(`Nobody is paired or refused as ${channel} ${senderId}.\n\n${await list(pairing)}\n\n${USAGE}`);
   return first.state === "paired" ? `${nameOf(first)} may no longer talk to Herald.` : `${nameOf(first)} may ask again.`;
 }
 
-function run(words: readonly string[]): string {
+async function run(words: readonly string[]): Promise<string> {
   const stateDir = findStateDir({ env: process.env, cwd: process.cwd() });
   const path = join(stateDir, "herald.db");
   if (!existsSync(path)) throw new Error(`Herald has not been started with this state folder yet: ${stateDir}`);
   const db = openDatabase({ path });
   try {
-    return pair(createPairing({ db, clock: systemClock }), words);
+    return await pair(createPairing({ db, clock: systemClock }), words);
   } finally {
     db.close();
   }
 }
 
 try {
-  process.stdout.write(`${run(process.argv.slice(2))}\n`);
+  process.stdout.write(`${await run(process.argv.slice(2))}\n`);
 } catch (error) {
   process.stderr.write(`${errorText(error)}\n`);
   process.exitCode = 1;

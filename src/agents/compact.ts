@@ -17,7 +17,7 @@ export interface Compaction {
   readonly model: string;
   readonly fallbacks: readonly string[];
   readonly signal: AbortSignal;
-  onSpend(spend: Spend, model: string): void;
+  onSpend(spend: Spend, model: string): Promise<void>;
 }
 
 export interface CompactDeps {
@@ -77,14 +77,14 @@ function roomFor(models: Models, model: string, besides: number): number {
  * Measured as a request is, not by the bytes of its lines: what is left unread is then always more than a window holds, so
  * that a compaction comes and reads it.
  */
-export function readHistory(
+export async function readHistory(
   { models, transcripts }: Pick<CompactDeps, "models" | "transcripts">,
   ref: TranscriptRef,
   model: string,
-): Entry[] {
-  const entries = transcripts.window(ref, windowChars(models, model) * WINDOWS_READ, (entry) => charsOf([entry]));
+): Promise<Entry[]> {
+  const entries = await transcripts.window(ref, windowChars(models, model) * WINDOWS_READ, (entry) => charsOf([entry]));
   const isCut = entries[0] !== undefined && entries[0].parentId !== null && !entries.some((entry) => entry.type === "compaction");
-  const summary = isCut ? transcripts.lastCompaction(ref) : null;
+  const summary = isCut ? await transcripts.lastCompaction(ref) : null;
   return summary === null ? entries : [summary, ...entries];
 }
 
@@ -105,7 +105,7 @@ export async function compact(deps: CompactDeps, compaction: Compaction, { entri
   if (!summed.ok) return { outcome: "failed", reason: summed.reason, unread: older.unread };
   deps.failpoint("compaction.summed-up");
   // The one line that changes anything: killed before it, between two requests as well, the history stands as it was.
-  const [made] = deps.transcripts.append(compaction.ref, [{ type: "compaction", summary: summed.text, keptFrom, carries: true }]);
+  const [made] = await deps.transcripts.append(compaction.ref, [{ type: "compaction", summary: summed.text, keptFrom, carries: true }]);
   // As a later reader of the transcript will see it: the kept entries, then the summary line at its place in the file.
   return { outcome: "done", entries: [...entries.slice(border), made as Entry], leftOut: older.leftOut };
 }
@@ -130,7 +130,7 @@ type Text = { readonly ok: true; readonly text: string } | { readonly ok: false;
 
 interface Material {
   readonly older: Older;
-  readonly pieces: Iterable<string>;
+  readonly pieces: AsyncIterable<string>;
   /** Longest summary, in characters. */
   readonly max: number;
 }
@@ -139,7 +139,7 @@ interface Material {
 async function sumUp(deps: CompactDeps, compaction: Compaction, { older, pieces, max }: Material): Promise<Text> {
   const cap = (text: string, chars: number): string => capText(text, chars, "the transcript has it all");
   let whole = summaryOf(older.compactions);
-  for (const piece of pieces) {
+  for await (const piece of pieces) {
     const longest = Math.min(max, MAX_SUMMARY);
     const fresh = await ask(deps, compaction, `${piece}\n\nSum this up in at most ${longest} characters.`);
     if (!fresh.ok) return fresh;
@@ -166,7 +166,7 @@ async function ask(deps: CompactDeps, compaction: Compaction, text: string): Pro
     { model, fallbacks, thinking: "off", system: SYSTEM, messages, tools: [], agentId: ref.agentId, signal },
     () => {},
   );
-  compaction.onSpend({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
+  await compaction.onSpend({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
   const said = visibleText(reply.text).trim();
   const isMarked = said.endsWith(END_MARK);
   const summary = isMarked ? said.slice(0, -END_MARK.length).trim() : said;

@@ -71,7 +71,7 @@ async function frameOf(deps: StepDeps, turn: Pick<SteppingTurn, "prompt" | "tool
 /** Makes room first when the window is nearly full; what still doesn't fit is left out of the request, and said so. */
 export async function nextReply(deps: StepDeps, turn: SteppingTurn, context: Context): Promise<ModelReply> {
   const frame = await frameOf(deps, turn);
-  tellNews(deps, turn, context, frame.topics);
+  await tellNews(deps, turn, context, frame.topics);
   if (isFull(deps.models, turn.model, { entries: context.entries, besides: frame.chars })) await makeRoom(deps, turn, { frame, context });
   deps.failpoint("turn.before-model");
   const reply = await callFitted(deps, turn, { frame, context }, [LARGEST]);
@@ -114,10 +114,10 @@ async function callFitted(
 }
 
 /** A turn begins with the message it is to answer; what is told here stands before that one when it is read. */
-function tellNews(deps: StepDeps, turn: SteppingTurn, context: Context, topics: readonly Topic[], moment?: "turn"): void {
+async function tellNews(deps: StepDeps, turn: SteppingTurn, context: Context, topics: readonly Topic[], moment?: "turn"): Promise<void> {
   const isBegun = context.entries.findLast((entry) => entry.type === "message")?.role === "assistant";
   const news = newsOf(context.entries, topics, moment ?? (isBegun ? "step" : "turn"));
-  if (news.length > 0) context.entries.push(...deps.transcripts.append(turn.ref, news));
+  if (news.length > 0) context.entries.push(...(await deps.transcripts.append(turn.ref, news)));
 }
 
 /** Tried once a turn: a provider that is down would be asked, and waited for, before every step. */
@@ -128,7 +128,7 @@ async function makeRoom(deps: StepDeps, turn: SteppingTurn, { frame, context }: 
   if (compacted.outcome === "done") {
     context.entries = compacted.entries;
     context.notSummedUp += compacted.leftOut;
-    tellNews(deps, turn, context, frame.topics, "turn");
+    await tellNews(deps, turn, context, frame.topics, "turn");
   }
   if (compacted.outcome === "failed") {
     context.compactionFailure = compacted.reason;
@@ -139,7 +139,7 @@ async function makeRoom(deps: StepDeps, turn: SteppingTurn, { frame, context }: 
 /** Sums up a session that is at rest, leaving as much room as its next turn needs. */
 export async function compactAtRest(deps: StepDeps, turn: RestingSession): Promise<Compacted> {
   const { chars } = await frameOf(deps, turn);
-  return compact(deps, turn, { entries: readHistory(deps, turn.ref, turn.model), besides: chars });
+  return compact(deps, turn, { entries: await readHistory(deps, turn.ref, turn.model), besides: chars });
 }
 
 /** One sentence for the person: an answer to a part must not pass for one to the whole. */
@@ -182,6 +182,6 @@ async function callModel(
     else if (event.type === "retry") turn.onDoing(`waiting for ${event.model} (${event.reason})`);
     else turn.onDoing(`switched from ${event.from} to ${event.to} (${event.reason})`);
   });
-  turn.onSpend({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
+  await turn.onSpend({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
   return reply;
 }

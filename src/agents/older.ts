@@ -72,7 +72,7 @@ const isCounted = (entry: Entry): boolean => entry.type === "message" || entry.t
 
 async function* newestFirst(transcripts: Transcripts, ref: TranscriptRef): AsyncGenerator<{ entry: Entry; position: number }> {
   for (let before: number | null = null; ; ) {
-    const page = transcripts.page(ref, { before, limit: PAGE_ENTRIES, fits: () => true });
+    const page = await transcripts.page(ref, { before, limit: PAGE_ENTRIES, fits: () => true });
     yield* page.entries.toReversed();
     before = page.before;
     if (before === null) return;
@@ -82,10 +82,10 @@ async function* newestFirst(transcripts: Transcripts, ref: TranscriptRef): Async
 }
 
 /** The conversation as plain lines, in pieces that one request each can hold. */
-export function* piecesOf(transcripts: Transcripts, ref: TranscriptRef, older: Older, maxChars: number): Generator<string> {
+export async function* piecesOf(transcripts: Transcripts, ref: TranscriptRef, older: Older, maxChars: number): AsyncGenerator<string> {
   let lines: string[] = [];
   let chars = 0;
-  for (const line of linesOf(transcripts, ref, older)) {
+  for await (const line of linesOf(transcripts, ref, older)) {
     if (chars > 0 && chars + line.length > maxChars) {
       yield lines.join("\n");
       lines = [];
@@ -97,11 +97,11 @@ export function* piecesOf(transcripts: Transcripts, ref: TranscriptRef, older: O
   if (lines.length > 0) yield lines.join("\n");
 }
 
-function* linesOf(transcripts: Transcripts, ref: TranscriptRef, { from, to, stopped }: Older): Generator<string> {
+async function* linesOf(transcripts: Transcripts, ref: TranscriptRef, { from, to, stopped }: Older): AsyncGenerator<string> {
   const told = new Set<string>();
   // A message with the calls, results and notes behind it: they are read together.
   let group: Entry[] = [];
-  for (const entry of transcripts.between(ref, from, to)) {
+  for (const entry of await transcripts.between(ref, from, to)) {
     if (!isSummedUp(entry) || told.has(stoppedBy(entry) ?? "")) continue;
     if (entry.type === "message") {
       yield* toMessages(group).map(toLine);

@@ -19,22 +19,27 @@ export interface SessionOwner {
 }
 
 /** Makes the file, durable on return; insert the row in the transaction that makes the session known. */
-export function prepareSession({ sessions, transcripts }: SessionStores, owner: SessionOwner): { id: string; insert(tx: Tx): void } {
+export async function prepareSession(
+  { sessions, transcripts }: SessionStores,
+  owner: SessionOwner,
+): Promise<{ id: string; insert(tx: Tx): Promise<void> }> {
   const id = sessions.newSessionId();
-  transcripts.create({ agentId: owner.agentId, sessionId: id }, { key: owner.key, parent: owner.parentKey });
+  await transcripts.create({ agentId: owner.agentId, sessionId: id }, { key: owner.key, parent: owner.parentKey });
   return { id, insert: (tx) => sessions.insert(tx, { id, ...owner }) };
 }
 
 /** The open session of a key; made when there is none yet. */
-export const ensureSession = (stores: SessionStores & { readonly db: Database }, owner: SessionOwner): Session =>
-  stores.sessions.find(owner.key) ?? stores.db.transaction([lock.tree(owner.key)], (tx) => ensureSessionIn(stores, tx, owner));
+export const ensureSession = async (stores: SessionStores & { readonly db: Database }, owner: SessionOwner): Promise<Session> =>
+  (await stores.sessions.find(owner.key)) ??
+  (await stores.db.transaction([lock.tree(owner.key)], (tx) => ensureSessionIn(stores, tx, owner)));
 
 /** As part of the caller's transaction. */
-export function ensureSessionIn(stores: SessionStores, tx: Tx, owner: SessionOwner): Session {
-  const known = stores.sessions.find(owner.key);
+export async function ensureSessionIn(stores: SessionStores, tx: Tx, owner: SessionOwner): Promise<Session> {
+  const known = await stores.sessions.find(owner.key);
   if (known !== null) return known;
-  prepareSession(stores, owner).insert(tx);
-  const made = stores.sessions.find(owner.key);
+  const fresh = await prepareSession(stores, owner);
+  await fresh.insert(tx);
+  const made = await stores.sessions.find(owner.key);
   if (made === null) throw new Error(`session ${owner.key} vanished while it was made`);
   return made;
 }

@@ -35,7 +35,7 @@ export interface CallingTurn {
 /** Where results go, and what all of a step together may take: more than the window holds would be of no use to anybody. */
 export interface ResultSpace {
   readonly maxChars: number;
-  append(fresh: readonly NewEntry[]): void;
+  append(fresh: readonly NewEntry[]): Promise<void>;
 }
 
 export interface ToolCalls {
@@ -103,7 +103,7 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
           waits.push(result.wait);
           return "";
         }
-        space.append([toEntry(call, readyToCut(result, secrets), cap)]);
+        await space.append([toEntry(call, readyToCut(result, secrets), cap)]);
         failpoint("turn.result-appended");
         // The results themselves may be large, and this is kept until the next step is done.
         return createHash("sha256")
@@ -116,7 +116,7 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
       const done = isParallel(turn, carried)
         ? await Promise.all(carried.map((call) => pass().then(() => one(call))))
         : await inOrder(carried, one, () => waits.length > 0);
-      space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
+      await space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
       return { digest: done.join(), waits };
     },
     async resume(turn, { calls, made }, space) {
@@ -129,7 +129,7 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
         const isKnown = isBehindWait || isRepeatable(turn, call);
         const result = isKnown ? await carryOut(turn, call, secrets) : toolError(UNKNOWN_OUTCOME);
         if ("wait" in result) waits.push(result.wait);
-        else space.append([toEntry(call, readyToCut(result, secrets), cap)]);
+        else await space.append([toEntry(call, readyToCut(result, secrets), cap)]);
         if (inSequence && waits.length > 0) break;
         isBehindWait ||= inSequence && canWait(turn, call);
       }
@@ -182,7 +182,7 @@ async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecre
   turn.onDoing(tool.name);
   try {
     const context = contextOf(turn, call, secrets);
-    const wait = tool.waitsFor?.(args.data, context) ?? null;
+    const wait = (await tool.waitsFor?.(args.data, context)) ?? null;
     return wait === null ? await unlessAborted(turn, tool.run(args.data, context)) : { wait };
   } catch (error) {
     turn.log.warn({ err: error, tool: tool.name }, "a tool threw");

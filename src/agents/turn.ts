@@ -27,11 +27,11 @@ export interface Turn extends CallingTurn, SteppingTurn {
   /** Steps of the limit that processes before this one have used. */
   readonly stepsUsed?: number;
   /** What arrived meanwhile and must be read now; `commit` is called once the entries are in the transcript. */
-  mail(): { entries: readonly NewEntry[]; commit(): void };
+  mail(): Promise<{ entries: readonly NewEntry[]; commit(): Promise<void> }>;
   /** Asked when the model has nothing more to do: is there something to read, may something still come, or is it over? */
-  news?(): "mail" | "later" | "over";
+  news?(): Promise<"mail" | "later" | "over">;
   /** Model step number `step` is about to begin; what it throws keeps the call from being made. */
-  onStep?(step: number): void;
+  onStep?(step: number): Promise<void>;
 }
 
 export interface TurnEnd {
@@ -70,7 +70,7 @@ export interface TurnDeps extends ToolCallDeps {
 export function createTurns(deps: TurnDeps): Turns {
   const stepDeps = { ...deps, toolCalls: createToolCalls(deps) };
   return {
-    run: async (turn) => runTurn(createWork(stepDeps, turn)),
+    run: async (turn) => runTurn(await createWork(stepDeps, turn)),
     ask: (turn, entries, question) => askOnce(stepDeps, turn, entries, question),
     compact: (session) => compactAtRest(stepDeps, session),
   };
@@ -93,13 +93,13 @@ interface Work {
   readonly context: Context;
   readonly space: ResultSpace;
   steps: number;
-  append(fresh: readonly NewEntry[]): void;
+  append(fresh: readonly NewEntry[]): Promise<void>;
 }
 
-function createWork(deps: StepDeps, turn: Turn): Work {
-  const context = contextOf(readHistory(deps, turn.ref, turn.model));
-  const append = (fresh: readonly NewEntry[]): void => {
-    if (fresh.length > 0) context.entries.push(...deps.transcripts.append(turn.ref, fresh));
+async function createWork(deps: StepDeps, turn: Turn): Promise<Work> {
+  const context = contextOf(await readHistory(deps, turn.ref, turn.model));
+  const append = async (fresh: readonly NewEntry[]): Promise<void> => {
+    if (fresh.length > 0) context.entries.push(...(await deps.transcripts.append(turn.ref, fresh)));
   };
   return {
     deps,
@@ -114,7 +114,7 @@ function createWork(deps: StepDeps, turn: Turn): Work {
 async function runTurn(work: Work): Promise<TurnEnd> {
   const { deps, turn, context, append } = work;
   const standing = standingOf(context.entries);
-  if (standing.kind === "cut") append([{ type: "note", text: RESTARTED }]);
+  if (standing.kind === "cut") await append([{ type: "note", text: RESTARTED }]);
   const waits = standing.kind === "calls" ? await deps.toolCalls.resume(turn, standing, work.space) : [];
   if (waits.length > 0 && !turn.signal.aborted) return { ...ended(work, "waiting"), waits };
   let answered = standing.kind === "answered";
@@ -125,18 +125,18 @@ async function runTurn(work: Work): Promise<TurnEnd> {
     if (turn.signal.aborted) return ended(work, "aborted");
     // There may be something to wait for (children); what they say arrives as mail. A complete answer is not given a
     // second time for mail alone: the person would only get the second one.
-    const news = answered ? (turn.news?.() ?? "over") : "mail";
+    const news = answered ? ((await turn.news?.()) ?? "over") : "mail";
     if (news !== "mail") return ended(work, news === "over" ? "done" : "waiting");
-    if (takeMail(work)) answered = false;
+    if (await takeMail(work)) answered = false;
     if (answered) continue;
     if (work.steps >= turn.maxIterations) return ended(work, "capped", `it reached its limit of ${turn.maxIterations} steps`);
     work.steps++;
-    turn.onStep?.(work.steps);
+    await turn.onStep?.(work.steps);
 
     const reply = await nextReply(deps, turn, context);
     if (reply.outcome !== "ok") return brokenOff(work, reply);
     const made = toRecorded(reply.toolCalls, context.entries);
-    append(toEntries(reply, made));
+    await append(toEntries(reply, made));
     // As the record has it: a call that is made again must be of the same time.
     const calledAt = Date.parse(context.entries.at(-1)?.timestamp ?? "") || 0;
     const calls = made.map((call) => ({ ...call, calledAt }));
@@ -167,15 +167,15 @@ function toRecorded(calls: readonly ToolCall[], entries: readonly Entry[]): NewC
 }
 
 /** True when something was read. An entry already in the transcript was appended before a crash and is only marked. */
-function takeMail({ deps, turn, context, append }: Work): boolean {
-  const mail = turn.mail();
+async function takeMail({ deps, turn, context, append }: Work): Promise<boolean> {
+  const mail = await turn.mail();
   if (mail.entries.length === 0) return false;
   const known = new Set(context.entries.map((entry) => entry.id));
   const fresh = mail.entries.filter((entry) => entry.id === undefined || !known.has(entry.id));
-  append(fresh.map((entry) => ("text" in entry ? { ...entry, text: visibleText(entry.text) } : entry)));
+  await append(fresh.map((entry) => ("text" in entry ? { ...entry, text: visibleText(entry.text) } : entry)));
   // From the commit on the transcript is all that has it.
-  deps.transcripts.sync(turn.ref);
-  mail.commit();
+  await deps.transcripts.sync(turn.ref);
+  await mail.commit();
   return true;
 }
 
@@ -204,10 +204,10 @@ function toEntries(reply: ModelReply, calls: readonly NewCall[]): NewEntry[] {
   ];
 }
 
-function brokenOff(work: Work, reply: ModelReply): TurnEnd {
+async function brokenOff(work: Work, reply: ModelReply): Promise<TurnEnd> {
   const text = visibleText(reply.text);
   const { model, usage } = reply;
-  if (text !== "") work.append([{ type: "message", role: "assistant", text, model, usage, calls: 0, partial: true }]);
+  if (text !== "") await work.append([{ type: "message", role: "assistant", text, model, usage, calls: 0, partial: true }]);
   if (reply.outcome === "aborted") return ended(work, "aborted");
   const error: ModelError = reply.error ?? { kind: "unknown", message: "The model failed without saying why." };
   // What the chat can't do anything about stands here.

@@ -50,14 +50,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   let loaded = atStart;
   const bus = createBus((error) => log.error({ err: error }, "a listener failed"));
   const base: Base = {
-    clock,
-    log,
-    bus,
-    secrets,
-    failpoint,
-    bootId: newId(),
-    stateDir,
-    crewPath: join(stateDir, "CREW.md"),
+    ...{ clock, log, bus, secrets, failpoint, bootId: newId(), stateDir, crewPath: join(stateDir, "CREW.md") },
     config: () => loaded.config,
   };
   const stores = openStores({ ...base, isNewWanted: atStart.env.HERALD_NEW_DATABASE === "1" });
@@ -86,10 +79,14 @@ export async function createApp(options: AppOptions): Promise<App> {
       channels: channels.list(),
       lanes: Object.values(lanes),
       mcp: tools.mcp.status(),
-      openMessages: stores.outbox.countAllOpen(),
       problem: stores.folder.problem(),
     });
-    const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: (isOperator) => statusText(facts(), isOperator) });
+    const frontDoor = createFrontDoor({
+      ...parts,
+      lanes,
+      subagents,
+      statusText: async (isOperator) => statusText(facts(), await stores.outbox.countAllOpen(), isOperator),
+    });
     const moved: AttemptDeps["recordDelivery"] = (...delivery) => recordDelivery(stores, ...delivery);
     const delivery = createDelivery({ ...base, ...stores, channel: channels.find, recordDelivery: moved });
     const page = atStart.config.web.enabled ? createPage({ ...parts, lanes, subagents, status: facts }) : null;
@@ -103,7 +100,7 @@ export async function createApp(options: AppOptions): Promise<App> {
         lanes.main.setConcurrency(next.config.agents.defaults.maxConcurrent);
         lanes.subagent.setConcurrency(next.config.agents.defaults.subagents.maxConcurrent);
         for (const agent of agents.list()) tryWorkspace(agent, stateDir, log);
-        page?.reconfigure();
+        void page?.reconfigure();
       },
     };
   } catch (error) {

@@ -34,17 +34,17 @@ export function createRunBoard(deps: RunBoardDeps): { board: Board; details: Run
   const { runs, transcripts } = deps.stores;
   const view = (run: Run): RunView => toView(run, deps.lane.position(run.id));
   return {
-    board: { listRuns: ({ limit }) => listRuns(deps, limit).map(view) },
+    board: { listRuns: async ({ limit }) => (await listRuns(deps, limit)).map(view) },
     details: {
-      find(id) {
-        const run = runs.get(id);
+      async find(id) {
+        const run = await runs.get(id);
         return run === null ? null : { run: view(run), ...recordOf(deps, run), ...documentsOf(deps, run) };
       },
-      transcript(id, range) {
-        const run = runs.get(id);
+      async transcript(id, range) {
+        const run = await runs.get(id);
         if (run === null) return null;
         try {
-          return transcripts.page(transcriptOfRun(run), { ...range, fits: isShown });
+          return await transcripts.page(transcriptOfRun(run), { ...range, fits: isShown });
         } catch (error) {
           // Gone, or something else in its place: there is none to show.
           if (/^(?:ENOENT|EISDIR|ENOTDIR)$/.test((error as NodeJS.ErrnoException).code ?? "")) return null;
@@ -60,10 +60,10 @@ const isShown: Parameters<typeof readTranscriptPage>[1]["fits"] = (entry) =>
   entry.phase !== "announce" && !isTopicNote(entry) && (entry.type !== "message" || entry.text.trim() !== "");
 
 /** All that need a person, all unfinished ones, and the newest others. */
-function listRuns({ stores: { runs } }: RunBoardDeps, limit: number): Run[] {
-  const waiting = runs.listBlocked(limit).filter((run) => !isUnfinished(run.state));
-  const rest = runs.listRecent(limit).filter((run) => !isUnfinished(run.state) && run.delivery !== "blocked");
-  return [...waiting, ...runs.listUnfinished(limit), ...rest].slice(0, limit);
+async function listRuns({ stores: { runs } }: RunBoardDeps, limit: number): Promise<Run[]> {
+  const waiting = (await runs.listBlocked(limit)).filter((run) => !isUnfinished(run.state));
+  const rest = (await runs.listRecent(limit)).filter((run) => !isUnfinished(run.state) && run.delivery !== "blocked");
+  return [...waiting, ...(await runs.listUnfinished(limit)), ...rest].slice(0, limit);
 }
 
 function toView(run: Run, position: number | null): RunView {

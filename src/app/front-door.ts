@@ -39,7 +39,7 @@ export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "
   readonly lanes: Lanes;
   readonly channels: Channels;
   readonly subagents: SubagentParts;
-  statusText(isOperator: boolean): string;
+  statusText(isOperator: boolean): Promise<string>;
 }
 
 /**
@@ -85,9 +85,9 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
 }
 
 /** The chat itself as a requester, for `/subagents spawn`. */
-function requester({ stores, agents, subagents }: FrontDoorDeps, tx: Tx, context: CommandContext): Requester {
+async function requester({ stores, agents, subagents }: FrontDoorDeps, tx: Tx, context: CommandContext): Promise<Requester> {
   const { sessionKey, agentId, inbound } = context;
-  const session = ensureSessionIn(stores, tx, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
+  const session = await ensureSessionIn(stores, tx, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
   const agent = agents.find(agentId);
   return {
     sessionKey,

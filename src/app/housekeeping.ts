@@ -16,11 +16,11 @@ export async function keepHouse(stores: Stores, clock: Clock, log: Logger, signa
     if (signal.aborted) return;
     try {
       const before = clock.now() - KEEP_MS;
-      stores.inbox.purge(before);
-      stores.outbox.purge(before);
-      stores.mail.purge(before);
-      stores.tries.purge(before);
-      stores.db.optimize();
+      await stores.inbox.purge(before);
+      await stores.outbox.purge(before);
+      await stores.mail.purge(before);
+      await stores.tries.purge(before);
+      await stores.db.optimize();
     } catch (error) {
       log.warn({ reason: errorText(error) }, "housekeeping was put off");
     }

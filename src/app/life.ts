@@ -49,15 +49,16 @@ export function createLife(deps: LifeDeps): Life {
   let chores: Promise<unknown> = Promise.resolve();
   return {
     async start() {
+      await deps.stores.webMessages.skipNumbers();
       const page = deps.page === null ? null : await deps.page.open();
-      const recovered = deps.subagents.recover();
+      const recovered = await deps.subagents.recover();
       if (recovered.queued + recovered.resumed + recovered.interrupted > 0) deps.log.info(recovered, "took up unfinished runs");
       deps.lanes.subagent.serve(deps.subagents.runner.work);
       deps.lanes.main.serve(deps.frontDoor.conversations.work);
-      deps.delivery.start();
+      await deps.delivery.start();
       deps.mcp.start();
       for (const channel of deps.channels.list()) await channel.start(deps.frontDoor.doorstep(channel, sinkOf(deps.stores, channel)));
-      deps.frontDoor.gateway.start();
+      await deps.frontDoor.gateway.start();
       const running = [
         deps.subagents.archiver.run(over.signal),
         deps.frontDoor.introductions.run(over.signal),
@@ -94,7 +95,7 @@ async function windDown(deps: LifeDeps, over: AbortController, chores: Promise<u
   const idle = Promise.all([answered, deps.lanes.main.drain(), deps.lanes.subagent.drain()]);
   await Promise.race([idle, deps.clock.sleep(drainMs, over.signal)]);
   deps.frontDoor.conversations.suspend();
-  deps.subagents.runner.suspend();
+  await deps.subagents.runner.suspend();
   deps.subagents.waker.stop();
   await Promise.race([idle, deps.clock.sleep(SUSPEND_MS, over.signal)]);
   over.abort();

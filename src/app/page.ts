@@ -15,7 +15,8 @@ export interface Page extends Pick<WebServer, "markReady" | "markStopping" | "cl
   /** Resolves once it listens. */
   open(): Promise<PageAddress>;
   /** The settings changed: token and public address count from now on, host and port from the next start. */
-  reconfigure(): void;
+  /** Never rejects. */
+  reconfigure(): Promise<void>;
 }
 
 export interface PageAddress {
@@ -57,12 +58,12 @@ export function createPage(deps: PageDeps): Page {
       origin = await server.listen();
       return { origin, signInUrl: link(), linkPath: keepLink(stateDir, link()) };
     },
-    reconfigure() {
+    async reconfigure() {
       try {
         const next = readToken();
         const isOther = next !== token;
         token = next;
-        if (isOther) server.followToken();
+        if (isOther) await server.followToken();
         keepLink(stateDir, link());
         if (isOther) log.info({ audit: "token changed" }, "the page has another token; whoever signed in with the old one is signed out");
       } catch (error) {
@@ -106,14 +107,14 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "ro
 const statusOf = ({ version, model, problem }: PageStatus): PageStatus => ({ version, model, problem });
 
 /** As `/subagents retry`, for a run of any channel. */
-function redeliver({ stores, subagents, log }: PageDeps, runId: string): ReturnType<Redeliver> {
-  const found = stores.runs.get(runId);
+async function redeliver({ stores, subagents, log }: PageDeps, runId: string): ReturnType<Redeliver> {
+  const found = await stores.runs.get(runId);
   if (found === null) return null;
-  return stores.db.transaction(subagents.steering.locks([found]), (tx) => {
-    const run = stores.runs.get(runId);
+  return stores.db.transaction(subagents.steering.locks([found]), async (tx) => {
+    const run = await stores.runs.get(runId);
     if (run === null) return null;
     if (run.delivery !== "blocked") return { isOnItsWay: false, text: `Its announcement is not blocked (${run.delivery}).` };
-    if (!subagents.steering.retry(tx, run))
+    if (!(await subagents.steering.retry(tx, run)))
       return { isOnItsWay: false, text: `Its announcement can't be sent yet: ${run.deliveryReason ?? "its channel is off"}.` };
     log.info({ audit: "announced again", runId }, "a blocked announcement is sent again from the page");
     return { isOnItsWay: true, text: "Its announcement is on its way again." };

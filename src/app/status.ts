@@ -16,7 +16,6 @@ export interface StatusSource {
   readonly sandbox: Sandbox;
   readonly lanes: readonly Lane[];
   readonly mcp: ReturnType<McpTools["status"]>;
-  readonly openMessages: number;
   /** What keeps it from taking anything in; null when nothing does. */
   readonly problem: string | null;
 }
@@ -42,7 +41,7 @@ export function execLine(sandbox: Sandbox, unsandboxed: boolean, isOperator = tr
 }
 
 /** /status. Reasons, settings and paths are for whoever runs the gateway: to others they only tell about somebody's machine. */
-export function statusText(source: StatusSource, isOperator: boolean): string {
+export function statusText(source: StatusSource, openMessages: number, isOperator: boolean): string {
   const lanes = source.lanes.map((lane) => {
     const { waiting, running } = lane.depth();
     return `${lane.name} ${running} running, ${waiting} waiting`;
@@ -57,7 +56,7 @@ export function statusText(source: StatusSource, isOperator: boolean): string {
     `- Lanes: ${lanes.join(" · ")}`,
     `- exec: ${execLine(source.sandbox, source.config.tools.exec.unsandboxed, isOperator)}`,
     ...source.mcp.map((server) => `- MCP ${server.name}: ${withReason(server.state, server.detail, isOperator)}`),
-    `- Messages still to deliver: ${source.openMessages}`,
+    `- Messages still to deliver: ${openMessages}`,
     ...(isOperator ? [`- State: ${source.stateDir}`] : []),
   ].join("\n");
 }

@@ -42,7 +42,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
   const lock = takeLock(stateDir, process.pid);
   try {
     const redact = (text: string): string => secrets.redact(text);
-    const onSlow = (ms: number): void => log.warn({ ms }, "a transaction held the event loop");
+    const onSlow = (ms: number): void => log.warn({ ms }, "a transaction took long, and everybody else waited for it");
     let folder: StateFolder | null = null;
     const check = (isRelaxed?: boolean): void => folder?.check(isRelaxed);
     refuseForeignJournal(path);
@@ -68,8 +68,8 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       redact,
       check,
       now: () => clock.now(),
-      opening({ sessionId }) {
-        const kept = runs.openingOf(sessionId);
+      async opening({ sessionId }) {
+        const kept = await runs.openingOf(sessionId);
         // It was there when the run took its first step.
         if (kept !== null && kept.steps > 0)
           log.warn({ sessionId }, "the transcript of a sub-agent at work is gone; it begins anew from its task");
@@ -77,7 +77,6 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       },
     });
     const webMessages = createWebMessages({ db, clock });
-    webMessages.skipNumbers();
     return {
       folder,
       db,

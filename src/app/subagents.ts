@@ -77,7 +77,7 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
     ...deps,
     briefing,
     redact,
-    contextTransfer: (sessionKey) => stores.scratchpad.read(sessionKey, "context_transfer") ?? "",
+    contextTransfer: async (sessionKey) => (await stores.scratchpad.read(sessionKey, "context_transfer")) ?? "",
     checkModelName: models.checkName,
   });
   const runner = createRunner(deps);
@@ -85,17 +85,17 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
   const steering = createSteering(deps);
   const mainTools = (agent: Agent): readonly Tool[] =>
     effectiveTools(allTools(), agent.policies, null).filter((tool) => tool.name !== PLAN_TOOL);
-  const toolNames = (context: ToolContext): readonly string[] => {
+  const toolNames = async (context: ToolContext): Promise<readonly string[]> => {
     const agent = agents.find(context.agentId);
-    const run = context.runId === null ? null : stores.runs.get(context.runId);
+    const run = context.runId === null ? null : await stores.runs.get(context.runId);
     if (agent === null) return [];
     return (run === null ? mainTools(agent) : childTools(allTools(), agent, run)).map((tool) => tool.name);
   };
   const control = { ...deps, steering, briefing };
   own.push(createSpawnTool({ spawn, toolNames }), createSubagentsTool(control), ...createSessionTools(control), createPlanTool(stores));
-  const recover = (): ReturnType<typeof recoverRuns> => {
-    documents.start();
-    const recovered = recoverRuns(deps);
+  const recover = async (): ReturnType<typeof recoverRuns> => {
+    await documents.start();
+    const recovered = await recoverRuns(deps);
     waker.start();
     return recovered;
   };

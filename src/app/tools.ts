@@ -91,8 +91,8 @@ const limitsOf = ({
 });
 
 /** A child adds to its requester's memory, whatever agent it runs under (ME1). */
-function memoryWorkspace(deps: ToolDeps, context: ToolContext): string {
-  const requesterKey = context.runId === null ? null : (deps.runs.get(context.runId)?.requesterKey ?? null);
+async function memoryWorkspace(deps: ToolDeps, context: ToolContext): Promise<string> {
+  const requesterKey = context.runId === null ? null : ((await deps.runs.get(context.runId))?.requesterKey ?? null);
   const requester = requesterKey === null ? null : deps.agents.find(agentIdOf(requesterKey));
   return requester?.workspace ?? context.workspace;
 }

@@ -32,18 +32,19 @@ export type AppEvent =
 
 export interface Bus {
   emit(event: AppEvent): void;
-  /** Returns the function that ends the subscription. */
-  on(listener: (event: AppEvent) => void): () => void;
+  /** Returns the function that ends the subscription. Nobody waits for what a listener does after its first await. */
+  on(listener: (event: AppEvent) => unknown): () => void;
 }
 
-/** `onError` hears of a listener that threw; the others still get the event. */
+/** `onError` hears of a listener that threw or rejected; the others still get the event. */
 export function createBus(onError: (error: unknown) => void): Bus {
-  const listeners = new Set<(event: AppEvent) => void>();
+  const listeners = new Set<Parameters<Bus["on"]>[0]>();
   return {
     emit(event) {
       for (const listener of [...listeners]) {
         try {
-          listener(event);
+          const done = listener(event);
+          if (done instanceof Promise) done.catch(onError);
         } catch (error) {
           onError(error);
         }

@@ -105,9 +105,9 @@ export interface InboxSink {
    * to the platform. Replays of a known `externalId` are dropped. `cursor` (a poll offset, what is put aside) is stored with them.
    * Throws when the disk refuses: then nothing may be confirmed.
    */
-  put(updates: readonly { readonly externalId: string; readonly raw: unknown }[], cursor?: string): void;
+  put(updates: readonly { readonly externalId: string; readonly raw: unknown }[], cursor?: string): Promise<void>;
   /** The cursor stored last, and when. */
-  cursor(): { readonly value: string; readonly at: number } | null;
+  cursor(): Promise<{ readonly value: string; readonly at: number } | null>;
 }
 
 /**

@@ -54,7 +54,7 @@ export interface Tool<S extends z.ZodType = z.ZodType> {
    * What must come true before the call is carried out, asked anew each time; null: nothing any more. Until then the turn waits
    * as a row, without its slot, and the call is made again afterwards: so it must follow from arguments and rows alone.
    */
-  waitsFor?(args: z.output<S>, context: ToolContext): Wait | null;
+  waitsFor?(args: z.output<S>, context: ToolContext): Promise<Wait | null>;
   /** Failures the model can act on are results with `isError`; what throws is a bug and becomes one too. */
   run(args: z.output<S>, context: ToolContext): Promise<ToolResult>;
 }

@@ -20,9 +20,9 @@ export type Verdict =
 
 export interface Access {
   /** Decides, and makes a pairing code where one is due: call it in the transaction that records what is said. */
-  authorize(tx: Tx, inbound: Inbound): Verdict;
+  authorize(tx: Tx, inbound: Inbound): Promise<Verdict>;
   /** Why it is refused without a word; null: it is not. Changes nothing, so that it can be asked before anything is recorded. */
-  refusal(inbound: Inbound): string | null;
+  refusal(inbound: Inbound): Promise<string | null>;
 }
 
 export interface AccessDeps {
@@ -36,26 +36,26 @@ const STRANGER = "unknown person";
 export function createAccess(deps: AccessDeps): Access {
   const { pairing } = deps;
   return {
-    authorize(tx, inbound) {
-      const reason = objection(deps, inbound);
+    async authorize(tx, inbound) {
+      const reason = await objection(deps, inbound);
       if (reason === null) return { allow: true };
-      const code = reason === STRANGER ? pairing.request(tx, { ...personOf(inbound), address: inbound.address }) : null;
+      const code = reason === STRANGER ? await pairing.request(tx, { ...personOf(inbound), address: inbound.address }) : null;
       return { allow: false, reason, ...(code === null ? {} : { code }) };
     },
-    refusal(inbound) {
-      const reason = objection(deps, inbound);
-      return reason === STRANGER && pairing.wouldGive(personOf(inbound)) ? null : reason;
+    async refusal(inbound) {
+      const reason = await objection(deps, inbound);
+      return reason === STRANGER && (await pairing.wouldGive(personOf(inbound))) ? null : reason;
     },
   };
 }
 
 /** What stands against it; null: nothing. */
-function objection({ pairing, rules }: AccessDeps, inbound: Inbound): string | null {
+async function objection({ pairing, rules }: AccessDeps, inbound: Inbound): Promise<string | null> {
   const { channel, account, chat, kind } = inbound.address;
   const rule = rules(channel);
   if (rule === null) return "unknown channel";
   if (rule.open === true) return null;
-  const isKnown = rule.allowFrom.includes(inbound.sender.id) || pairing.isPaired(channel, account, inbound.sender.id);
+  const isKnown = rule.allowFrom.includes(inbound.sender.id) || (await pairing.isPaired(channel, account, inbound.sender.id));
   if (kind === "dm") return isKnown ? null : STRANGER;
   const group = Object.hasOwn(rule.groups, chat) ? rule.groups[chat] : undefined;
   if (group === undefined) return "chat is not listed";

@@ -20,7 +20,7 @@ export interface AttemptDeps {
   readonly failpoint: HitFailpoint;
   channel(name: string, account: string): Channel | null;
   /** Called in the transaction that moves a delivery: when its sending begins, is put off, and when it is over. */
-  recordDelivery(tx: Tx, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): void;
+  recordDelivery(tx: Tx, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): Promise<void>;
 }
 
 interface State extends AttemptDeps {
@@ -42,8 +42,10 @@ const LOOK_BEHIND = 30;
 /** Resolves with where the message belongs now, if the chat moved. */
 export async function attempt(state: State, row: OutboxRow, turn: Turn): Promise<Address | null> {
   try {
-    const [message, result] = await trySend(state, row, turn);
-    conclude(state, message, result);
+    const tried = await trySend(state, row, turn);
+    if (tried === null) return null;
+    const [message, result] = tried;
+    await conclude(state, message, result);
     state.failpoint("delivery.settled");
     return result.status === "retarget" ? result.address : null;
   } finally {
@@ -51,8 +53,8 @@ export async function attempt(state: State, row: OutboxRow, turn: Turn): Promise
   }
 }
 
-/** The message as it went out, perhaps with others in it, and what became of it. */
-async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): Promise<[OutboxRow, SendResult]> {
+/** The message as it went out, perhaps with others in it, and what became of it. Null: it was withdrawn before. */
+async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): Promise<[OutboxRow, SendResult] | null> {
   if (row.isDamaged) return [row, { status: "failed", reason: "its row in the database is damaged" }];
   const channel = state.channel(row.address.channel, row.address.account);
   if (channel === null) return [row, { status: "retry", reason: `the channel ${row.address.channel} is off`, afterMs: 0 }];
@@ -68,7 +70,8 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
     }
   }
   // Where a repeat shows nothing, a crash needs to leave no trace.
-  const message = channel.isIdempotent === true ? row : begin(state, row, isLast ? channel : null);
+  const message = channel.isIdempotent === true ? row : await begin(state, row, isLast ? channel : null);
+  if (message === null) return null;
   state.failpoint("delivery.marked");
   const key = message.isLead ? (message.joinedAs ?? message.key) : message.key;
   const result = await channel.send({ ...contentOf(message, key), repeated });
@@ -81,15 +84,15 @@ const contentOf = ({ address, part, ref }: OutboxRow, key: string) => ({ address
 
 /**
  * On record before the call. `joins`: what comes behind it has to wait for its turn anyway, so as much of it as fits goes along.
- * Gathered and marked in one: a stop either finds it waiting or finds it on its way.
+ * Gathered and marked in one: a stop either finds it waiting or finds it on its way. Null: it found it waiting.
  */
-function begin(state: State, row: OutboxRow, joins: Channel | null): OutboxRow {
+async function begin(state: State, row: OutboxRow, joins: Channel | null): Promise<OutboxRow | null> {
   const { outbox } = state;
-  return state.db.transaction([lock.chat(row.address)], (tx) => {
-    const { others, part } = joins === null ? { others: [], part: row.part } : gather(state, row, joins);
-    const message = others.length === 0 ? row : outbox.join(tx, row, others, part);
-    outbox.markSending(tx, row.id);
-    for (const one of [row, ...others]) if (one.n === 0) state.recordDelivery(tx, one, "sending");
+  return state.db.transaction([lock.chat(row.address)], async (tx) => {
+    const { others, part } = joins === null ? { others: [], part: row.part } : await gather(state, row, joins);
+    if (!(await outbox.markSending(tx, row.id))) return null;
+    const message = others.length === 0 ? row : await outbox.join(tx, row, others, part);
+    for (const one of [row, ...others]) if (one.n === 0) await state.recordDelivery(tx, one, "sending");
     return message;
   });
 }
@@ -98,11 +101,11 @@ function begin(state: State, row: OutboxRow, joins: Channel | null): OutboxRow {
  * Announcements only, and whole ones: a part that others of its message must follow can't share another's fate. Nothing between
  * them is passed over, so that the order of the chat is kept.
  */
-function gather(state: State, row: OutboxRow, { join }: Channel) {
+async function gather(state: State, row: OutboxRow, { join }: Channel) {
   let gathered: { others: OutboxRow[]; part: OutboxRow["part"] } = { others: [], part: row.part };
   const isFree = (one: OutboxRow): boolean => one.runId !== null && one.state === "queued" && !one.isAlone && !one.isDamaged && !one.isLead;
   if (join === undefined || !isFree(row) || row.isAside || row.n !== row.parts - 1) return gathered;
-  for (const next of state.outbox.listBehind(row, LOOK_BEHIND)) {
+  for (const next of await state.outbox.listBehind(row, LOOK_BEHIND)) {
     const others = [...gathered.others, next];
     const part = isFree(next) && next.parts === 1 ? join([row, ...others].map((one) => one.part)) : null;
     if (part === null) break;
@@ -114,7 +117,7 @@ function gather(state: State, row: OutboxRow, { join }: Channel) {
 /** An attempt that surely did nothing says nothing about the one before it, which may have arrived. */
 const openStateOf = (row: OutboxRow): OpenState => (row.state === "queued" ? "queued" : "unknown");
 
-function conclude(state: State, row: OutboxRow, result: SendResult): void {
+async function conclude(state: State, row: OutboxRow, result: SendResult): Promise<void> {
   switch (result.status) {
     case "sent":
       return sent(state, row, result.ref);
@@ -133,53 +136,55 @@ function conclude(state: State, row: OutboxRow, result: SendResult): void {
       // Durable before the edit: from here on a repeat edits the same message and can't double it.
       return state.db.transaction([], (tx) => state.outbox.reserve(tx, row.id, result.ref));
     case "failed":
-      return row.isLead ? setApart(state, row, result.reason) : block(state, row, result.reason, openStateOf(row));
+      return row.isLead ? await setApart(state, row, result.reason) : await block(state, row, result.reason, openStateOf(row));
   }
 }
 
 /** What an attempt leaves is there to be found after a power cut; a channel where a repeat shows nothing needs no wait for the disk. */
-function record<T>(state: State, { address }: OutboxRow, work: (tx: Tx) => T): T {
+async function record<T>(state: State, { address }: OutboxRow, work: (tx: Tx) => Promise<T>): Promise<T> {
   const relaxed = state.channel(address.channel, address.account)?.isIdempotent === true;
   return state.db.transaction([lock.chat(address)], work, { relaxed });
 }
 
 /** The message and those that went with it: with one row sent and another not, a crash would send it again. */
-function sent(state: State, row: OutboxRow, ref: string): void {
-  record(state, row, (tx) => {
-    const all = [row, ...(row.isLead ? state.outbox.listJoined(row) : [])];
+async function sent(state: State, row: OutboxRow, ref: string): Promise<void> {
+  await record(state, row, async (tx) => {
+    const all = [row, ...(row.isLead ? await state.outbox.listJoined(row) : [])];
     for (const one of all) {
-      state.outbox.markSent(tx, one.id, ref);
-      if (one.n === one.parts - 1) settled(state, tx, one, "sent");
-      else state.outbox.reopen(tx, one.delivery);
+      await state.outbox.markSent(tx, one.id, ref);
+      if (one.n === one.parts - 1) await settled(state, tx, one, "sent");
+      else await state.outbox.reopen(tx, one.delivery);
     }
   });
 }
 
 /** Its run learns of it in the same transaction; whoever watches, after it. */
-function settled(state: State, tx: Tx, row: OutboxRow, outcome: "sent" | "blocked", reason?: string): void {
-  state.recordDelivery(tx, row, outcome === "sent" ? "delivered" : "blocked", reason);
+async function settled(state: State, tx: Tx, row: OutboxRow, outcome: "sent" | "blocked", reason?: string): Promise<void> {
+  await state.recordDelivery(tx, row, outcome === "sent" ? "delivered" : "blocked", reason);
   tx.emit({ type: "outbox.settled", delivery: row.delivery, channel: row.address.channel, outcome });
 }
 
 /** Refused for good, but perhaps for what they are together: each is tried alone before it is given up. */
-function setApart(state: State, row: OutboxRow, reason: string): void {
+async function setApart(state: State, row: OutboxRow, reason: string): Promise<void> {
   state.log.warn({ delivery: row.delivery, reason }, "the platform refused several messages in one; sending them one by one");
-  state.db.transaction([lock.chat(row.address)], (tx) => state.outbox.dissolve(tx, row, openStateOf(row)));
+  await state.db.transaction([lock.chat(row.address)], (tx) => state.outbox.dissolve(tx, row, openStateOf(row)));
 }
 
-function block(state: State, row: OutboxRow, reason: string, as: OpenState): void {
-  const blocked = state.db.transaction([lock.chat(row.address)], (tx) =>
-    [row, ...(row.isLead ? state.outbox.listJoined(row) : [])].filter((one) => {
-      if (!state.outbox.markBlocked(tx, one.delivery, reason, as)) return false;
-      settled(state, tx, one, "blocked", reason);
-      return true;
-    }),
-  );
+async function block(state: State, row: OutboxRow, reason: string, as: OpenState): Promise<void> {
+  const blocked = await state.db.transaction([lock.chat(row.address)], async (tx) => {
+    const over: OutboxRow[] = [];
+    for (const one of [row, ...(row.isLead ? await state.outbox.listJoined(row) : [])]) {
+      if (!(await state.outbox.markBlocked(tx, one.delivery, reason, as))) continue;
+      await settled(state, tx, one, "blocked", reason);
+      over.push(one);
+    }
+    return over;
+  });
   for (const { delivery, address } of blocked) state.log.error({ delivery, address, reason }, "gave a message up");
 }
 
 /** Backs off from 1 s to 5 min, for up to 24 h since it began to fail (DL3). */
-function later(state: State, row: OutboxRow, result: Extract<SendResult, { status: "retry" | "unknown" }>): void {
+async function later(state: State, row: OutboxRow, result: Extract<SendResult, { status: "retry" | "unknown" }>): Promise<void> {
   const { status, reason } = result;
   const afterMs = status === "retry" ? result.afterMs : undefined;
   const now = state.clock.now();
@@ -196,9 +201,10 @@ function later(state: State, row: OutboxRow, result: Extract<SendResult, { statu
   if (concernsAll) state.pacer.silence(row.address, waitMs);
   const next = { notBefore: now + waitMs, firstAt, reason, as, stepsAside: !concernsAll };
   const told = `${reason}; next try ${new Date(next.notBefore).toISOString()}`;
-  state.db.transaction([lock.chat(row.address)], (tx) => {
-    if (!state.outbox.retryAt(tx, row.id, next)) return;
-    for (const one of [row, ...(row.isLead ? state.outbox.listJoined(row) : [])]) state.recordDelivery(tx, one, "sending", told);
+  await state.db.transaction([lock.chat(row.address)], async (tx) => {
+    if (!(await state.outbox.retryAt(tx, row.id, next))) return;
+    for (const one of [row, ...(row.isLead ? await state.outbox.listJoined(row) : [])])
+      await state.recordDelivery(tx, one, "sending", told);
   });
 }
 

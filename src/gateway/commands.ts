@@ -17,20 +17,22 @@ export interface CommandContext {
 export type Answer =
   | { readonly text: string }
   /** Null: it is done, and nothing is said. */
-  | { readonly act: (tx: Tx) => string | null };
+  | { readonly act: (tx: Tx) => Promise<string | null> };
 
 export interface Command {
   readonly name: string;
   readonly usage: string;
   readonly summary: string;
+  /** It waits for a model: nobody else's command waits for it. All others are answered before the next row is looked at. */
+  readonly isSlow?: true;
   run(context: CommandContext): Answer | Promise<Answer>;
 }
 
 export interface Commands {
   isKnown(name: string): boolean;
   list(): readonly Command[];
-  /** No promise where the command needs none: it is then answered before the next row is looked at. */
-  run(line: CommandLine, context: Omit<CommandContext, "args">): Answer | Promise<Answer>;
+  isSlow(name: string): boolean;
+  run(line: CommandLine, context: Omit<CommandContext, "args">): Promise<Answer>;
 }
 
 /** `1 sub-agent`, `2 sub-agents`. */
@@ -49,8 +51,9 @@ export function createCommands(commands: readonly Command[]): Commands {
   byName.set("start", { ...help, name: "start", usage: "" });
   return {
     isKnown: (name) => byName.has(name),
+    isSlow: (name) => byName.get(name)?.isSlow === true,
     list: () => [...byName.values()],
-    run(line, context) {
+    async run(line, context) {
       const command = byName.get(line.name);
       if (command === undefined) return { text: `There is no command /${line.name}. /help lists them.` };
       return command.run({ ...context, args: line.args });

@@ -28,12 +28,12 @@ export interface Conversations {
    * Ends what is under way in a session and drops what waits, in the caller's transaction: rows first, the signal after the
    * commit, so that nothing of it can start once the answer goes out (ST2). False: there was nothing to end.
    */
-  halt(tx: Tx, sessionKey: string): boolean;
+  halt(tx: Tx, sessionKey: string): Promise<boolean>;
   /**
    * Ends the answer being written and nothing else (ST3): what it says so far, with the note and buttons below it, becomes
    * the reply in the caller's transaction, and the turn is told after it. False: nothing is being written.
    */
-  stopAnswer(tx: Tx, sessionKey: string, below: { note: string; buttons: readonly Button[] }): boolean;
+  stopAnswer(tx: Tx, sessionKey: string, below: { note: string; buttons: readonly Button[] }): Promise<boolean>;
   /** The last answer was ended so, and nothing was begun since. */
   isAnswerStopped(sessionKey: string): boolean;
   /** Sums up the older part of a session that is at rest; messages that arrive meanwhile wait. */
@@ -79,37 +79,37 @@ export function createConversations(deps: ConversationDeps): Conversations {
     return own;
   };
   const desk: Desk = { active, begin, onBegin: (sessionKey) => stopped.delete(sessionKey) };
-  deps.bus.on((event) => {
+  deps.bus.on(async (event) => {
     if (event.type === "turn.halted") {
       if (event.what === "answer") stopped.add(event.sessionKey);
       else stopped.delete(event.sessionKey);
-      endActive(deps, desk, event.sessionKey);
+      await endActive(deps, desk, event.sessionKey);
     }
     if (event.type !== "run.ended") return;
-    for (const [sessionKey, { waits }] of active) if (waits.some((wait) => hasCome(deps, wait))) ringFirst(deps, sessionKey);
+    for (const [sessionKey, { waits }] of active) if (await anyHasCome(deps, waits)) ringFirst(deps, sessionKey);
   });
   return {
     work: (sessionKey) => work(deps, desk, sessionKey),
     isActive: (sessionKey) => active.has(sessionKey),
-    halt(tx, sessionKey) {
-      const dropped = deps.inbox.drop(tx, sessionKey);
-      noteStopped(deps, tx, sessionKey, dropped, "request");
+    async halt(tx, sessionKey) {
+      const dropped = await deps.inbox.drop(tx, sessionKey);
+      await noteStopped(deps, tx, sessionKey, dropped, "request");
       tx.emit({ type: "turn.halted", sessionKey, what: "all" });
       return dropped.length > 0 || active.has(sessionKey);
     },
-    stopAnswer(tx, sessionKey, { note, buttons }) {
+    async stopAnswer(tx, sessionKey, { note, buttons }) {
       const own = active.get(sessionKey);
       if (own === undefined || own.job === null) return false;
       const parts = render(deps, own.job, { markdown: stoppedText(own.job.written, note, deps), buttons });
       // Rows first, as with /stop: killed right here, the message is answered with what there was and never taken up again.
-      if (!finish(deps, tx, own.job, parts)) return false;
-      noteStopped(deps, tx, sessionKey, [own.job.row.id], "answer");
+      if (!(await finish(deps, tx, own.job, parts))) return false;
+      await noteStopped(deps, tx, sessionKey, [own.job.row.id], "answer");
       tx.emit({ type: "turn.halted", sessionKey, what: "answer" });
       return true;
     },
     isAnswerStopped: (sessionKey) => stopped.has(sessionKey),
     async compact(sessionKey) {
-      const session = deps.sessions.find(sessionKey);
+      const session = await deps.sessions.find(sessionKey);
       if (active.has(sessionKey)) return "busy";
       if (session === null) return "nothing";
       const { abort } = begin(sessionKey);
@@ -121,7 +121,7 @@ export function createConversations(deps: ConversationDeps): Conversations {
         return abort.signal.aborted ? "stopped" : { failed: compacted.reason };
       } finally {
         active.delete(sessionKey);
-        if (deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
+        if ((await deps.inbox.countWaiting(sessionKey)) > 0) deps.lane.ring(sessionKey, sessionKey);
       }
     },
     suspend() {
@@ -148,7 +148,9 @@ async function work(deps: ConversationDeps, { active, begin, onBegin }: Desk, se
   const known = active.get(sessionKey);
   // A compaction is under way; it rings again when it is over.
   if (known !== undefined && known.waits.length === 0) return;
-  if (known !== undefined && !known.abort.signal.aborted && !known.waits.some((wait) => hasCome(deps, wait))) return;
+  if (known !== undefined && !known.abort.signal.aborted && !(await anyHasCome(deps, known.waits))) return;
+  // Ended while it was looked at: whoever ended it rings for what waits behind it.
+  if (active.get(sessionKey) !== known) return;
   const own = known ?? begin(sessionKey);
   own.waits = [];
   own.woken.abort("over");
@@ -165,11 +167,11 @@ async function work(deps: ConversationDeps, { active, begin, onBegin }: Desk, se
     own.woken = new AbortController();
     return void callAt(deps, own, () => ringFirst(deps, sessionKey));
   }
-  if (own.abort.signal.reason !== "suspend" && deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
+  if (own.abort.signal.reason !== "suspend" && (await deps.inbox.countWaiting(sessionKey)) > 0) deps.lane.ring(sessionKey, sessionKey);
 }
 
 /** Its rows are settled. Whoever works on it hears the signal; when nobody does, it is over here: an end never queues for a slot. */
-function endActive(deps: ConversationDeps, { active }: Desk, sessionKey: string): void {
+async function endActive(deps: ConversationDeps, { active }: Desk, sessionKey: string): Promise<void> {
   const own = active.get(sessionKey);
   own?.abort.abort("stop");
   if (own === undefined || own.waits.length === 0) return;
@@ -177,16 +179,19 @@ function endActive(deps: ConversationDeps, { active }: Desk, sessionKey: string)
   own.woken.abort("over");
   active.delete(sessionKey);
   void own.sitting?.close("aborted");
-  if (deps.inbox.countWaiting(sessionKey) > 0) deps.lane.ring(sessionKey, sessionKey);
+  if ((await deps.inbox.countWaiting(sessionKey)) > 0) deps.lane.ring(sessionKey, sessionKey);
 }
 
-const hasCome = (deps: ConversationDeps, wait: Wait): boolean => wait.for !== "runs" || isOver(deps, wait);
+async function anyHasCome(deps: ConversationDeps, waits: readonly Wait[]): Promise<boolean> {
+  for (const wait of waits) if (wait.for !== "runs" || (await isOver(deps, wait))) return true;
+  return false;
+}
 
 /** Rings when what it waits for has come, its time is over, or it is ended, which is for whoever works on it to record. */
 async function callAt(deps: ConversationDeps, { waits, woken, abort }: Active, ring: () => void): Promise<void> {
   const until = Math.min(...waits.flatMap((wait) => (wait.for === "runs" ? [wait.until] : [])));
   const over = AbortSignal.any([woken.signal, abort.signal]);
-  while (!over.aborted && !waits.some((wait) => hasCome(deps, wait))) await deps.clock.sleep(lookAgainMs(until - deps.clock.now()), over);
+  while (!over.aborted && !(await anyHasCome(deps, waits))) await deps.clock.sleep(lookAgainMs(until - deps.clock.now()), over);
   if (!woken.signal.aborted) ring();
 }
 
@@ -208,11 +213,11 @@ async function answerNext(deps: ConversationDeps, sessionKey: string, own: Activ
   const { abort } = own;
   let row: InboxRow | null = null;
   try {
-    row = deps.inbox.claim(sessionKey);
+    row = await deps.inbox.claim(sessionKey);
     // Its message was settled by a stop while it waited: what comes next is another turn, under a signal of its own.
     if (own.sitting !== null && own.sitting.rowId !== row?.id) {
       await own.sitting.close("aborted");
-      if (row !== null) deps.inbox.release(row.id);
+      if (row !== null) await deps.inbox.release(row.id);
       return;
     }
     if (row === null) return;
@@ -222,7 +227,7 @@ async function answerNext(deps: ConversationDeps, sessionKey: string, own: Activ
     await own.sitting?.close("failed");
     deps.log.error({ err: error, sessionKey, inboxId: row?.id }, "a message could not be answered");
     if (abort.signal.aborted) return;
-    if (isStorageError(error) || row === null || !apologise(deps, row, error)) await waitForDisk(deps, row, abort.signal);
+    if (isStorageError(error) || row === null || !(await apologise(deps, row, error))) await waitForDisk(deps, row, abort.signal);
   }
 }
 
@@ -231,8 +236,8 @@ async function waitForDisk(deps: ConversationDeps, row: InboxRow | null, signal:
   for (let isFree = false; !isFree && !signal.aborted; ) {
     await deps.clock.sleep(STORAGE_RETRY_MS, signal);
     try {
-      deps.transcripts.probe();
-      if (row !== null) deps.inbox.release(row.id);
+      await deps.transcripts.probe();
+      if (row !== null) await deps.inbox.release(row.id);
       isFree = true;
     } catch (error) {
       deps.log.warn({ reason: errorText(error) }, "the disk still refuses to write; messages wait");
@@ -244,14 +249,14 @@ async function waitForDisk(deps: ConversationDeps, row: InboxRow | null, signal:
  * A broken transcript or row would fail the same way each time: the person hears it instead of waiting for ever (RC4).
  * False: not even that could be recorded.
  */
-function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): boolean {
+async function apologise(deps: ConversationDeps, row: InboxRow, error: unknown): Promise<boolean> {
   const text = `⚠️ This message could not be answered: ${publicErrorText(error)}. The log says more; /new starts a new conversation.`;
   try {
     const channel = deps.channel(row.channel, row.account);
     const inbound = channel?.decode(row.raw) ?? null;
-    if (channel === null) deps.inbox.putBack(row.id);
-    else if (inbound === null) drop(deps, row);
-    else commit(deps, { row, inbound, channel }, text);
+    if (channel === null) await deps.inbox.putBack(row.id);
+    else if (inbound === null) await drop(deps, row);
+    else await commit(deps, { row, inbound, channel }, text);
     return true;
   } catch (again) {
     deps.log.error({ err: again, inboxId: row.id }, "an apology could not be recorded");
@@ -269,7 +274,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const deaths = row.attempts - 1;
   if (deaths > MAX_WORDLESS) {
     deps.log.error({ sessionKey, inboxId: row.id, deaths }, "a message ends the gateway whenever it is read; it is dropped");
-    return void drop(deps, row);
+    return void (await drop(deps, row));
   }
   deps.failpoint("turn.claimed");
   const channel = deps.channel(row.channel, row.account);
@@ -280,7 +285,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const inbound = channel.decode(row.raw);
   if (inbound === null) {
     deps.log.error({ sessionKey, inboxId: row.id }, "a waiting message can't be read any more; it is dropped");
-    return void drop(deps, row);
+    return void (await drop(deps, row));
   }
   if (deaths >= MAX_DEATHS) {
     // Nobody knows whether the message did it: a full memory or an impatient supervisor ends processes too.
@@ -293,42 +298,57 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
     const gone = `⚠️ This message could not be answered: its agent "${agentId}" is not in the settings any more. Send it again, and the present one answers.`;
     return commit(deps, { row, inbound, channel }, gone);
   }
-  const session = ensureSession(deps, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
+  const session = await ensureSession(deps, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
   const { abort } = own;
   const job: Job = { row, inbound, channel, agent, session, abort, written: own.job?.written ?? "" };
-  appendRequest(deps, job);
+  if (!(await beginRequest(deps, job))) return;
   deps.failpoint("turn.input-appended");
   own.job = job;
   own.sitting ??= openSitting(deps, job);
   const end = await runTurn(deps, job, own.sitting);
   const isSuspended = end.outcome === "aborted" && abort.signal.reason === "suspend";
-  if (end.outcome === "waiting" || isSuspended) deps.inbox.release(row.id);
+  if (end.outcome === "waiting" || isSuspended) await deps.inbox.release(row.id);
   if (end.outcome === "waiting") {
     own.waits = end.waits ?? [];
     return;
   }
   await own.sitting.close(end.outcome);
   if (isSuspended) return;
-  deps.transcripts.sync(transcriptOf(session));
+  await deps.transcripts.sync(transcriptOf(session));
   deps.failpoint("turn.before-commit");
-  commit(deps, job, replyText(end, job));
+  await commit(deps, job, replyText(end, job));
   deps.failpoint("turn.committed");
 }
 
-const drop = (deps: ConversationDeps, row: InboxRow): boolean => deps.db.transaction([], (tx) => deps.inbox.finish(tx, row.id));
+const drop = (deps: ConversationDeps, row: InboxRow): Promise<boolean> => deps.db.transaction([], (tx) => deps.inbox.finish(tx, row.id));
+
+/**
+ * In one with a look at the row. A stop marks the request it ends in the transcript (ST4): appended behind that mark, a request that
+ * was stopped a moment before would be taken for an open one by every later turn. False: it was stopped.
+ */
+const beginRequest = (deps: ConversationDeps, job: Job): Promise<boolean> =>
+  deps.db.transaction(
+    [lock.tree(job.session.key)],
+    async () => {
+      if (!(await deps.inbox.isWaiting(job.row.id))) return false;
+      await appendRequest(deps, job);
+      return true;
+    },
+    RELAXED,
+  );
 
 type Answered = Pick<Job, "row" | "inbound" | "channel">;
 
 /** Reply and done row in one transaction. */
-function commit(deps: ConversationDeps, job: Answered, markdown: string): void {
+async function commit(deps: ConversationDeps, job: Answered, markdown: string): Promise<void> {
   const parts = render(deps, job, { markdown });
-  deps.db.transaction([lock.chat(job.inbound.address)], (tx) => finish(deps, tx, job, parts));
+  await deps.db.transaction([lock.chat(job.inbound.address)], (tx) => finish(deps, tx, job, parts));
 }
 
 /** In the caller's transaction. False: the row is done already, settled by /stop; then nothing is said. */
-function finish(deps: ConversationDeps, tx: Tx, { row, inbound }: Answered, parts: readonly Part[]): boolean {
-  if (!deps.inbox.finish(tx, row.id)) return false;
-  deps.outbox.add(tx, { delivery: `reply:${row.id}`, address: inbound.address, parts });
+async function finish(deps: ConversationDeps, tx: Tx, { row, inbound }: Answered, parts: readonly Part[]): Promise<boolean> {
+  if (!(await deps.inbox.finish(tx, row.id))) return false;
+  await deps.outbox.add(tx, { delivery: `reply:${row.id}`, address: inbound.address, parts });
   return true;
 }
 

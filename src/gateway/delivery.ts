@@ -14,7 +14,7 @@ interface DeliveryDeps extends AttemptDeps {
 
 export interface Delivery {
   /** Takes up everything that is open; returns at once. */
-  start(): void;
+  start(): Promise<void>;
   /** Starts no further send; resolves when those under way are over. */
   stop(): Promise<void>;
 }
@@ -53,14 +53,15 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
   };
   let unsubscribe = (): void => {};
   return {
-    start() {
+    async start() {
+      // First: what this process is sending must not be taken for what the one before it left.
+      await deps.outbox.recover();
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "outbox.added") pump(state, event.addressKey);
       });
-      deps.outbox.recover();
       // The platform remembers what the process before this one sent.
-      for (const { address, at } of deps.outbox.listSentSince(deps.clock.now() - PACE_MEMORY_MS)) pacer.remember(address, at);
-      for (const key of deps.outbox.openAddresses()) pump(state, key);
+      for (const { address, at } of await deps.outbox.listSentSince(deps.clock.now() - PACE_MEMORY_MS)) pacer.remember(address, at);
+      for (const key of await deps.outbox.openAddresses()) pump(state, key);
     },
     async stop() {
       unsubscribe();
@@ -92,7 +93,7 @@ function pause(state: State, key: string, error: unknown): void {
 
 async function drainAddress(state: State, key: string, reached: number): Promise<void> {
   for (let since = reached; !state.stopped.signal.aborted; since = 0) {
-    const row = nextInLine(state, key);
+    const row = await nextInLine(state, key);
     if (row === null) return;
     const now = state.clock.now();
     // It has not failed yet, by a clock that was set back: then its time says nothing either.
@@ -109,13 +110,13 @@ async function drainAddress(state: State, key: string, reached: number): Promise
  * Those that never failed first: a message that keeps failing takes no turn from the others. One that has to wait although it
  * is in line was told to by the platform, and that goes for everybody there.
  */
-function nextInLine({ db, outbox, underWay }: State, key: string): OutboxRow | null {
-  const head = outbox.head(key);
+async function nextInLine({ db, outbox, underWay }: State, key: string): Promise<OutboxRow | null> {
+  const head = await outbox.head(key);
   if (head !== null && !underWay.has(head.delivery)) return head;
   // Its attempt takes long, and the disk refused to record that it stepped aside: nobody may send it a second time meanwhile.
-  if (head !== null) db.transaction([], (tx) => outbox.stepAside(tx, head.delivery));
+  if (head !== null) await db.transaction([], (tx) => outbox.stepAside(tx, head.delivery));
   const here = [...underWay.values()].filter((attempt) => attempt.key === key);
-  const aside = outbox.listAside(key, 1 + here.reduce((sum, { parts }) => sum + parts, 0));
+  const aside = await outbox.listAside(key, 1 + here.reduce((sum, { parts }) => sum + parts, 0));
   return aside.find((row) => !underWay.has(row.delivery)) ?? null;
 }
 
@@ -150,7 +151,7 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
     // The new address may have no sender yet; before, nobody could take the message up, because it was under way.
     .then((movedTo) => movedTo !== null && pump(state, addressKey(movedTo)));
   state.underWay.set(row.delivery, { key, parts: row.parts, over });
-  for (let waited = 0; waited < PATIENCE_MS && !ended.signal.aborted && !hasAnswer(state, key, row); waited += PATIENCE_STEP_MS)
+  for (let waited = 0; waited < PATIENCE_MS && !ended.signal.aborted && !(await hasAnswer(state, key, row)); waited += PATIENCE_STEP_MS)
     await Promise.race([over, state.clock.sleep(PATIENCE_STEP_MS, ended.signal)]);
   if (ended.signal.aborted) return void (await over);
   place.over();
@@ -158,8 +159,9 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
     () => pump(state, key),
     (error: unknown) => pause(state, key, error),
   );
-  state.db.transaction([], (tx) => state.outbox.stepAside(tx, row.delivery));
+  await state.db.transaction([], (tx) => state.outbox.stepAside(tx, row.delivery));
 }
 
 /** The answer to a command waits behind this attempt: whoever says /stop must not wait for somebody's announcement. */
-const hasAnswer = ({ outbox }: State, key: string, row: OutboxRow): boolean => !row.isAnswer && outbox.head(key)?.isAnswer === true;
+const hasAnswer = async ({ outbox }: State, key: string, row: OutboxRow): Promise<boolean> =>
+  !row.isAnswer && (await outbox.head(key))?.isAnswer === true;

@@ -33,7 +33,7 @@ export interface CommandDeps {
   channel(name: string, account: string): Channel | null;
   /** `session.reset.subagents`. */
   keepsSubagents(): boolean;
-  statusText(isOperator: boolean): string;
+  statusText(isOperator: boolean): Promise<string>;
 }
 
 const STOP_ANSWER = "answer";
@@ -48,9 +48,9 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       usage: "/stop [answer]",
       summary: "end the running turn and all sub-agents of this chat (also: stop, abort, esc); with answer only what is being written",
       run: (context) => ({
-        act: (tx) => {
+        act: async (tx) => {
           if (context.args.trim().toLowerCase() === STOP_ANSWER) return stopAnswer(deps, tx, context);
-          return stop(deps, tx, context) ?? (idleStops.take(context.sessionKey) ? nothingToStop(deps, context) : null);
+          return (await stop(deps, tx, context)) ?? (idleStops.take(context.sessionKey) ? await nothingToStop(deps, context) : null);
         },
       }),
     },
@@ -65,7 +65,7 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       name: "status",
       usage: "/status",
       summary: "version, model, channels, lanes, sandbox",
-      run: (context) => ({ text: deps.statusText(isOperator(deps, context)) }),
+      run: async (context) => ({ text: await deps.statusText(isOperator(deps, context)) }),
     },
     {
       name: "model",
@@ -77,13 +77,14 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       name: "compact",
       usage: "/compact",
       summary: "sum up the older part of this conversation to make room",
+      isSlow: true,
       run: async (context) => ({ text: compactText(await deps.conversations.compact(context.sessionKey)) }),
     },
     {
       name: "usage",
       usage: "/usage",
       summary: "tokens and cost of this chat, its sub-agents and today",
-      run: (context) => ({ text: usage(deps, context) }),
+      run: async (context) => ({ text: await usage(deps, context) }),
     },
   ];
 }
@@ -104,9 +105,9 @@ function compactText(answer: CompactAnswer): string {
 const stopText = (stopped: number): string => `⚙️ Agent was aborted. Stopped ${plural(stopped, "sub-agent")}.`;
 
 /** Null: there was nothing to stop. */
-function stop(deps: CommandDeps, tx: Tx, context: CommandContext): string | null {
-  const halted = deps.conversations.halt(tx, context.sessionKey);
-  const stopped = deps.steering.stopBelow(tx, context.sessionKey, "by /stop").length;
+async function stop(deps: CommandDeps, tx: Tx, context: CommandContext): Promise<string | null> {
+  const halted = await deps.conversations.halt(tx, context.sessionKey);
+  const stopped = (await deps.steering.stopBelow(tx, context.sessionKey, "by /stop")).length;
   return halted || stopped > 0 ? stopText(stopped) : null;
 }
 
@@ -114,18 +115,18 @@ function stop(deps: CommandDeps, tx: Tx, context: CommandContext): string | null
  * A stop button, which has one word for both presses (ST3): the first ends the answer, whose text says so itself; one that
  * follows at once ends the rest. One that comes too late, when the answer was complete, ends nothing: nobody asked for that.
  */
-function stopAnswer(deps: CommandDeps, tx: Tx, context: CommandContext): string | null {
+async function stopAnswer(deps: CommandDeps, tx: Tx, context: CommandContext): Promise<string | null> {
   const { sessionKey } = context;
   if (deps.conversations.isAnswerStopped(sessionKey)) return stop(deps, tx, context);
-  const going = deps.runs.unfinishedBelow(sessionKey).length;
+  const going = (await deps.runs.unfinishedBelow(sessionKey)).length;
   const rest = going === 0 ? "" : ` ${plural(going, "sub-agent")} ${going === 1 ? "goes" : "go"} on.`;
   const buttons = going === 0 ? [] : [{ label: "Stop sub-agents too", command: "/stop", danger: true }];
-  deps.conversations.stopAnswer(tx, sessionKey, { note: `Stopped here.${rest}`, buttons });
+  await deps.conversations.stopAnswer(tx, sessionKey, { note: `Stopped here.${rest}`, buttons });
   return null;
 }
 
-function nothingToStop(deps: CommandDeps, context: CommandContext): string {
-  const hint = threadHint(deps, context, "stop");
+async function nothingToStop(deps: CommandDeps, context: CommandContext): Promise<string> {
+  const hint = await threadHint(deps, context, "stop");
   return hint === null ? stopText(0) : `Nothing was stopped: nothing is at work in this chat itself. ${hint}`;
 }
 
@@ -136,13 +137,13 @@ const owner = (context: CommandContext) => ({
   parentKey: null,
 });
 
-function reset(deps: CommandDeps, tx: Tx, context: CommandContext): string {
-  const old = deps.sessions.find(context.sessionKey);
-  const fresh = prepareSession(deps, owner(context));
-  deps.conversations.halt(tx, context.sessionKey);
-  const stopped = deps.keepsSubagents() ? [] : deps.steering.stopBelow(tx, context.sessionKey, "by /new");
-  if (old !== null) deps.sessions.end(tx, old.id);
-  fresh.insert(tx);
+async function reset(deps: CommandDeps, tx: Tx, context: CommandContext): Promise<string> {
+  const old = await deps.sessions.find(context.sessionKey);
+  const fresh = await prepareSession(deps, owner(context));
+  await deps.conversations.halt(tx, context.sessionKey);
+  const stopped = deps.keepsSubagents() ? [] : await deps.steering.stopBelow(tx, context.sessionKey, "by /new");
+  if (old !== null) await deps.sessions.end(tx, old.id);
+  await fresh.insert(tx);
   const told = stopped.length === 0 ? "" : ` Stopped ${plural(stopped.length, "sub-agent")}.`;
   return `✨ New conversation.${told}${old === null ? "" : keptText(deps, context, old)}`;
 }
@@ -155,29 +156,29 @@ function keptText(deps: CommandDeps, context: CommandContext, { agentId, id }: S
 const isOperator = (deps: CommandDeps, { inbound: { address } }: CommandContext): boolean =>
   deps.channel(address.channel, address.account)?.isOperators === true;
 
-function model(deps: CommandDeps, tx: Tx, context: CommandContext): string {
+async function model(deps: CommandDeps, tx: Tx, context: CommandContext): Promise<string> {
   const agent = deps.agents.find(context.agentId);
   if (agent === null) return "This chat's agent is not configured any more.";
   const wanted = context.args.trim();
-  const session: Session | null = deps.sessions.find(context.sessionKey);
+  const session: Session | null = await deps.sessions.find(context.sessionKey);
   if (wanted === "")
     return `Model of this chat: \`${session?.model ?? agent.model}\`${session?.model == null ? " (the default)" : ` (default: \`${agent.model}\`)`}`;
   const back = wanted.toLowerCase() === "default";
   const problem = back ? null : deps.models.check(wanted, context.agentId);
   if (problem !== null) return `⚠️ ${messageFor(problem, isOperator(deps, context))} Nothing was changed.`;
-  deps.sessions.setModel(tx, ensureSessionIn(deps, tx, owner(context)).id, back ? null : wanted);
+  await deps.sessions.setModel(tx, (await ensureSessionIn(deps, tx, owner(context))).id, back ? null : wanted);
   return `Model of this chat: \`${back ? agent.model : wanted}\`, from the next message on.`;
 }
 
-function usage(deps: CommandDeps, context: CommandContext): string {
-  const session = deps.sessions.find(context.sessionKey);
-  const children = deps.runs.listOf(context.sessionKey, 1_000).filter((run) => run.requesterSessionId === session?.id);
+async function usage(deps: CommandDeps, context: CommandContext): Promise<string> {
+  const session = await deps.sessions.find(context.sessionKey);
+  const children = (await deps.runs.listOf(context.sessionKey, 1_000)).filter((run) => run.requesterSessionId === session?.id);
   const line = (name: string, spend: Spend): string =>
     `- ${name}: ${[tokens(spend), cost(spend.costUsd)].filter((part) => part !== null).join(" • ")}`;
   return [
     "**Usage**",
-    line("This conversation", deps.sessions.spendOf(session === null ? [] : [session.id])),
-    line(`Its sub-agents (${children.length})`, deps.sessions.spendOf(children.map((run) => run.sessionId))),
-    line("Today, everything", deps.sessions.spendOfDay(deps.clock.now())),
+    line("This conversation", await deps.sessions.spendOf(session === null ? [] : [session.id])),
+    line(`Its sub-agents (${children.length})`, await deps.sessions.spendOf(children.map((run) => run.sessionId))),
+    line("Today, everything", await deps.sessions.spendOfDay(deps.clock.now())),
   ].join("\n");
 }

@@ -22,7 +22,7 @@ import { type Route, routeOf } from "./route.ts";
 
 export interface Gateway {
   /** Takes up what is recorded and unanswered, then everything that arrives. */
-  start(): void;
+  start(): Promise<void>;
   /** Looks at nothing new; resolves when the commands under way are answered. */
   stop(): Promise<void>;
 }
@@ -52,6 +52,9 @@ interface State extends GatewayDeps {
   /** Of those, what is being tried here, and how many processes have ended at it. */
   readonly deaths: Map<number, number>;
   readonly stopped: AbortController;
+  /** The look under way. */
+  looking: Promise<void> | null;
+  isRung: boolean;
   retrying: boolean;
   /** Who was told lately that their commands are too many. */
   readonly warned: RateLimit;
@@ -69,41 +72,73 @@ const TOO_MANY = "Too many commands at once: this one was not carried out. Wait 
 export function createGateway(deps: GatewayDeps): Gateway {
   const warned = createRateLimit({ burst: 1, refillMs: 60_000, clock: deps.clock });
   const state: State = {
-    ...{ ...deps, seen: 0, leftTo: 0, deaths: new Map(), stopped: new AbortController(), retrying: false, warned, spoiled: null },
+    ...{
+      ...deps,
+      seen: 0,
+      leftTo: 0,
+      deaths: new Map(),
+      stopped: new AbortController(),
+      looking: null,
+      isRung: false,
+      retrying: false,
+      warned,
+      spoiled: null,
+    },
     underWay: new Map(),
   };
   let unsubscribe = (): void => {};
   return {
-    start() {
+    async start() {
+      for (const sessionKey of await deps.inbox.waitingSessions()) deps.lane.ring(sessionKey, sessionKey);
+      state.leftTo = await deps.inbox.lastId();
       unsubscribe = deps.bus.on((event) => {
         if (event.type !== "inbox.added") return;
         deps.failpoint("inbox.put");
-        look(state);
+        return look(state);
       });
-      for (const sessionKey of deps.inbox.waitingSessions()) deps.lane.ring(sessionKey, sessionKey);
-      state.leftTo = deps.inbox.lastId();
-      look(state);
+      await look(state);
     },
     async stop() {
       state.stopped.abort();
       unsubscribe();
+      await state.looking;
       await Promise.all(state.underWay.values());
     },
   };
 }
 
-function look(state: State): void {
+/** One look at a time: two would take up the same rows. What arrives during one is seen by it, or by the next. */
+function look(state: State): Promise<void> {
+  state.isRung = true;
+  state.looking ??= lookWhileRung(state);
+  return state.looking;
+}
+
+async function lookWhileRung(state: State): Promise<void> {
+  try {
+    while (state.isRung && !state.stopped.signal.aborted) {
+      state.isRung = false;
+      await lookOnce(state);
+    }
+  } finally {
+    state.looking = null;
+  }
+}
+
+async function lookOnce(state: State): Promise<void> {
   while (!state.stopped.signal.aborted) {
-    const rows = listNew(state);
+    const rows = await listNew(state);
     if (rows === null) return lookAgain(state);
     for (const row of rows) {
+      // What is left is looked at when the gateway starts again.
+      if (state.stopped.signal.aborted) return;
       try {
-        takeUp(state, row);
+        await takeUp(state, row);
       } catch (error) {
         state.log.error({ err: error, inboxId: row.id, channel: row.channel }, "an incoming message could not be handled");
         if (isStorageError(error)) return lookAgain(state);
         // One broken row must not hold up the others; it stays recorded and is looked at again at the next start.
-        survived(state, row.id);
+        await survived(state, row.id);
       }
       state.seen = row.id;
     }
@@ -111,9 +146,9 @@ function look(state: State): void {
   }
 }
 
-function listNew(state: State): InboxRow[] | null {
+async function listNew(state: State): Promise<InboxRow[] | null> {
   try {
-    return state.inbox.listNew(state.seen, BATCH);
+    return await state.inbox.listNew(state.seen, BATCH);
   } catch (error) {
     state.log.error({ err: error }, "incoming messages can't be read");
     return null;
@@ -124,9 +159,9 @@ function listNew(state: State): InboxRow[] | null {
 function lookAgain(state: State): void {
   if (state.retrying) return;
   state.retrying = true;
-  void state.clock.sleep(STORAGE_RETRY_MS, state.stopped.signal).then(() => {
+  void state.clock.sleep(STORAGE_RETRY_MS, state.stopped.signal).then(async () => {
     state.retrying = false;
-    look(state);
+    await look(state);
   });
 }
 
@@ -134,67 +169,67 @@ function lookAgain(state: State): void {
  * What an earlier process left may be what ended it, so the try is on record before anything of the row is read. Given up
  * in words first; if those end the process again and again, without a word.
  */
-function takeUp(state: State, row: InboxRow): void {
-  if (row.id <= state.leftTo && !state.deaths.has(row.id)) state.deaths.set(row.id, state.tries.begin(workOf(row.id)));
+async function takeUp(state: State, row: InboxRow): Promise<void> {
+  if (row.id <= state.leftTo && !state.deaths.has(row.id)) state.deaths.set(row.id, await state.tries.begin(workOf(row.id)));
   const deaths = state.deaths.get(row.id) ?? 0;
   if (deaths > MAX_WORDLESS) {
     state.log.error(
       { inboxId: row.id, channel: row.channel, deaths },
       "an incoming message ends the gateway whenever it is read; it is dropped",
     );
-    settle(state, row);
-  } else accept(state, row);
-  if (!state.underWay.has(row.id)) survived(state, row.id);
+    await settle(state, row);
+  } else await accept(state, row);
+  if (!state.underWay.has(row.id)) await survived(state, row.id);
 }
 
 const workOf = (rowId: number): string => `inbox:${rowId}`;
 
-function survived(state: State, rowId: number): void {
-  if (state.deaths.delete(rowId)) state.tries.end(workOf(rowId));
+async function survived(state: State, rowId: number): Promise<void> {
+  if (state.deaths.delete(rowId)) await state.tries.end(workOf(rowId));
 }
 
-function accept(state: State, row: InboxRow): void {
+async function accept(state: State, row: InboxRow): Promise<void> {
   const channel = state.channel(row.channel, row.account);
   if (channel === null) return;
   const inbound = decode(state, channel, row);
   const route = inbound === null ? null : routeOf(inbound.address, state.agents.defaultId());
-  if (inbound === null || route === null) return void settle(state, row);
+  if (inbound === null || route === null) return void (await settle(state, row));
 
   const item = { row, channel, inbound, sessionKey: route.sessionKey };
-  if (!admit(state, item)) return;
+  if (!(await admit(state, item))) return;
   const line = parseCommandLine(inbound.text, state.commands.isKnown);
   if (line === null) {
     // Nor what nobody can see: a model would get an empty message.
-    if (visibleText(inbound.text).trim() === "") return void settle(state, row);
+    if (visibleText(inbound.text).trim() === "") return void (await settle(state, row));
     return queue(state, item, route);
   }
   // Somebody must be able to stop at any time.
   if (line.name !== "stop" && !state.commandLimit.take(`${route.sessionKey} ${inbound.sender.id}`)) return refuse(state, item);
   const deaths = state.deaths.get(row.id) ?? 0;
   if (deaths >= MAX_DEATHS) return answer(state, item, { text: `⚠️ This was not carried out: the gateway ended ${deaths} times at it.` });
-  command(state, item, () => state.commands.run(line, { ...route, inboxId: row.id, inbound }));
+  await command(state, item, state.commands.isSlow(line.name), () => state.commands.run(line, { ...route, inboxId: row.id, inbound }));
 }
 
 /** The gate. One transaction with its answer: a pairing code that was made is a code that was told. */
-function admit(state: State, item: Item): boolean {
+async function admit(state: State, item: Item): Promise<boolean> {
   const { row, inbound } = item;
-  return state.db.transaction([lock.pairing, lock.chat(inbound.address)], (tx) => {
-    const verdict = state.access.authorize(tx, inbound);
+  return state.db.transaction([lock.pairing, lock.chat(inbound.address)], async (tx) => {
+    const verdict = await state.access.authorize(tx, inbound);
     if (verdict.allow) return true;
     const { reason, code } = verdict;
     state.log.info({ audit: "denied", channel: row.channel, sender: inbound.sender.id, chat: inbound.address.chat, reason }, "denied");
     state.failpoint("command.before-commit");
-    record(state, tx, item, code === undefined ? { act: () => null } : { text: pairingText(code) });
+    await record(state, tx, item, code === undefined ? { act: async () => null } : { text: pairingText(code) });
     return false;
   });
 }
 
 /** Over the limit: one word a minute, or the flood would go on the other way. */
-function refuse(state: State, item: Item): void {
+async function refuse(state: State, item: Item): Promise<void> {
   const { row, inbound } = item;
-  if (!state.warned.take(`${inbound.address.channel} ${inbound.sender.id}`)) return void settle(state, row);
+  if (!state.warned.take(`${inbound.address.channel} ${inbound.sender.id}`)) return void (await settle(state, row));
   state.log.warn({ channel: row.channel, sender: inbound.sender.id }, "too many commands; the rest is not carried out");
-  answer(state, item, { text: TOO_MANY });
+  await answer(state, item, { text: TOO_MANY });
 }
 
 interface Item {
@@ -209,18 +244,20 @@ interface Item {
  * At once wherever it can be: a /stop must take effect before the next row is looked at, or it would drop what came after
  * it in the same batch.
  */
-function command(state: State, item: Item, run: () => Answer | Promise<Answer>): void {
-  let done: Answer | Promise<Answer>;
+async function command(state: State, item: Item, isSlow: boolean, run: () => Promise<Answer>): Promise<void> {
+  if (isSlow) {
+    const answered = run()
+      .catch((error: unknown) => failed(state, item, error))
+      .then((done) => answerInTime(state, item, done));
+    return track(state, item.row.id, answered);
+  }
   try {
-    done = run();
-    if (!(done instanceof Promise)) return answer(state, item, done);
+    await answer(state, item, await run());
   } catch (error) {
     // Tried again as a whole: what it has done already it finds done. But not for ever: others wait behind it.
     if (isStorageError(error) && mayTryAgain(state, item.row.id)) throw error;
-    return answer(state, item, failed(state, item, error));
+    await answer(state, item, failed(state, item, error));
   }
-  const answered = done.catch((error: unknown) => failed(state, item, error)).then((value) => answerInTime(state, item, value));
-  track(state, item.row.id, answered);
 }
 
 function mayTryAgain(state: State, rowId: number): boolean {
@@ -233,7 +270,7 @@ function mayTryAgain(state: State, rowId: number): boolean {
 async function answerInTime(state: State, item: Item, done: Answer): Promise<void> {
   for (;;) {
     try {
-      return answer(state, item, done);
+      return await answer(state, item, done);
     } catch (error) {
       if (!isStorageError(error) || state.stopped.signal.aborted) throw error;
       state.log.error({ err: error, inboxId: item.row.id }, "an answer could not be recorded; trying again");
@@ -242,8 +279,8 @@ async function answerInTime(state: State, item: Item, done: Answer): Promise<voi
   }
 }
 
-function queue(state: State, { row, channel, inbound }: Item, route: Route): void {
-  state.inbox.route(row.id, route.sessionKey);
+async function queue(state: State, { row, channel, inbound }: Item, route: Route): Promise<void> {
+  await state.inbox.route(row.id, route.sessionKey);
   state.failpoint("gateway.routed");
   state.lane.ring(route.sessionKey, route.sessionKey);
   if (inbound.ref !== undefined) {
@@ -261,23 +298,23 @@ function decode(state: State, channel: Channel, row: InboxRow): Inbound | null {
 }
 
 /** Effect, answer and the done row in one transaction. */
-function answer(state: State, item: Item, done: Answer): void {
+async function answer(state: State, item: Item, done: Answer): Promise<void> {
   state.failpoint("command.before-commit");
-  state.db.transaction([lock.tree(item.sessionKey), lock.chat(item.inbound.address)], (tx) => record(state, tx, item, done));
+  await state.db.transaction([lock.tree(item.sessionKey), lock.chat(item.inbound.address)], (tx) => record(state, tx, item, done));
   state.failpoint("command.committed");
 }
 
-const settle = (state: State, { id }: InboxRow): boolean => state.db.transaction([], (tx) => state.inbox.finish(tx, id));
+const settle = (state: State, { id }: InboxRow): Promise<boolean> => state.db.transaction([], (tx) => state.inbox.finish(tx, id));
 
 /** A replayed command finds its row done and does nothing. */
-function record(state: State, tx: Tx, { row, channel, inbound }: Item, done: Answer): void {
-  if (!state.inbox.finish(tx, row.id)) return;
-  const markdown = "act" in done ? done.act(tx) : done.text;
+async function record(state: State, tx: Tx, { row, channel, inbound }: Item, done: Answer): Promise<void> {
+  if (!(await state.inbox.finish(tx, row.id))) return;
+  const markdown = "act" in done ? await done.act(tx) : done.text;
   if (markdown === null) return;
   const { ref, onlyTo, address } = inbound;
   const message = { markdown, ...(ref === undefined ? {} : { replyTo: ref }), ...(onlyTo === undefined ? {} : { onlyTo }) };
   const parts = channel.render(message, address);
-  state.outbox.add(tx, { delivery: `answer:${row.id}`, address, parts, isAnswer: true });
+  await state.outbox.add(tx, { delivery: `answer:${row.id}`, address, parts, isAnswer: true });
 }
 
 function failed(state: State, item: Item, error: unknown): Answer {
@@ -286,11 +323,16 @@ function failed(state: State, item: Item, error: unknown): Answer {
 }
 
 function track(state: State, rowId: number, work: Promise<void>): void {
-  const tracked = work
-    .finally(() => survived(state, rowId))
-    .catch((error: unknown) => state.log.error({ err: error }, "an answer could not be recorded"))
-    .finally(() => state.underWay.delete(rowId));
-  state.underWay.set(rowId, tracked);
+  const over = async (): Promise<void> => {
+    try {
+      await work;
+      await survived(state, rowId);
+    } catch (error) {
+      state.log.error({ err: error }, "an answer could not be recorded");
+    }
+    state.underWay.delete(rowId);
+  };
+  state.underWay.set(rowId, over());
 }
 
 const pairingText = (code: string): string =>

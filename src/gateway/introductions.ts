@@ -44,7 +44,7 @@ export function createIntroductions(deps: IntroductionDeps): Introductions {
       while (!signal.aborted) {
         // Before the look: what changes during it must wake the sleep that follows.
         wake = new AbortController();
-        const isAwaited = look(deps);
+        const isAwaited = await look(deps);
         const until = AbortSignal.any([wake.signal, signal]);
         if (isAwaited) await deps.clock.sleep(LOOK_EVERY_MS, until);
         else if (!until.aborted) await new Promise((resolve) => until.addEventListener("abort", resolve, { once: true }));
@@ -55,27 +55,27 @@ export function createIntroductions(deps: IntroductionDeps): Introductions {
 }
 
 /** True: a decision may come at any moment. */
-function look(deps: IntroductionDeps): boolean {
+async function look(deps: IntroductionDeps): Promise<boolean> {
   try {
-    for (const person of deps.pairing.listUntold()) tell(deps, person);
-    return deps.pairing.listPending().length > 0;
+    for (const person of await deps.pairing.listUntold()) await tell(deps, person);
+    return (await deps.pairing.listPending()).length > 0;
   } catch (error) {
     deps.log.error({ reason: errorText(error) }, "somebody can't be told yet what was decided about them");
     return true;
   }
 }
 
-function tell({ db, pairing, outbox, log, channel: find }: IntroductionDeps, person: Person): void {
+async function tell({ db, pairing, outbox, log, channel: find }: IntroductionDeps, person: Person): Promise<void> {
   const { channel: name, account, senderId, address, state, at } = person;
   const channel = find(name, account);
   // Its channel is off: at the start with which it is on again.
   if (channel === null) return;
-  db.transaction([lock.pairing, ...(address === null ? [] : [lock.chat(address)])], (tx) => {
+  await db.transaction([lock.pairing, ...(address === null ? [] : [lock.chat(address)])], async (tx) => {
     if (address !== null) {
       const parts = channel.render({ markdown: WORDS[state] }, address);
-      outbox.add(tx, { delivery: `${state}:${name}:${account}:${senderId}:${at}`, address, parts, isAnswer: true });
+      await outbox.add(tx, { delivery: `${state}:${name}:${account}:${senderId}:${at}`, address, parts, isAnswer: true });
     }
-    pairing.markTold(tx, person);
+    await pairing.markTold(tx, person);
     // Who decided in another process could not tell the page.
     tx.emit({ type: "pairing.changed" });
   });

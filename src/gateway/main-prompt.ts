@@ -36,7 +36,7 @@ export function createMainPrompt(deps: MainPromptDeps): MainPrompt {
     const canSpawn = tools.some((tool) => tool.name === "sessions_spawn");
     return {
       system: mainSystem({ agentName, files, memory: block(formatMemory(settled)), canSpawn }),
-      topics: [{ name: "memory", text: block(formatMemory(added)) }, liveTopic(deps.runs.unfinishedBelow(session.key), session.id)],
+      topics: [{ name: "memory", text: block(formatMemory(added)) }, liveTopic(await deps.runs.unfinishedBelow(session.key), session.id)],
     };
   };
 }

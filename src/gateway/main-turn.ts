@@ -117,10 +117,10 @@ export async function runTurn(deps: MainTurnDeps, job: Job, sitting: Sitting): P
   return end;
 }
 
-function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Parameters<Turns["run"]>[0]["mail"]> {
-  const notes = deps.mail.listNotes(sessionId);
+async function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Parameters<Turns["run"]>[0]["mail"]> {
+  const notes = await deps.mail.listNotes(sessionId);
   return {
-    entries: noteEntries(deps.runs, notes),
+    entries: await noteEntries(deps.runs, notes),
     commit: () =>
       deps.db.transaction([], (tx) =>
         deps.mail.takeNotes(

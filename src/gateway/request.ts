@@ -28,11 +28,11 @@ export interface Request {
 const entryId = (inboxId: number): string => `in:${inboxId}`;
 
 /** The person's words are on disk before the model is called (SE2); a second attempt finds them there. */
-export function appendRequest(deps: Pick<RequestDeps, "transcripts">, { row, inbound, session }: Request): void {
+export async function appendRequest(deps: Pick<RequestDeps, "transcripts">, { row, inbound, session }: Request): Promise<void> {
   const ref = transcriptOf(session);
   const id = entryId(row.id);
   // Again, because the first try may have come to an end right here.
-  if (lastRequest(deps, session) === id) return void deps.transcripts.sync(ref);
+  if ((await lastRequest(deps, session)) === id) return void (await deps.transcripts.sync(ref));
   const from = inbound.sender.name ?? inbound.sender.id;
   // Theirs, but perhaps pasted from a page that hid something in it: nobody can type what nobody can see.
   const words = visibleText(inbound.text);
@@ -40,14 +40,14 @@ export function appendRequest(deps: Pick<RequestDeps, "transcripts">, { row, inb
   const said = inbound.address.kind === "dm" ? words : `[from ${quotedLine(from)}]\n${words}`;
   // Before their own words, which are the last thing the model reads (SE8); stored with its token, so that it stays the same bytes.
   const text = inbound.quoted === undefined ? said : `${fence(inbound.quoted, newFenceToken())}\n${said}`;
-  deps.transcripts.append(ref, [{ type: "message", role: "user", text, from, id }]);
-  deps.transcripts.sync(ref);
+  await deps.transcripts.append(ref, [{ type: "message", role: "user", text, from, id }]);
+  await deps.transcripts.sync(ref);
 }
 
 /** Id of the last request on record. One turn at a time, in order: what an earlier try of this message appended is the last one. */
-function lastRequest({ transcripts }: Pick<RequestDeps, "transcripts">, session: Session): string | undefined {
+async function lastRequest({ transcripts }: Pick<RequestDeps, "transcripts">, session: Session): Promise<string | undefined> {
   for (const count of [20, 1_000]) {
-    const entries = transcripts.tail(transcriptOf(session), count);
+    const entries = await transcripts.tail(transcriptOf(session), count);
     const last = entries.findLast((entry) => entry.id.startsWith("in:"));
     if (last !== undefined || entries.length < count) return last?.id;
   }
@@ -66,12 +66,19 @@ const STOPPED = {
  * appending to the transcript, and a process killed right after the commit would never get to it. Only the last request can
  * be among them: what waits behind it is in no transcript yet.
  */
-export function noteStopped(deps: RequestDeps, tx: Tx, sessionKey: string, inboxIds: readonly number[], what: keyof typeof STOPPED): void {
-  const session = inboxIds.length === 0 ? null : deps.sessions.find(sessionKey);
+export async function noteStopped(
+  deps: RequestDeps,
+  tx: Tx,
+  sessionKey: string,
+  inboxIds: readonly number[],
+  what: keyof typeof STOPPED,
+): Promise<void> {
+  const session = inboxIds.length === 0 ? null : await deps.sessions.find(sessionKey);
   if (session === null) return;
   try {
-    const last = lastRequest(deps, session);
-    if (last !== undefined && inboxIds.some((id) => entryId(id) === last)) deps.mail.addNote(tx, session.id, stopMark(last), STOPPED[what]);
+    const last = await lastRequest(deps, session);
+    if (last !== undefined && inboxIds.some((id) => entryId(id) === last))
+      await deps.mail.addNote(tx, session.id, stopMark(last), STOPPED[what]);
   } catch (error) {
     // A transcript that can't be read must not keep anybody from stopping; nobody will read it to a model either.
     deps.log.warn({ sessionKey, reason: errorText(error) }, "a stopped request could not be marked");

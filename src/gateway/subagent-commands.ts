@@ -27,17 +27,17 @@ export interface SubagentCommandDeps
   readonly briefing: Briefing;
   readonly documents: Pick<Documents, "trace">;
   /** The chat as a requester, with the tools its agent has. */
-  requester(tx: Tx, context: CommandContext): Requester;
+  requester(tx: Tx, context: CommandContext): Promise<Requester>;
 }
 
-type Action = (deps: SubagentCommandDeps, context: CommandContext, rest: string) => Answer;
+type Action = (deps: SubagentCommandDeps, context: CommandContext, rest: string) => Promise<Answer>;
 
 const ACTIONS: ReadonlyMap<string, { usage: string; summary: string; run: Action }> = new Map([
   [
     "list",
-    { usage: "list", summary: "this chat's sub-agents, numbered", run: (deps, context, rest) => list(deps, context, rest === "all") },
+    { usage: "list", summary: "this chat's sub-agents, numbered", run: async (deps, context, rest) => list(deps, context, rest === "all") },
   ],
-  ["all", { usage: "all", summary: "also those of earlier starts", run: (deps, context) => list(deps, context, true) }],
+  ["all", { usage: "all", summary: "also those of earlier starts", run: async (deps, context) => list(deps, context, true) }],
   ["stop", { usage: "stop <id|#|all>", summary: "end one and everything below it, or all", run: stop }],
   ["log", { usage: "log <id|#> [limit] [tools]", summary: "its last messages", run: log }],
   ["info", { usage: "info <id|#>", summary: "everything on record", run: info }],
@@ -53,10 +53,10 @@ export function createSubagentsCommand(deps: SubagentCommandDeps): Command {
     name: "subagents",
     usage: "/subagents [list|all|stop|log|info|send|spawn|trace|brief|retry]",
     summary: "watch and steer the sub-agents of this chat",
-    run(context) {
+    async run(context) {
       const [word, rest] = splitFirst(context.args);
       const action = ACTIONS.get(word === "" ? "list" : word.toLowerCase());
-      return action === undefined ? { text: help() } : action.run(deps, context, rest.trim());
+      return action === undefined ? { text: help() } : await action.run(deps, context, rest.trim());
     },
   };
 }
@@ -71,10 +71,10 @@ const help = (): string =>
 
 function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean): Answer {
   return {
-    act: (tx) => {
-      const every = runsOf(deps.runs, context.sessionKey);
+    act: async (tx) => {
+      const every = await runsOf(deps.runs, context.sessionKey);
       const runs = all ? every : currentRuns(every, deps.bootId);
-      deps.listings.save(
+      await deps.listings.save(
         tx,
         context.sessionKey,
         runs.map((run) => run.id),
@@ -83,16 +83,21 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
       const leftOut = every.length - runs.length;
       const listed = { runs, now: deps.clock.now(), bootId: deps.bootId, title, leftOut };
       const text = listText({ ...listed, position: (run) => deps.lane.position(run.id) });
-      const hint = threadHint(deps, context, "subagents");
+      const hint = await threadHint(deps, context, "subagents");
       return hint === null ? text : `${text}\n\n${hint}`;
     },
   };
 }
 
 /** Looks the target up and goes on, or says what is wrong with it. */
-function withTarget(deps: SubagentCommandDeps, context: CommandContext, target: string, then: (run: Run) => Answer): Answer {
-  const found = findTarget(deps, context.sessionKey, target);
-  return "problem" in found ? { text: found.problem } : then(found.run);
+async function withTarget(
+  deps: SubagentCommandDeps,
+  context: CommandContext,
+  target: string,
+  then: (run: Run) => Promise<Answer>,
+): Promise<Answer> {
+  const found = await findTarget(deps, context.sessionKey, target);
+  return "problem" in found ? { text: found.problem } : await then(found.run);
 }
 
 /** The target and the rest; a label with blanks stands in quotes. */
@@ -103,57 +108,57 @@ const splitFirst = (text: string): [string, string] => {
 
 const name = (run: Run): string => `"${run.label}" (${shortId(run.id)})`;
 
-function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+async function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
   if (rest.toLowerCase() === "all") {
     return {
-      act: (tx) => {
-        const stopped = deps.steering.stopBelow(tx, context.sessionKey, "by /subagents stop");
+      act: async (tx) => {
+        const stopped = await deps.steering.stopBelow(tx, context.sessionKey, "by /subagents stop");
         return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}.`;
       },
     };
   }
-  return withTarget(deps, context, rest, (run) => ({
-    act: (tx) => {
+  return withTarget(deps, context, rest, async (run) => ({
+    act: async (tx) => {
       if (!isUnfinished(run.state)) {
-        const isUnsaid = deps.steering.leaveUnsaid(tx, run);
+        const isUnsaid = await deps.steering.leaveUnsaid(tx, run);
         return `${name(run)} has already ended (${run.state})${isUnsaid ? "; its announcement had not been sent yet and is left out" : ""}.`;
       }
-      const stopped = deps.steering.stop(tx, [run], "by /subagents stop");
+      const stopped = await deps.steering.stop(tx, [run], "by /subagents stop");
       return `⚙️ Stopped ${plural(stopped.length, "sub-agent")}: ${stopped.map(name).join(", ")}.`;
     },
   }));
 }
 
-function log(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+async function log(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
   const [target, options] = splitFirst(rest);
   const words = options.toLowerCase().split(/\s+/);
   const tools = words.includes("tools");
   const limit = Number(words.find((word) => /^\d+$/.test(word)) ?? DEFAULT_LOG);
-  return withTarget(deps, context, target, (run) => ({
-    text: `🧭 Log of ${name(run)}, ${run.state}\n\n${logText(deps.transcripts, run, { limit, tools })}`,
+  return withTarget(deps, context, target, async (run) => ({
+    text: `🧭 Log of ${name(run)}, ${run.state}\n\n${await logText(deps.transcripts, run, { limit, tools })}`,
   }));
 }
 
-function info(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
-  return withTarget(deps, context, rest, (run) => ({
+async function info(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
+  return withTarget(deps, context, rest, async (run) => ({
     text: infoText({
       run,
       now: deps.clock.now(),
       transcript: deps.transcripts.path(transcriptOfRun(run)),
       archiveDue: deps.archiver.dueAt(run),
       position: deps.lane.position(run.id),
-      answeredBy: answeredBy(deps.transcripts, run),
+      answeredBy: await answeredBy(deps.transcripts, run),
     }),
   }));
 }
 
-function send(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+async function send(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
   const [target, message] = splitFirst(rest);
-  return withTarget(deps, context, target, (run) => {
+  return withTarget(deps, context, target, async (run) => {
     if (message === "") return { text: "What should it be told? `/subagents send <id|#> <message>`" };
     return {
-      act: (tx) => {
-        const answer = deps.steering.send(tx, run, context.inbound.sender.name ?? context.inbound.sender.id, message);
+      act: async (tx) => {
+        const answer = await deps.steering.send(tx, run, context.inbound.sender.name ?? context.inbound.sender.id, message);
         if (typeof answer === "object") return answer.refused;
         if (answer === "running") return `📨 Sent to ${name(run)}; it reads it at its next step.`;
         if (answer === "queued") return `📨 Sent to ${name(run)}; it is still queued and reads it when it starts.`;
@@ -163,11 +168,11 @@ function send(deps: SubagentCommandDeps, context: CommandContext, rest: string):
   });
 }
 
-function spawn(deps: SubagentCommandDeps, context: CommandContext, task: string): Answer {
+async function spawn(deps: SubagentCommandDeps, context: CommandContext, task: string): Promise<Answer> {
   if (task === "") return { text: "What should it do? `/subagents spawn <task>`" };
   return {
-    act: (tx) => {
-      const answer = deps.spawn.in(tx, deps.requester(tx, context), { task });
+    act: async (tx) => {
+      const answer = await deps.spawn.in(tx, await deps.requester(tx, context), { task });
       if (answer.status !== "accepted") return `⚠️ ${answer.error}`;
       return `🧭 Sent out "${answer.label}" (${shortId(answer.runId)}). Its result will be announced here.`;
     },
@@ -176,34 +181,34 @@ function spawn(deps: SubagentCommandDeps, context: CommandContext, task: string)
 
 const MAX_TRACE = 50;
 
-function trace(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
-  return withTarget(deps, context, rest, (run) => {
+async function trace(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
+  return withTarget(deps, context, rest, async (run) => {
     const entries = deps.documents.trace(run, MAX_TRACE);
     const lines = entries.map(({ timestamp, agent, action }) => `- \`${timestamp}\` \`${agent}\` ${quotable(action)}`);
     return { text: [`🧭 Trace of ${name(run)}`, "", ...(lines.length === 0 ? ["(nothing on record yet)"] : lines)].join("\n") };
   });
 }
 
-function brief(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
+async function brief(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
   const [target, word] = splitFirst(rest);
   if (word !== "" && word.toLowerCase() !== "clear")
     return { text: "`/subagents brief <id|#>` shows it, with `clear` behind it takes it back." };
-  return withTarget(deps, context, target, (run) => ({
-    act: (tx) => {
-      const briefs = deps.briefing.list(run);
+  return withTarget(deps, context, target, async (run) => ({
+    act: async (tx) => {
+      const briefs = await deps.briefing.list(run);
       if (briefs.length === 0) return `${name(run)} has no brief.`;
       if (word === "") return `🧭 Brief of ${name(run)}\n\n${renderBrief(briefs).markdown}`;
-      deps.briefing.revoke(tx, run, null);
+      await deps.briefing.revoke(tx, run, null);
       return `🧭 ${name(run)} has no brief any more; from its next step on it sees nothing of it.`;
     },
   }));
 }
 
-function retry(deps: SubagentCommandDeps, context: CommandContext, rest: string): Answer {
-  return withTarget(deps, context, rest, (run) => ({
-    act: (tx) => {
+async function retry(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
+  return withTarget(deps, context, rest, async (run) => ({
+    act: async (tx) => {
       if (run.delivery !== "blocked") return `The announcement of ${name(run)} is not blocked (${run.delivery}).`;
-      if (!deps.steering.retry(tx, run))
+      if (!(await deps.steering.retry(tx, run)))
         return `The announcement of ${name(run)} can't be sent yet: ${run.deliveryReason ?? "its channel is off"}.`;
       return `📨 The announcement of ${name(run)} is on its way again.`;
     },

@@ -5,13 +5,13 @@ import { lock } from "./locks.ts";
 
 export interface Accounts {
   /** The account this channel had last; null: the platform was never asked. */
-  last(channel: string): string | null;
+  last(channel: string): Promise<string | null>;
   /**
    * The platform has said which account it is. What is looked up by account (who is paired, which updates came already) and
    * stands under one of its former names goes along; addresses keep the name they were pinned with, which still finds the
    * channel (Channel.formerly).
    */
-  adopt(channel: string, account: string, former: readonly string[]): void;
+  adopt(channel: string, account: string, former: readonly string[]): Promise<void>;
 }
 
 /** Table and the column that, with channel and account, names a row. */
@@ -22,15 +22,15 @@ const MOVED = [
 ] as const;
 
 export function createAccounts({ db }: { db: Database }): Accounts {
-  const last = (channel: string): string | null =>
-    db.get<{ account: string }>("SELECT account FROM channel_account WHERE channel = ?", channel)?.account ?? null;
+  const last = async (channel: string): Promise<string | null> =>
+    (await db.get<{ account: string }>("SELECT account FROM channel_account WHERE channel = ?", channel))?.account ?? null;
   return {
     last,
-    adopt(channel, account, former) {
-      db.transaction([lock.accounts], (tx) => {
-        for (const name of former) if (name !== account) move(tx, channel, name, account);
-        if (last(channel) === account) return;
-        tx.run(
+    async adopt(channel, account, former) {
+      await db.transaction([lock.accounts], async (tx) => {
+        for (const name of former) if (name !== account) await move(tx, channel, name, account);
+        if ((await last(channel)) === account) return;
+        await tx.run(
           "INSERT INTO channel_account (channel, account) VALUES (?, ?) ON CONFLICT (channel) DO UPDATE SET account = excluded.account",
           channel,
           account,
@@ -40,13 +40,13 @@ export function createAccounts({ db }: { db: Database }): Accounts {
   };
 }
 
-function move(tx: Tx, channel: string, from: string, to: string): void {
+async function move(tx: Tx, channel: string, from: string, to: string): Promise<void> {
   for (const [table, column] of MOVED) {
     // Known under both names: the newer row stands.
-    tx.run(
+    await tx.run(
       `DELETE FROM ${table} WHERE channel = ? AND account = ? AND ${column} IN (SELECT ${column} FROM ${table} WHERE channel = ? AND account = ?)`,
       ...[channel, from, channel, to],
     );
-    tx.run(`UPDATE ${table} SET account = ? WHERE channel = ? AND account = ?`, to, channel, from);
+    await tx.run(`UPDATE ${table} SET account = ? WHERE channel = ? AND account = ?`, to, channel, from);
   }
 }

@@ -12,11 +12,11 @@ export interface BriefRow {
 
 export interface Briefs {
   /** Replaces the whole brief this requester gave before. */
-  put(tx: Tx, sessionId: string, requesterKey: string, brief: unknown): void;
+  put(tx: Tx, sessionId: string, requesterKey: string, brief: unknown): Promise<void>;
   /** Oldest first. */
-  list(sessionId: string): BriefRow[];
+  list(sessionId: string): Promise<BriefRow[]>;
   /** One requester's, or all of the session's with null. Returns how many there were. */
-  remove(tx: Tx, sessionId: string, requesterKey: string | null): number;
+  remove(tx: Tx, sessionId: string, requesterKey: string | null): Promise<number>;
 }
 
 interface Stored {
@@ -27,8 +27,8 @@ interface Stored {
 
 export function createBriefs({ db, clock }: { db: Database; clock: Clock }): Briefs {
   return {
-    put(tx, sessionId, requesterKey, brief) {
-      tx.run(
+    async put(tx, sessionId, requesterKey, brief) {
+      await tx.run(
         `INSERT INTO briefs (session_id, requester_key, brief, applied_at) VALUES (?, ?, ?, ?)
          ON CONFLICT (session_id, requester_key) DO UPDATE SET brief = excluded.brief, applied_at = excluded.applied_at`,
         sessionId,
@@ -37,16 +37,16 @@ export function createBriefs({ db, clock }: { db: Database; clock: Clock }): Bri
         clock.now(),
       );
     },
-    list: (sessionId) =>
-      db
-        .all<Stored>(
+    list: async (sessionId) =>
+      (
+        await db.all<Stored>(
           "SELECT requester_key, applied_at, brief FROM briefs WHERE session_id = ? ORDER BY applied_at, requester_key",
           sessionId,
         )
-        .map((row) => ({ requesterKey: row.requester_key, appliedAt: row.applied_at, brief: JSON.parse(row.brief) as unknown })),
-    remove: (tx, sessionId, requesterKey) =>
+      ).map((row) => ({ requesterKey: row.requester_key, appliedAt: row.applied_at, brief: JSON.parse(row.brief) as unknown })),
+    remove: async (tx, sessionId, requesterKey) =>
       requesterKey === null
-        ? tx.run("DELETE FROM briefs WHERE session_id = ?", sessionId)
-        : tx.run("DELETE FROM briefs WHERE session_id = ? AND requester_key = ?", sessionId, requesterKey),
+        ? await tx.run("DELETE FROM briefs WHERE session_id = ?", sessionId)
+        : await tx.run("DELETE FROM briefs WHERE session_id = ? AND requester_key = ?", sessionId, requesterKey),
   };
 }

@@ -24,19 +24,19 @@ export interface Proof {
 
 export interface Browsers {
   /** Durable on return; its id. The ones not seen for longest make room. */
-  add(browser: Proof & Pick<Browser, "seenFrom" | "agent">): string;
-  find(cookieHash: string): (Browser & Pick<Proof, "keyHash">) | null;
-  get(id: string): Browser | null;
+  add(browser: Proof & Pick<Browser, "seenFrom" | "agent">): Promise<string>;
+  find(cookieHash: string): Promise<(Browser & Pick<Proof, "keyHash">) | null>;
+  get(id: string): Promise<Browser | null>;
   /** Nobody was promised a time of day: not waited for on its way to the disk. */
-  seen(id: string, from: string): void;
+  seen(id: string, from: string): Promise<void>;
   /** The one seen last first. */
-  list(): Browser[];
+  list(): Promise<Browser[]>;
   /** False when it was not there (any more). */
-  end(id: string): boolean;
+  end(id: string): Promise<boolean>;
   /** All but this one; returns how many. */
-  endOthers(id: string | null): number;
+  endOthers(id: string | null): Promise<number>;
   /** Ends those let in with another token, and those that signed in before. */
-  endOld(tokenMark: string, before: number): number;
+  endOld(tokenMark: string, before: number): Promise<number>;
 }
 
 const MAX_BROWSERS = 100;
@@ -45,29 +45,35 @@ const COLUMNS = "id, signed_in_at AS signedInAt, seen_at AS seenAt, seen_from AS
 export function createBrowsers({ db, clock }: { db: Database; clock: Clock }): Browsers {
   return {
     add: ({ cookieHash, keyHash, tokenMark, seenFrom, agent }) =>
-      db.transaction([lock.browsers], (tx) => {
+      db.transaction([lock.browsers], async (tx) => {
         const id = newId();
         const now = clock.now();
-        tx.run(
+        await tx.run(
           "INSERT INTO browsers (id, cookie_hash, key_hash, token_mark, signed_in_at, seen_at, seen_from, agent) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
           ...[id, cookieHash, keyHash, tokenMark, now, now, seenFrom, agent],
         );
-        tx.run(
+        await tx.run(
           "DELETE FROM browsers WHERE id NOT IN (SELECT id FROM browsers ORDER BY seen_at DESC, id LIMIT ?) AND id <> ?",
           MAX_BROWSERS,
           id,
         );
         return id;
       }),
-    find: (cookieHash) =>
-      db.get<Browser & { keyHash: string }>(`SELECT ${COLUMNS}, key_hash AS keyHash FROM browsers WHERE cookie_hash = ?`, cookieHash) ??
-      null,
-    get: (id) => db.get<Browser>(`SELECT ${COLUMNS} FROM browsers WHERE id = ?`, id) ?? null,
-    seen(id, from) {
-      db.transaction([], (tx) => tx.run("UPDATE browsers SET seen_at = ?, seen_from = ? WHERE id = ?", clock.now(), from, id), RELAXED);
+    find: async (cookieHash) =>
+      (await db.get<Browser & { keyHash: string }>(
+        `SELECT ${COLUMNS}, key_hash AS keyHash FROM browsers WHERE cookie_hash = ?`,
+        cookieHash,
+      )) ?? null,
+    get: async (id) => (await db.get<Browser>(`SELECT ${COLUMNS} FROM browsers WHERE id = ?`, id)) ?? null,
+    async seen(id, from) {
+      await db.transaction(
+        [],
+        (tx) => tx.run("UPDATE browsers SET seen_at = ?, seen_from = ? WHERE id = ?", clock.now(), from, id),
+        RELAXED,
+      );
     },
-    list: () => db.all<Browser>(`SELECT ${COLUMNS} FROM browsers ORDER BY seen_at DESC, id`).map((row) => ({ ...row })),
-    end: (id) => db.transaction([], (tx) => tx.run("DELETE FROM browsers WHERE id = ?", id)) === 1,
+    list: async () => (await db.all<Browser>(`SELECT ${COLUMNS} FROM browsers ORDER BY seen_at DESC, id`)).map((row) => ({ ...row })),
+    end: async (id) => (await db.transaction([], (tx) => tx.run("DELETE FROM browsers WHERE id = ?", id))) === 1,
     endOthers: (id) => db.transaction([], (tx) => tx.run("DELETE FROM browsers WHERE id <> ?", id ?? "")),
     endOld: (tokenMark, before) =>
       db.transaction([], (tx) => tx.run("DELETE FROM browsers WHERE token_mark <> ? OR signed_in_at < ?", tokenMark, before)),

@@ -1,5 +1,6 @@
 // The one SQLite file: statements and transactions (database-file.ts opens it). One writer connection in one process; every store
 // is a thin set of statements on this.
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { AppError } from "../core/errors.ts";
 import type { AppEvent } from "../core/events.ts";
@@ -11,14 +12,14 @@ export type Params = SQLInputValue[];
 
 export interface Query {
   /** For reading; a write with RETURNING is made with a `tx`. */
-  get<T = Row>(sql: string, ...params: Params): T | undefined;
-  all<T = Row>(sql: string, ...params: Params): T[];
+  get<T = Row>(sql: string, ...params: Params): Promise<T | undefined>;
+  all<T = Row>(sql: string, ...params: Params): Promise<T[]>;
 }
 
 /** An open transaction. Whoever writes takes one, so that nobody can write outside of one, or begin another inside. */
 export interface Tx extends Query {
   /** Runs one statement; returns how many rows changed. */
-  run(sql: string, ...params: Params): number;
+  run(sql: string, ...params: Params): Promise<number>;
   /** For whoever listens, once the transaction is durable; dropped when it rolls back. */
   emit(event: AppEvent): void;
 }
@@ -33,14 +34,20 @@ export interface TransactionOptions {
 
 export const RELAXED: TransactionOptions = { relaxed: true };
 
-/** Reads outside a transaction see what is committed. */
+/**
+ * What is read inside a transaction's work is read in that transaction, whoever reads it: a store's look at a row that was just
+ * changed must see the change. All other reads see what is committed.
+ */
 export interface Database extends Query {
-  /** All or nothing under these locks (locks.ts), durable on return. Never inside another, whose end it doesn't know: that throws. */
-  transaction<T>(keys: readonly LockKey[], work: (tx: Tx) => T, options?: TransactionOptions): T;
+  /**
+   * All or nothing under these locks (locks.ts), durable on return. Never inside another, whose end it doesn't know: that throws.
+   * The work waits for nothing but rows and files: everybody else waits for it.
+   */
+  transaction<T>(keys: readonly LockKey[], work: (tx: Tx) => Promise<T>, options?: TransactionOptions): Promise<T>;
   /** Stands behind a table's name where only this index will do and the planner takes another. */
   by(index: string): string;
   /** Housekeeping: lets SQLite refresh its statistics and give WAL pages back. */
-  optimize(): void;
+  optimize(): Promise<void>;
   /** The sizes its files must have at least to hold what was committed; null inside a transaction, where SQLite doesn't tell. */
   neededBytes(): NeededBytes | null;
   close(): void;
@@ -52,7 +59,7 @@ export interface NeededBytes {
 }
 
 export interface DatabaseOptions extends FileOptions {
-  /** Told of a transaction that held the event loop for long. */
+  /** Told of a transaction for which everybody else waited for long. */
   onSlow?(ms: number): void;
   /** Called before every write, and told whether somebody is promised it; what it throws refuses it. */
   check?(isRelaxed: boolean): void;
@@ -87,26 +94,33 @@ export function openDatabase(options: DatabaseOptions): Database {
   const clean = (params: Params): Params => params.map((value) => (typeof value === "string" ? redact(withoutNul(value)) : value));
   const sync = createSync(db);
 
-  const query: Query = {
-    get: <T>(sql: string, ...params: Params) => statement(sql).get(...clean(params)) as T | undefined,
-    all<T>(sql: string, ...params: Params) {
+  const statements: Statements = {
+    get: (sql, ...params) => statement(sql).get(...clean(params)),
+    all(sql, ...params) {
       const wanted = statement(sql);
       const given = clean(params);
       // Most lists are empty, and `get` says so at an eighth of what `all` costs. A write would be made twice.
       if (READS.test(sql) && wanted.get(...given) === undefined) return [];
-      return wanted.all(...given) as T[];
+      return wanted.all(...given);
     },
+    run: (sql, ...params) => Number(statement(sql).run(...clean(params)).changes),
   };
-  const run = (sql: string, ...params: Params): number => Number(statement(sql).run(...clean(params)).changes);
-  const transact = createTransact({ db, statement, doubt, sync, options, statements: { ...query, run } });
+  const line = createLine();
+  const inside = new AsyncLocalStorage<OpenTransaction>();
+  const transact = createTransact({ db, statement, doubt, sync, options, statements, line, inside });
+  /** In the transaction it is asked from; else when nobody's is open: the one connection would show what is not committed yet. */
+  async function read<T>(ask: (from: Statements) => T): Promise<T> {
+    const open = inside.getStore();
+    if (open?.isOpen === true) return open.ask(ask);
+    return line.isFree() ? ask(statements) : line.pass(() => ask(statements));
+  }
 
   return {
-    ...query,
+    get: <T>(sql: string, ...params: Params) => read((from) => from.get(sql, ...params) as T | undefined),
+    all: <T>(sql: string, ...params: Params) => read((from) => from.all(sql, ...params) as T[]),
     transaction: (_keys, work, { relaxed = false } = {}) => transact(work, relaxed),
     by: (index) => `INDEXED BY ${index}`,
-    optimize() {
-      db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
-    },
+    optimize: () => line.pass(() => db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);")),
     neededBytes: () => (db.isTransaction ? null : neededBytes(db)),
     close() {
       prepared.clear();
@@ -131,7 +145,44 @@ function neededBytes(db: DatabaseSync): NeededBytes {
   }
 }
 
-type Statements = Omit<Tx, "emit">;
+interface Statements {
+  get(sql: string, ...params: Params): unknown;
+  all(sql: string, ...params: Params): unknown[];
+  run(sql: string, ...params: Params): number;
+}
+
+interface Line {
+  isFree(): boolean;
+  /** When all who came before have passed. */
+  pass<T>(work: () => T | Promise<T>): Promise<T>;
+}
+
+/** One after the other, in the order they came: there is one connection. */
+function createLine(): Line {
+  let isTaken = false;
+  const waiting: (() => void)[] = [];
+  return {
+    isFree: () => !isTaken,
+    async pass(work) {
+      if (isTaken) await new Promise<void>((resolve) => waiting.push(resolve));
+      isTaken = true;
+      try {
+        return await work();
+      } finally {
+        const next = waiting.shift();
+        // Handed over, never let go of in between: who comes by just then would pass those who wait.
+        if (next === undefined) isTaken = false;
+        else next();
+      }
+    },
+  };
+}
+
+/** A transaction as its own work sees it, and all that is called from there. */
+interface OpenTransaction {
+  readonly isOpen: boolean;
+  ask<T>(ask: (from: Statements) => T): T;
+}
 
 interface TransactionDeps {
   readonly db: DatabaseSync;
@@ -139,64 +190,74 @@ interface TransactionDeps {
   readonly sync: ReturnType<typeof createSync>;
   readonly options: DatabaseOptions;
   readonly statements: Statements;
+  readonly line: Line;
+  readonly inside: AsyncLocalStorage<OpenTransaction>;
   statement(sql: string): StatementSync;
 }
 
-/** At most one is open: there is one connection, and nothing can await inside. */
-function createTransact({ db, doubt, sync, options, statement, statements }: TransactionDeps) {
-  let isOpen = false;
-  return function transact<T>(work: (tx: Tx) => T, isRelaxed: boolean): T {
-    if (isOpen) throw new Error("a transaction can't be begun inside another");
+function createTransact(deps: TransactionDeps) {
+  const { db, doubt, sync, options, statement, line, inside } = deps;
+  async function commit<T>(work: (tx: Tx) => Promise<T>, isRelaxed: boolean, events: AppEvent[]): Promise<T> {
     const startedAt = performance.now();
-    const events: AppEvent[] = [];
-    const watched = watch(statements);
-    isOpen = true;
-    let result: T;
+    const open = createOpen(deps.statements);
     try {
       // A relaxed one too: a gateway that lost its folder must not touch rows that another may work on by now.
       options.check?.(isRelaxed);
       doubt.settle();
       sync.set(isRelaxed ? "NORMAL" : "FULL");
       statement("BEGIN IMMEDIATE").run();
-      result = work({ ...watched.statements, emit: (event) => void events.push(event) });
-      watched.check();
+      const tx = txOf(open, events);
+      const result = await inside.run(open, () => work(tx));
+      open.end();
       statement("COMMIT").run();
+      return result;
     } catch (error) {
+      open.isOpen = false;
       doubt.hear(error);
       // After a failed COMMIT (disk full) SQLite may have rolled back already.
       if (db.isTransaction) statement("ROLLBACK").run();
       throw error;
     } finally {
-      isOpen = false;
+      const heldMs = performance.now() - startedAt;
+      if (heldMs > SLOW_MS) options.onSlow?.(heldMs);
     }
-    const heldMs = performance.now() - startedAt;
-    if (heldMs > SLOW_MS) options.onSlow?.(heldMs);
+  }
+  return async function transact<T>(work: (tx: Tx) => Promise<T>, isRelaxed: boolean): Promise<T> {
+    if (inside.getStore()?.isOpen === true) throw new Error("a transaction can't be begun inside another");
+    const events: AppEvent[] = [];
+    const result = await line.pass(() => commit(work, isRelaxed, events));
     for (const event of events) options.onEvent?.(event);
     return result;
   };
 }
 
+const txOf = (open: OpenTransaction, events: AppEvent[]): Tx => ({
+  get: async <T>(sql: string, ...params: Params) => open.ask((from) => from.get(sql, ...params) as T | undefined),
+  all: async <T>(sql: string, ...params: Params) => open.ask((from) => from.all(sql, ...params) as T[]),
+  run: async (sql, ...params) => open.ask((from) => from.run(sql, ...params)),
+  emit: (event) => void events.push(event),
+});
+
 /**
  * What one statement throws is the end of the whole transaction, also when somebody in between catches it and answers in words:
  * half of what belongs together must not stay.
  */
-function watch({ get, all, run }: Statements): { readonly statements: Statements; check(): void } {
+function createOpen(statements: Statements) {
   let broken: { readonly error: unknown } | null = null;
-  const attempt = <T>(ask: () => T): T => {
-    try {
-      return ask();
-    } catch (error) {
-      broken ??= { error };
-      throw error;
-    }
-  };
   return {
-    statements: {
-      get: (...asked) => attempt(() => get(...asked)),
-      all: (...asked) => attempt(() => all(...asked)),
-      run: (...asked) => attempt(() => run(...asked)),
+    isOpen: true,
+    ask<T>(ask: (from: Statements) => T): T {
+      // Somebody did not wait for it: its statement would stand alone, outside of any transaction.
+      if (!this.isOpen) throw new Error("this transaction is over");
+      try {
+        return ask(statements);
+      } catch (error) {
+        broken ??= { error };
+        throw error;
+      }
     },
-    check() {
+    end(): void {
+      this.isOpen = false;
       if (broken !== null) throw broken.error;
     },
   };

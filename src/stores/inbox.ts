@@ -4,6 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { InboxSink } from "../core/message.ts";
 import { type Database, RELAXED, type Tx } from "./database.ts";
+import { lock } from "./locks.ts";
 
 export interface InboxRow {
   readonly id: number;
@@ -22,28 +23,30 @@ export interface Inbox {
   /** The door for one channel's receive side. */
   sink(channel: string, account: string): InboxSink;
   /** Rows nobody looked at yet, oldest first, after row `afterId`. */
-  listNew(afterId: number, limit: number): InboxRow[];
+  listNew(afterId: number, limit: number): Promise<InboxRow[]>;
   /** new → waiting. False when it was not new any more. */
-  route(id: number, sessionKey: string): boolean;
+  route(id: number, sessionKey: string): Promise<boolean>;
   /** The oldest waiting row of a session, counted as one more attempt. */
-  claim(sessionKey: string): InboxRow | null;
+  claim(sessionKey: string): Promise<InboxRow | null>;
+  /** False: a stop has settled it since it was claimed. */
+  isWaiting(id: number): Promise<boolean>;
   /** A claim that came to nothing through no fault of the message (disk full, shutdown) doesn't count. */
-  release(id: number): void;
+  release(id: number): Promise<void>;
   /** waiting → new, not counted: its channel is off. It is looked at, and routed, at the next start. */
-  putBack(id: number): void;
+  putBack(id: number): Promise<void>;
   /** In the caller's transaction; the sink is one of its own. */
-  put(tx: Tx, from: { readonly channel: string; readonly account: string }, updates: Updates, cursor?: string): void;
+  put(tx: Tx, from: { readonly channel: string; readonly account: string }, updates: Updates, cursor?: string): Promise<void>;
   /** → done. False when it was done already: somebody else (a /stop) settled it, and the caller must not answer. */
-  finish(tx: Tx, id: number): boolean;
+  finish(tx: Tx, id: number): Promise<boolean>;
   /** All waiting rows of a session → done; returns their ids. */
-  drop(tx: Tx, sessionKey: string): number[];
-  countWaiting(sessionKey: string): number;
+  drop(tx: Tx, sessionKey: string): Promise<number[]>;
+  countWaiting(sessionKey: string): Promise<number>;
   /** Sessions with waiting rows whose key begins so, at most `limit`; all of them for the restart. */
-  waitingSessions(prefix?: string, limit?: number): string[];
+  waitingSessions(prefix?: string, limit?: number): Promise<string[]>;
   /** Of the newest row; 0 when there is none. */
-  lastId(): number;
+  lastId(): Promise<number>;
   /** Forgets settled rows older than `before`; their ids can't be replayed that late. */
-  purge(before: number): number;
+  purge(before: number): Promise<number>;
 }
 
 interface Deps {
@@ -68,72 +71,81 @@ const ALL = Number.MAX_SAFE_INTEGER;
 
 export function createInbox(deps: Deps): Inbox {
   const { db, clock } = deps;
-  const finish = (tx: Tx, id: number): boolean =>
+  const finish = async (tx: Tx, id: number): Promise<boolean> =>
     // The raw update is not needed any more; its id stays, so that a replay is recognised.
-    tx.run("UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE id = ? AND state <> 'done'", clock.now(), id) === 1;
+    (await tx.run("UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE id = ? AND state <> 'done'", clock.now(), id)) === 1;
   return {
     sink: (channel, account) => createSink(deps, channel, account),
-    listNew: (afterId, limit) =>
-      db.all<Stored>("SELECT * FROM inbox WHERE state = 'new' AND id > ? ORDER BY id LIMIT ?", afterId, limit).map(fromRow),
+    listNew: async (afterId, limit) =>
+      (await db.all<Stored>("SELECT * FROM inbox WHERE state = 'new' AND id > ? ORDER BY id LIMIT ?", afterId, limit)).map(fromRow),
     // Nobody waits for the disk from here to the answer: a power cut that takes a step back leaves a row that is looked at again.
     route: (id, sessionKey) =>
       db.transaction(
         [],
-        (tx) => tx.run("UPDATE inbox SET state = 'waiting', session_key = ? WHERE id = ? AND state = 'new'", sessionKey, id) === 1,
+        async (tx) =>
+          (await tx.run("UPDATE inbox SET state = 'waiting', session_key = ? WHERE id = ? AND state = 'new'", sessionKey, id)) === 1,
         RELAXED,
       ),
-    claim(sessionKey) {
-      const row = db.get<Stored>("SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id LIMIT 1", sessionKey);
-      if (row === undefined) return null;
-      db.transaction([], (tx) => tx.run("UPDATE inbox SET attempts = attempts + 1 WHERE id = ?", row.id), RELAXED);
-      return { ...fromRow(row), attempts: row.attempts + 1 };
+    claim: (sessionKey) =>
+      db.transaction(
+        [lock.tree(sessionKey)],
+        async (tx) => {
+          const oldest = "SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id LIMIT 1";
+          const row = await tx.get<Stored>(oldest, sessionKey);
+          if (row === undefined) return null;
+          await tx.run("UPDATE inbox SET attempts = attempts + 1 WHERE id = ?", row.id);
+          return { ...fromRow(row), attempts: row.attempts + 1 };
+        },
+        RELAXED,
+      ),
+    isWaiting: async (id) => (await db.get("SELECT 1 FROM inbox WHERE id = ? AND state = 'waiting'", id)) !== undefined,
+    async release(id) {
+      await db.transaction([], (tx) => tx.run(`UPDATE inbox SET ${ONE_LESS} WHERE id = ?`, id), RELAXED);
     },
-    release(id) {
-      db.transaction([], (tx) => tx.run(`UPDATE inbox SET ${ONE_LESS} WHERE id = ?`, id), RELAXED);
-    },
-    putBack(id) {
+    async putBack(id) {
       const sql = `UPDATE inbox SET state = 'new', session_key = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`;
-      db.transaction([], (tx) => tx.run(sql, id));
+      await db.transaction([], (tx) => tx.run(sql, id));
     },
     put: (...what) => put(deps, ...what),
     finish,
-    drop: (tx, sessionKey) =>
-      tx
-        .all<{ id: number }>(
+    drop: async (tx, sessionKey) =>
+      (
+        await tx.all<{ id: number }>(
           "UPDATE inbox SET state = 'done', raw = NULL, done_at = ? WHERE state = 'waiting' AND session_key = ? RETURNING id",
           clock.now(),
           sessionKey,
         )
+      )
         .map((row) => row.id)
         .sort((a, b) => a - b),
-    countWaiting: (sessionKey) =>
-      db.get<{ n: number }>("SELECT count(*) AS n FROM inbox WHERE state = 'waiting' AND session_key = ?", sessionKey)?.n ?? 0,
-    waitingSessions: (prefix = "", limit = ALL) =>
-      db
-        .all<{ key: string }>(
+    countWaiting: async (sessionKey) =>
+      (await db.get<{ n: number }>("SELECT count(*) AS n FROM inbox WHERE state = 'waiting' AND session_key = ?", sessionKey))?.n ?? 0,
+    waitingSessions: async (prefix = "", limit = ALL) =>
+      (
+        await db.all<{ key: string }>(
           "SELECT DISTINCT session_key AS key FROM inbox WHERE state = 'waiting' AND session_key >= ? AND session_key < ? LIMIT ?",
           prefix,
           `${prefix}\u{10ffff}`,
           limit,
         )
-        .map((row) => row.key),
-    lastId: () => db.get<{ id: number | null }>("SELECT max(id) AS id FROM inbox")?.id ?? 0,
+      ).map((row) => row.key),
+    lastId: async () => (await db.get<{ id: number | null }>("SELECT max(id) AS id FROM inbox"))?.id ?? 0,
     purge: (before) => db.transaction([], (tx) => tx.run("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", before)),
   };
 }
 
-function put({ clock, failpoint }: Deps, ...[tx, { channel, account }, updates, cursor]: Parameters<Inbox["put"]>): void {
+async function put({ clock, failpoint }: Deps, ...[tx, { channel, account }, updates, cursor]: Parameters<Inbox["put"]>): Promise<void> {
   failpoint("inbox.before-put");
   const now = clock.now();
   for (const { externalId, raw } of updates) {
-    tx.run(
+    await tx.run(
       `INSERT INTO inbox (channel, account, external_id, raw, state, received_at) VALUES (?, ?, ?, ?, 'new', ?)
        ON CONFLICT (channel, account, external_id) DO NOTHING`,
       ...[channel, account, externalId, JSON.stringify(raw), now],
     );
   }
   if (cursor !== undefined) {
-    tx.run(
+    await tx.run(
       `INSERT INTO channel_cursor (channel, account, value, at) VALUES (?, ?, ?, ?)
        ON CONFLICT (channel, account) DO UPDATE SET value = excluded.value, at = excluded.at`,
       ...[channel, account, cursor, now],
@@ -145,13 +157,16 @@ function put({ clock, failpoint }: Deps, ...[tx, { channel, account }, updates, 
 function createSink(deps: Deps, channel: string, account: string): InboxSink {
   const { db } = deps;
   return {
-    put(updates, cursor) {
-      db.transaction([], (tx) => put(deps, tx, { channel, account }, updates, cursor));
+    async put(updates, cursor) {
+      await db.transaction([lock.inbox], (tx) => put(deps, tx, { channel, account }, updates, cursor));
     },
-    cursor() {
+    async cursor() {
       return (
-        db.get<{ value: string; at: number }>("SELECT value, at FROM channel_cursor WHERE channel = ? AND account = ?", channel, account) ??
-        null
+        (await db.get<{ value: string; at: number }>(
+          "SELECT value, at FROM channel_cursor WHERE channel = ? AND account = ?",
+          channel,
+          account,
+        )) ?? null
       );
     },
   };

@@ -3,16 +3,23 @@
 // key) needs none. The database takes the keys in order, so that two never wait for each other.
 import { type Address, addressKey } from "../core/address.ts";
 
-export type LockKey = `tree:${string}` | `chat:${string}` | `scratchpad:${string}` | "pairing" | "browsers" | "accounts";
+export type LockKey = `${"tree" | "chat" | "page" | "scratchpad"}:${string}` | "inbox" | "pairing" | "browsers" | "accounts";
 
 export const lock = {
   /**
-   * All below one main session, by that session's key: spawn (its cap, and that the requester still works), send (that it is not
-   * archived, ended or at its cap meanwhile), stop, end (that there is no mail left), wait, archive.
+   * A main session's messages and all below it, by that session's key: spawn (its cap, and that the requester still works), send
+   * (that it is not archived, ended or at its cap meanwhile), stop (that what it drops has not begun), a message's begin, end of
+   * a run (that there is no mail left), wait, archive.
    */
   tree: (rootKey: string): LockKey => `tree:${rootKey}`,
   /** The outbox of one address: which parts go out together, and that what was withdrawn is not sent. */
   chat: (address: Address): LockKey => `chat:${addressKey(address)}`,
+  /**
+   * New rows of the inbox, and of one chat of the page. Whoever reads on behind the last number it has seen would miss a row that
+   * was numbered before that one and committed after it: under the lock rows are committed in the order of their numbers.
+   */
+  inbox: "inbox",
+  page: (chat: string): LockKey => `page:${chat}`,
   /** A session's notes: their number, and what is added to the end. */
   scratchpad: (sessionKey: string): LockKey => `scratchpad:${sessionKey}`,
   /** Codes that wait and people who were decided about: so many and no more, each answered once. */

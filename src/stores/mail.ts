@@ -14,20 +14,20 @@ export interface Mail {
 
 export interface MailStore {
   /** To a queued or running run; durable on return. */
-  sendToRun(tx: Tx, runId: string, from: string, text: string): void;
+  sendToRun(tx: Tx, runId: string, from: string, text: string): Promise<void>;
   /** For the session's model. `about` names the fact, so that it is told once. */
-  addNote(tx: Tx, sessionId: string, about: string, text: string): void;
+  addNote(tx: Tx, sessionId: string, about: string, text: string): Promise<void>;
   /** For whoever has read the note about `read`. One that still waits says how things stand when it is read. */
-  addToRead(tx: Tx, read: string, about: string, text: string): void;
-  listForRun(runId: string): Mail[];
-  listNotes(sessionId: string): Mail[];
+  addToRead(tx: Tx, read: string, about: string, text: string): Promise<void>;
+  listForRun(runId: string): Promise<Mail[]>;
+  listNotes(sessionId: string): Promise<Mail[]>;
   /** Has been appended to the reader's transcript. */
-  takeForRun(tx: Tx, ids: readonly number[]): void;
-  takeNotes(tx: Tx, ids: readonly number[]): void;
+  takeForRun(tx: Tx, ids: readonly number[]): Promise<void>;
+  takeNotes(tx: Tx, ids: readonly number[]): Promise<void>;
   /** Forgets all that was sent to this run. */
-  removeOf(tx: Tx, runId: string): void;
+  removeOf(tx: Tx, runId: string): Promise<void>;
   /** Forgets what was taken before this time, and notes for sessions that had ended by then: nobody reads those any more. */
-  purge(before: number): void;
+  purge(before: number): Promise<void>;
 }
 
 interface Stored {
@@ -37,19 +37,19 @@ interface Stored {
 }
 
 export function createMail({ db, clock }: { db: Database; clock: Clock }): MailStore {
-  const take = (tx: Tx, table: "run_messages" | "notes", ids: readonly number[]): void => {
+  const take = async (tx: Tx, table: "run_messages" | "notes", ids: readonly number[]): Promise<void> => {
     const sql = `UPDATE ${table} SET taken_at = ? WHERE taken_at IS NULL AND id = ?`;
-    for (const id of ids) tx.run(sql, clock.now(), id);
+    for (const id of ids) await tx.run(sql, clock.now(), id);
   };
   const mail =
     (prefix: string) =>
     (row: Stored): Mail => ({ id: row.id, entryId: `${prefix}:${row.id}`, text: row.text, from: row.from_name });
   return {
-    sendToRun(tx, runId, from, text) {
-      tx.run("INSERT INTO run_messages (run_id, sender, text, created_at) VALUES (?, ?, ?, ?)", runId, from, text, clock.now());
+    async sendToRun(tx, runId, from, text) {
+      await tx.run("INSERT INTO run_messages (run_id, sender, text, created_at) VALUES (?, ?, ?, ?)", runId, from, text, clock.now());
     },
-    addNote(tx, sessionId, about, text) {
-      tx.run(
+    async addNote(tx, sessionId, about, text) {
+      await tx.run(
         "INSERT INTO notes (session_id, about, text, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (about) DO NOTHING",
         sessionId,
         about,
@@ -57,29 +57,35 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
         clock.now(),
       );
     },
-    addToRead(tx, read, about, text) {
-      tx.run(
+    async addToRead(tx, read, about, text) {
+      await tx.run(
         `INSERT INTO notes (session_id, about, text, created_at) SELECT session_id, ?, ?, ? FROM notes WHERE about = ? AND taken_at IS NOT NULL
          ON CONFLICT (about) DO NOTHING`,
         ...[about, text, clock.now(), read],
       );
     },
-    listForRun: (runId) =>
-      db
-        .all<Stored>("SELECT id, text, sender AS from_name FROM run_messages WHERE run_id = ? AND taken_at IS NULL ORDER BY id", runId)
-        .map(mail("mail")),
-    listNotes: (sessionId) =>
-      db
-        .all<Stored>("SELECT id, text, about AS from_name FROM notes WHERE session_id = ? AND taken_at IS NULL ORDER BY id", sessionId)
-        .map(mail("note")),
+    listForRun: async (runId) =>
+      (
+        await db.all<Stored>(
+          "SELECT id, text, sender AS from_name FROM run_messages WHERE run_id = ? AND taken_at IS NULL ORDER BY id",
+          runId,
+        )
+      ).map(mail("mail")),
+    listNotes: async (sessionId) =>
+      (
+        await db.all<Stored>(
+          "SELECT id, text, about AS from_name FROM notes WHERE session_id = ? AND taken_at IS NULL ORDER BY id",
+          sessionId,
+        )
+      ).map(mail("note")),
     takeForRun: (tx, ids) => take(tx, "run_messages", ids),
     takeNotes: (tx, ids) => take(tx, "notes", ids),
     // By its index for what waits; what was read is found there by its time, and forgotten after some days anyhow.
-    removeOf: (tx, runId) => void tx.run("DELETE FROM run_messages WHERE run_id = ? AND taken_at IS NULL", runId),
+    removeOf: async (tx, runId) => void (await tx.run("DELETE FROM run_messages WHERE run_id = ? AND taken_at IS NULL", runId)),
     purge: (before) =>
-      db.transaction([], (tx) => {
-        for (const table of ["run_messages", "notes"]) tx.run(`DELETE FROM ${table} WHERE taken_at < ?`, before);
-        tx.run(
+      db.transaction([], async (tx) => {
+        for (const table of ["run_messages", "notes"]) await tx.run(`DELETE FROM ${table} WHERE taken_at < ?`, before);
+        await tx.run(
           `DELETE FROM notes ${db.by("notes_open")}
            WHERE taken_at IS NULL AND created_at < ? AND EXISTS (SELECT 1 FROM sessions WHERE id = notes.session_id AND ended_at < ?)`,
           before,

@@ -35,45 +35,45 @@ export interface NewMessage {
 
 export interface Outbox extends Joined {
   /** Adds all parts of one delivery. False when this delivery was added before: the first text wins. */
-  add(tx: Tx, message: NewMessage): boolean;
+  add(tx: Tx, message: NewMessage): Promise<boolean>;
   /** Addresses (by addressKey) that have something unsettled. */
-  openAddresses(): string[];
+  openAddresses(): Promise<string[]>;
   /** The first part in line at an address among the messages that never failed: answers to commands before the rest. */
-  head(addressKey: string): OutboxRow | null;
+  head(addressKey: string): Promise<OutboxRow | null>;
   /** The parts in line among those that stepped aside, the one due first in front. */
-  listAside(addressKey: string, limit: number): OutboxRow[];
+  listAside(addressKey: string, limit: number): Promise<OutboxRow[]>;
   /** What comes behind this row in its line, in order, as far as it is no answer to a command. */
-  listBehind(row: OutboxRow, limit: number): OutboxRow[];
+  listBehind(row: OutboxRow, limit: number): Promise<OutboxRow[]>;
   /** When and where something went out, or may have, since that time: one for each message. */
-  listSentSince(at: number): { readonly address: Address; readonly at: number }[];
-  get(id: number): OutboxRow | null;
-  /** Written before the call goes out. */
-  markSending(tx: Tx, id: number): void;
-  markSent(tx: Tx, id: number, ref: string): void;
+  listSentSince(at: number): Promise<{ readonly address: Address; readonly at: number }[]>;
+  get(id: number): Promise<OutboxRow | null>;
+  /** Written before the call goes out. False: it is not to be sent any more. */
+  markSending(tx: Tx, id: number): Promise<boolean>;
+  markSent(tx: Tx, id: number, ref: string): Promise<void>;
   /**
    * Gives a whole delivery up: this part and those behind it. `as` is what it stands at when somebody wants it sent after all.
    * False: it was withdrawn meanwhile.
    */
-  markBlocked(tx: Tx, delivery: string, reason: string, as: OpenState): boolean;
+  markBlocked(tx: Tx, delivery: string, reason: string, as: OpenState): Promise<boolean>;
   /** Not yet, counted as one more failed try, also when nothing was sent (the channel is off). False: it was withdrawn. */
-  retryAt(tx: Tx, id: number, next: NextTry): boolean;
+  retryAt(tx: Tx, id: number, next: NextTry): Promise<boolean>;
   /** Its attempt takes long: what comes behind it goes ahead. */
-  stepAside(tx: Tx, delivery: string): void;
-  setPart(tx: Tx, id: number, part: Part, as: OpenState): void;
+  stepAside(tx: Tx, delivery: string): Promise<void>;
+  setPart(tx: Tx, id: number, part: Part, as: OpenState): Promise<void>;
   /** A place is reserved on the platform under `ref`; the part is filled in there by the next send. */
-  reserve(tx: Tx, id: number, ref: string): void;
+  reserve(tx: Tx, id: number, ref: string): Promise<void>;
   /** The platform renamed the chat of this row: everything still open for it goes to the new address. */
-  retarget(tx: Tx, id: number, from: Address, to: Address, as: OpenState): void;
+  retarget(tx: Tx, id: number, from: Address, to: Address, as: OpenState): Promise<void>;
   /** What has not begun to arrive is not said any more; an attempt under way is the last one. False: there was nothing to take back. */
-  withdraw(tx: Tx, delivery: string): boolean;
+  withdraw(tx: Tx, delivery: string): Promise<boolean>;
   /** The first part of a message arrived after it was withdrawn: half a message helps nobody. */
-  reopen(tx: Tx, delivery: string): void;
+  reopen(tx: Tx, delivery: string): Promise<void>;
   /** Blocked parts of a run are to be sent again, as they stood; returns how many. */
-  requeue(tx: Tx, runId: string): number;
+  requeue(tx: Tx, runId: string): Promise<number>;
   /** At boot: what was being sent when the process died may have arrived. */
-  recover(): void;
-  countAllOpen(): number;
-  purge(before: number): number;
+  recover(): Promise<void>;
+  countAllOpen(): Promise<number>;
+  purge(before: number): Promise<number>;
 }
 
 const SETTLED = "state IN ('sent', 'blocked', 'withdrawn')";
@@ -82,43 +82,47 @@ export function createOutbox({ db, clock }: { db: Database; clock: Clock }): Out
   const wake = (tx: Tx, key: string): void => tx.emit({ type: "outbox.added", addressKey: key });
   const one = (row: StoredRow | undefined): OutboxRow | null => (row === undefined ? null : fromRow(row));
   return {
-    add(tx, message) {
-      const added = addParts(tx, clock, message);
+    async add(tx, message) {
+      const added = await addParts(tx, clock, message);
       if (added) wake(tx, addressKey(message.address));
       return added;
     },
-    openAddresses: () =>
-      db.all<{ address_key: string }>(`SELECT DISTINCT address_key FROM outbox WHERE ${OPEN}`).map((row) => row.address_key),
-    head: (key) =>
-      one(db.get<StoredRow>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 0 AND ${OPEN} ORDER BY rank, id LIMIT 1`, key)),
-    listAside: (key, limit) =>
-      db
-        .all<StoredRow>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 1 AND ${OPEN} ORDER BY not_before, id LIMIT ?`, key, limit)
-        .map(fromRow),
-    listBehind: (row, limit) =>
-      db
-        .all<StoredRow>(
+    openAddresses: async () =>
+      (await db.all<{ address_key: string }>(`SELECT DISTINCT address_key FROM outbox WHERE ${OPEN}`)).map((row) => row.address_key),
+    head: async (key) =>
+      one(await db.get<StoredRow>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 0 AND ${OPEN} ORDER BY rank, id LIMIT 1`, key)),
+    listAside: async (key, limit) =>
+      (
+        await db.all<StoredRow>(
+          `SELECT * FROM outbox WHERE address_key = ? AND aside = 1 AND ${OPEN} ORDER BY not_before, id LIMIT ?`,
+          key,
+          limit,
+        )
+      ).map(fromRow),
+    listBehind: async (row, limit) =>
+      (
+        await db.all<StoredRow>(
           `SELECT * FROM outbox WHERE address_key = ? AND aside = 0 AND rank = 1 AND ${OPEN} AND id > ? ORDER BY id LIMIT ?`,
           addressKey(row.address),
           row.id,
           limit,
         )
-        .map(fromRow),
-    listSentSince: (at) =>
-      db
-        .all<{ address: string; at: number }>(
+      ).map(fromRow),
+    listSentSince: async (at) =>
+      (
+        await db.all<{ address: string; at: number }>(
           `SELECT address, settled_at AS at FROM outbox WHERE ${SETTLED} AND settled_at > ? AND state = 'sent'
              AND (joined_as IS NULL OR joined_part IS NOT NULL)
            UNION ALL SELECT address, sending_at FROM outbox WHERE ${OPEN} AND sending_at > ? ORDER BY 2`,
           ...[at, at],
         )
-        .flatMap((row) => sentAt(row)),
-    get: (id) => one(db.get<StoredRow>("SELECT * FROM outbox WHERE id = ?", id)),
+      ).flatMap((row) => sentAt(row)),
+    get: async (id) => one(await db.get<StoredRow>("SELECT * FROM outbox WHERE id = ?", id)),
     ...transitions(db, clock),
     ...createJoined(db, clock),
-    requeue(tx, runId) {
-      const rows = tx.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
-      tx.run(
+    async requeue(tx, runId) {
+      const rows = await tx.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
+      await tx.run(
         `UPDATE outbox SET state = CASE WHEN sending_at IS NULL THEN 'queued' ELSE 'unknown' END, aside = 0, not_before = 0, attempts = 0, first_at = NULL,
            settled_at = NULL, reason = NULL, joined_part = NULL WHERE run_id = ? AND state = 'blocked'`,
         runId,
@@ -126,13 +130,13 @@ export function createOutbox({ db, clock }: { db: Database; clock: Clock }): Out
       for (const row of rows) wake(tx, row.address_key);
       return rows.length;
     },
-    recover() {
+    async recover() {
       // The second condition says nothing new; it is what lets SQLite use the index of the open rows.
       const sql = `UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending' AND ${OPEN}`;
-      db.transaction([], (tx) => tx.run(sql));
+      await db.transaction([], (tx) => tx.run(sql));
     },
-    countAllOpen: () => db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE ${OPEN}`)?.n ?? 0,
-    purge(before) {
+    countAllOpen: async () => (await db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE ${OPEN}`))?.n ?? 0,
+    async purge(before) {
       const sql = `DELETE FROM outbox WHERE ${SETTLED} AND settled_at < ? AND (state <> 'blocked' OR run_id IS NULL)`;
       return db.transaction([], (tx) => tx.run(sql, before));
     },
@@ -146,59 +150,60 @@ type Transitions = Pick<
 
 function transitions(db: Database, clock: Clock): Transitions {
   return {
-    markSending(tx, id) {
+    async markSending(tx, id) {
       // Whether it arrived together with others is known by now.
       const sql =
-        "UPDATE outbox SET state = 'sending', sending_at = ?, joined_as = CASE WHEN joined_part IS NULL THEN NULL ELSE joined_as END WHERE id = ?";
-      tx.run(sql, clock.now(), id);
+        "UPDATE outbox SET state = 'sending', sending_at = ?, joined_as = CASE WHEN joined_part IS NULL THEN NULL ELSE joined_as END WHERE id = ? AND " +
+        OPEN;
+      return (await tx.run(sql, clock.now(), id)) === 1;
     },
-    markSent(tx, id, ref) {
-      tx.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);
+    async markSent(tx, id, ref) {
+      await tx.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);
     },
-    markBlocked: (tx, delivery, reason, as) =>
-      tx.run(
+    markBlocked: async (tx, delivery, reason, as) =>
+      (await tx.run(
         `UPDATE outbox SET state = 'blocked', reason = ?, settled_at = ?, ${KEEP_DOUBT} WHERE delivery = ? AND (${OPEN} OR state = 'joined')`,
         reason,
         clock.now(),
         as,
         delivery,
-      ) > 0,
+      )) > 0,
     retryAt: (tx, id, next) => retryAt(tx, clock, id, next),
-    stepAside(tx, delivery) {
-      tx.run(`UPDATE outbox SET aside = 1, not_before = ? WHERE delivery = ? AND ${OPEN}`, clock.now(), delivery);
+    async stepAside(tx, delivery) {
+      await tx.run(`UPDATE outbox SET aside = 1, not_before = ? WHERE delivery = ? AND ${OPEN}`, clock.now(), delivery);
     },
-    reserve(tx, id, ref) {
-      tx.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ? AND state <> 'withdrawn'", ref, id);
+    async reserve(tx, id, ref) {
+      await tx.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ? AND state <> 'withdrawn'", ref, id);
     },
-    setPart(tx, id, part, as) {
+    async setPart(tx, id, part, as) {
       const sql = `UPDATE outbox SET part = CASE WHEN joined_part IS NULL THEN ? ELSE part END, joined_part = CASE WHEN joined_part IS NULL THEN NULL ELSE ? END, state = ?, ${KEEP_DOUBT}
         WHERE id = ? AND state <> 'withdrawn'`;
-      tx.run(sql, JSON.stringify(part), JSON.stringify(part), as, as, id);
+      await tx.run(sql, JSON.stringify(part), JSON.stringify(part), as, as, id);
     },
-    retarget(tx, id, from, to, as) {
+    async retarget(tx, id, from, to, as) {
       // Only of this one it is known how its attempt ended: another of the same address may be under way.
-      tx.run(`UPDATE outbox SET state = ?, ${KEEP_DOUBT} WHERE id = ? AND state <> 'withdrawn'`, as, as, id);
+      await tx.run(`UPDATE outbox SET state = ?, ${KEEP_DOUBT} WHERE id = ? AND state <> 'withdrawn'`, as, as, id);
       const sql = `UPDATE outbox SET address = ?, address_key = ? WHERE address_key = ? AND ${OPEN}`;
-      tx.run(sql, JSON.stringify(to), addressKey(to), addressKey(from));
+      await tx.run(sql, JSON.stringify(to), addressKey(to), addressKey(from));
       const along = `UPDATE outbox SET address = ?, address_key = ? WHERE state = 'joined'
         AND joined_as IN (SELECT joined_as FROM outbox WHERE address_key = ? AND joined_part IS NOT NULL AND ${OPEN})`;
-      tx.run(along, JSON.stringify(to), addressKey(to), addressKey(to));
+      await tx.run(along, JSON.stringify(to), addressKey(to), addressKey(to));
     },
-    withdraw(tx, delivery) {
-      if (!createJoined(db, clock).release(tx, delivery)) return false;
+    async withdraw(tx, delivery) {
+      if (!(await createJoined(db, clock).release(tx, delivery))) return false;
       const sql = `UPDATE outbox SET state = 'withdrawn', settled_at = ? WHERE delivery = ? AND ${OPEN}
         AND NOT EXISTS (SELECT 1 FROM outbox AS begun WHERE begun.delivery = outbox.delivery AND begun.state = 'sent')`;
-      return tx.run(sql, clock.now(), delivery) > 0;
+      return (await tx.run(sql, clock.now(), delivery)) > 0;
     },
-    reopen(tx, delivery) {
-      tx.run("UPDATE outbox SET state = 'queued', settled_at = NULL WHERE delivery = ? AND state = 'withdrawn'", delivery);
+    async reopen(tx, delivery) {
+      await tx.run("UPDATE outbox SET state = 'queued', settled_at = NULL WHERE delivery = ? AND state = 'withdrawn'", delivery);
     },
   };
 }
 
-function retryAt(tx: Tx, clock: Clock, id: number, { notBefore, firstAt, reason, as, stepsAside }: NextTry): boolean {
+async function retryAt(tx: Tx, clock: Clock, id: number, { notBefore, firstAt, reason, as, stepsAside }: NextTry): Promise<boolean> {
   const now = clock.now();
-  const changed = tx.run(
+  const changed = await tx.run(
     // A time still to come was written by a clock that has been set back since: who asks the platform would wait for it.
     `UPDATE outbox SET state = ?, not_before = ?, reason = ?, attempts = attempts + 1, first_at = ?,
        sending_at = CASE WHEN ? <> 'unknown' THEN NULL WHEN sending_at > ? THEN ? ELSE sending_at END WHERE id = ? AND state <> 'withdrawn'`,
@@ -214,14 +219,14 @@ function retryAt(tx: Tx, clock: Clock, id: number, { notBefore, firstAt, reason,
   const isAside = stepsAside ? "1 = 1" : "aside = 1";
   const sql = `UPDATE outbox SET aside = CASE WHEN ${isAside} THEN 1 ELSE 0 END, not_before = CASE WHEN ${isAside} THEN ? ELSE not_before END
     WHERE delivery = (SELECT delivery FROM outbox WHERE id = ?) AND ${OPEN}`;
-  tx.run(sql, notBefore, id);
+  await tx.run(sql, notBefore, id);
   return changed > 0;
 }
 
-function addParts(tx: Tx, clock: Clock, message: NewMessage): boolean {
-  if (tx.get("SELECT 1 FROM outbox WHERE delivery = ? LIMIT 1", message.delivery) !== undefined) return false;
-  message.parts.forEach((part, n) => {
-    tx.run(
+async function addParts(tx: Tx, clock: Clock, message: NewMessage): Promise<boolean> {
+  if ((await tx.get("SELECT 1 FROM outbox WHERE delivery = ? LIMIT 1", message.delivery)) !== undefined) return false;
+  for (const [n, part] of message.parts.entries()) {
+    await tx.run(
       `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, rank, run_id, created_at)
          VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)`,
       message.delivery,
@@ -234,7 +239,7 @@ function addParts(tx: Tx, clock: Clock, message: NewMessage): boolean {
       message.runId ?? null,
       clock.now(),
     );
-  });
+  }
   return true;
 }
 

@@ -40,23 +40,23 @@ export interface Person extends Sender {
 }
 
 export interface Pairing {
-  isPaired(channel: string, account: string, senderId: string): boolean;
+  isPaired(channel: string, account: string, senderId: string): Promise<boolean>;
   /** Whether `request` would give this person a code now. Changes nothing. */
-  wouldGive(sender: Sender): boolean;
+  wouldGive(sender: Sender): Promise<boolean>;
   /** A new code; null: this person has one that is still good, was refused, or three others wait. */
-  request(tx: Tx, from: Sender & Pick<PairingRequest, "senderName" | "address">): string | null;
-  listPending(): PairingRequest[];
+  request(tx: Tx, from: Sender & Pick<PairingRequest, "senderName" | "address">): Promise<string | null>;
+  listPending(): Promise<PairingRequest[]>;
   /** The person it let in, or null for an unknown or expired code. */
-  approve(code: string): PairingRequest | null;
+  approve(code: string): Promise<PairingRequest | null>;
   /** The person it keeps out, or null for an unknown or expired code. */
-  refuse(code: string): PairingRequest | null;
+  refuse(code: string): Promise<PairingRequest | null>;
   /** Those about whom the operator decided, latest first. */
-  listPeople(): Person[];
+  listPeople(): Promise<Person[]>;
   /** Takes the decision back, at once: who was let in is a stranger again, who was refused may ask again. False: there was none. */
-  revoke(sender: Sender): boolean;
+  revoke(sender: Sender): Promise<boolean>;
   /** People who have not been told yet what was decided about them. */
-  listUntold(): Person[];
-  markTold(tx: Tx, sender: Sender): void;
+  listUntold(): Promise<Person[]>;
+  markTold(tx: Tx, sender: Sender): Promise<void>;
 }
 
 const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -93,24 +93,30 @@ const idOf = ({ channel, account, senderId }: Sender): [string, string, string] 
 
 export function createPairing({ db, clock }: { db: Database; clock: Clock }): Pairing {
   const changed = (tx: Tx): void => tx.emit({ type: "pairing.changed" });
-  const pending = (): PairingRequest[] =>
-    db
-      .all<StoredCode>("SELECT * FROM pairing_codes WHERE expires_at > ? ORDER BY created_at, channel, account, sender_id", clock.now())
-      .map(fromCode);
-  const stateOf = (sender: Sender): Person["state"] | null =>
-    db.get<{ state: Person["state"] }>(`SELECT state FROM people WHERE ${SAME}`, ...idOf(sender))?.state ?? null;
+  const pending = async (): Promise<PairingRequest[]> =>
+    (
+      await db.all<StoredCode>(
+        "SELECT * FROM pairing_codes WHERE expires_at > ? ORDER BY created_at, channel, account, sender_id",
+        clock.now(),
+      )
+    ).map(fromCode);
+  const stateOf = async (sender: Sender): Promise<Person["state"] | null> =>
+    (await db.get<{ state: Person["state"] }>(`SELECT state FROM people WHERE ${SAME}`, ...idOf(sender)))?.state ?? null;
   // Asked of who has no code now: then a row of theirs is one that nobody answered.
-  const askedBefore = (sender: Sender): boolean =>
-    db.get(`SELECT 1 FROM pairing_codes WHERE ${SAME} AND expires_at > ?`, ...idOf(sender), clock.now() - REMEMBERED_MS) !== undefined;
-  const placeFor = (sender: Sender): Place =>
-    stateOf(sender) === "refused" ? "none" : findPlace(pending(), { ...sender, askedBefore: askedBefore(sender) }, clock.now());
-  const decide = (code: string, state: Person["state"]): PairingRequest | null =>
-    db.transaction([lock.pairing], (tx) => {
-      const found = pending().find((one) => one.code === code.trim().toUpperCase());
+  const askedBefore = async (sender: Sender): Promise<boolean> =>
+    (await db.get(`SELECT 1 FROM pairing_codes WHERE ${SAME} AND expires_at > ?`, ...idOf(sender), clock.now() - REMEMBERED_MS)) !==
+    undefined;
+  const placeFor = async (sender: Sender): Promise<Place> =>
+    (await stateOf(sender)) === "refused"
+      ? "none"
+      : findPlace(await pending(), { ...sender, askedBefore: await askedBefore(sender) }, clock.now());
+  const decide = (code: string, state: Person["state"]): Promise<PairingRequest | null> =>
+    db.transaction([lock.pairing], async (tx) => {
+      const found = (await pending()).find((one) => one.code === code.trim().toUpperCase());
       if (found === undefined) return null;
-      tx.run("DELETE FROM pairing_codes WHERE code = ?", found.code);
-      tx.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(found));
-      tx.run(
+      await tx.run("DELETE FROM pairing_codes WHERE code = ?", found.code);
+      await tx.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(found));
+      await tx.run(
         "INSERT INTO people (channel, account, sender_id, sender_name, address, state, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
         ...idOf(found),
         found.senderName,
@@ -122,29 +128,30 @@ export function createPairing({ db, clock }: { db: Database; clock: Clock }): Pa
       return found;
     });
   return {
-    isPaired: (channel, account, senderId) => stateOf({ channel, account, senderId }) === "paired",
-    wouldGive: (sender) => placeFor(sender) !== "none",
-    request(tx, from) {
-      const place = placeFor(from);
+    isPaired: async (channel, account, senderId) => (await stateOf({ channel, account, senderId })) === "paired",
+    wouldGive: async (sender) => (await placeFor(sender)) !== "none",
+    async request(tx, from) {
+      const place = await placeFor(from);
       if (place === "none") return null;
-      if (place !== "free") tx.run("UPDATE pairing_codes SET expires_at = ? WHERE code = ?", clock.now(), place.takenFrom);
-      const code = insertCode(tx, from, clock.now());
+      if (place !== "free") await tx.run("UPDATE pairing_codes SET expires_at = ? WHERE code = ?", clock.now(), place.takenFrom);
+      const code = await insertCode(tx, from, clock.now());
       changed(tx);
       return code;
     },
     listPending: pending,
     approve: (code) => decide(code, "paired"),
     refuse: (code) => decide(code, "refused"),
-    listPeople: () => db.all<StoredPerson>("SELECT * FROM people ORDER BY at DESC, channel, account, sender_id").map(fromPerson),
+    listPeople: async () =>
+      (await db.all<StoredPerson>("SELECT * FROM people ORDER BY at DESC, channel, account, sender_id")).map(fromPerson),
     revoke: (sender) =>
-      db.transaction([lock.pairing], (tx) => {
-        const isGone = tx.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(sender)) > 0;
+      db.transaction([lock.pairing], async (tx) => {
+        const isGone = (await tx.run(`DELETE FROM people WHERE ${SAME}`, ...idOf(sender))) > 0;
         if (isGone) changed(tx);
         return isGone;
       }),
-    listUntold: () => db.all<StoredPerson>("SELECT * FROM people WHERE told_at IS NULL ORDER BY at").map(fromPerson),
-    markTold(tx, sender) {
-      tx.run(`UPDATE people SET told_at = ? WHERE ${SAME}`, clock.now(), ...idOf(sender));
+    listUntold: async () => (await db.all<StoredPerson>("SELECT * FROM people WHERE told_at IS NULL ORDER BY at")).map(fromPerson),
+    async markTold(tx, sender) {
+      await tx.run(`UPDATE people SET told_at = ? WHERE ${SAME}`, clock.now(), ...idOf(sender));
     },
   };
 }
@@ -166,10 +173,10 @@ function findPlace(waiting: readonly PairingRequest[], sender: Sender & { askedB
   return oldest === undefined ? "none" : { takenFrom: oldest.code };
 }
 
-function insertCode(tx: Tx, from: Sender & Pick<PairingRequest, "senderName" | "address">, now: number): string {
+async function insertCode(tx: Tx, from: Sender & Pick<PairingRequest, "senderName" | "address">, now: number): Promise<string> {
   const code = Array.from({ length: CODE_LENGTH }, () => ALPHABET[randomInt(ALPHABET.length)]).join("");
-  tx.run("DELETE FROM pairing_codes WHERE expires_at <= ?", now - REMEMBERED_MS);
-  tx.run(
+  await tx.run("DELETE FROM pairing_codes WHERE expires_at <= ?", now - REMEMBERED_MS);
+  await tx.run(
     `INSERT INTO pairing_codes (code, channel, account, sender_id, sender_name, address, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
      ON CONFLICT (channel, account, sender_id) DO UPDATE SET
        code = excluded.code, sender_name = excluded.sender_name, address = excluded.address, expires_at = excluded.expires_at`,

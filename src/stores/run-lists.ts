@@ -6,30 +6,30 @@ import { fromRunRow, type RunRow } from "./run-row.ts";
 
 export interface RunLists {
   /** Ended runs whose last generation is not documented yet, oldest end first. */
-  listUndocumented(limit: number): Run[];
+  listUndocumented(limit: number): Promise<Run[]>;
   /** In order of arrival; all of them without a limit. */
-  listUnfinished(limit?: number): Run[];
-  countUnfinished(requesterKey: string): number;
+  listUnfinished(limit?: number): Promise<Run[]>;
+  countUnfinished(requesterKey: string): Promise<number>;
   /** Newest first. */
-  listOf(requesterKey: string, limit: number): Run[];
-  listRecent(limit: number): Run[];
+  listOf(requesterKey: string, limit: number): Promise<Run[]>;
+  listRecent(limit: number): Promise<Run[]>;
   /** Whose announcement could not be delivered, newest first. */
-  listBlocked(limit: number): Run[];
+  listBlocked(limit: number): Promise<Run[]>;
   /** Main sessions whose key begins so and that have unfinished runs, at any depth; at most `limit`. */
-  rootsAtWork(prefix: string, limit: number): string[];
+  rootsAtWork(prefix: string, limit: number): Promise<string[]>;
   /** All unfinished runs below a session, at any depth, in order of arrival. Costs what its own tree costs, not what others run. */
-  unfinishedBelow(requesterKey: string): Run[];
+  unfinishedBelow(requesterKey: string): Promise<Run[]>;
   /** Is this child session below that session, at any depth? */
-  isBelow(childKey: string, ancestorKey: string): boolean;
-  childrenOf(runId: string): Run[];
+  isBelow(childKey: string, ancestorKey: string): Promise<boolean>;
+  childrenOf(runId: string): Promise<Run[]>;
   /** Settled before `settledBefore` (null: none by time), and everything settled that was to be deleted. */
-  listArchiveDue(settledBefore: number | null, limit: number): Run[];
+  listArchiveDue(settledBefore: number | null, limit: number): Promise<Run[]>;
   /** Those whose transcript may bear its archive name although the row doesn't say so yet. */
-  listHalfArchived(): Run[];
+  listHalfArchived(): Promise<Run[]>;
   /** Waiting ones whose time has come, and when the next one's does; null: none has a time. */
-  listWakeDue(now: number): { readonly due: readonly Pick<Run, "id" | "requesterKey">[]; readonly nextAt: number | null };
+  listWakeDue(now: number): Promise<{ readonly due: readonly Pick<Run, "id" | "requesterKey">[]; readonly nextAt: number | null }>;
   /** A look that costs the same however many have ended. */
-  countUnfinishedByState(): Record<string, number>;
+  countUnfinishedByState(): Promise<Record<string, number>>;
 }
 
 export interface RunListDeps {
@@ -55,46 +55,45 @@ const ABOVE_UNFINISHED = `WITH RECURSIVE above (seq, key) AS (SELECT seq, reques
   UNION SELECT above.seq, runs.requester_key FROM above JOIN runs ON runs.child_key = above.key)`;
 
 export function createRunLists({ db, onDamaged }: RunListDeps): RunLists {
-  const many = (sql: string, ...params: (string | number)[]): Run[] =>
-    db
-      .all<RunRow>(sql, ...params)
-      .map((row) => readRun(row, onDamaged))
-      .filter((run) => run !== null);
+  const many = async (sql: string, ...params: (string | number)[]): Promise<Run[]> =>
+    (await db.all<RunRow>(sql, ...params)).map((row) => readRun(row, onDamaged)).filter((run) => run !== null);
   return {
     listUndocumented: (limit) =>
       many("SELECT * FROM runs WHERE ended_at IS NOT NULL AND documented < generation ORDER BY ended_at LIMIT ?", limit),
     listUnfinished: (limit = Number.MAX_SAFE_INTEGER) =>
       many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, seq LIMIT ?`, limit),
     // Left to itself SQLite takes runs_requester and walks every run the requester ever had.
-    countUnfinished: (key) =>
-      db.get<{ n: number }>(
-        `SELECT count(*) AS n FROM runs ${db.by("runs_unfinished_tree")} WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}`,
-        ...[key, key, key],
+    countUnfinished: async (key) =>
+      (
+        await db.get<{ n: number }>(
+          `SELECT count(*) AS n FROM runs ${db.by("runs_unfinished_tree")} WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}`,
+          ...[key, key, key],
+        )
       )?.n ?? 0,
-    rootsAtWork: (prefix, limit) =>
-      db
-        .all<{ key: string }>(
+    rootsAtWork: async (prefix, limit) =>
+      (
+        await db.all<{ key: string }>(
           `SELECT DISTINCT root_key AS key FROM runs WHERE root_key >= ? AND root_key < ? AND ${UNFINISHED} LIMIT ?`,
           prefix,
           `${prefix}\u{10ffff}`,
           limit,
         )
-        .map((row) => row.key),
+      ).map((row) => row.key),
     listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY seq DESC LIMIT ?", key, limit),
     listRecent: (limit) => many("SELECT * FROM runs ORDER BY seq DESC LIMIT ?", limit),
     listBlocked: (limit) => many("SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY seq DESC LIMIT ?", limit),
-    unfinishedBelow(key) {
-      const { root } = db.get<{ root: string }>(`SELECT ${ROOT_OF} AS root`, key, key) ?? { root: key };
+    async unfinishedBelow(key) {
+      const { root } = (await db.get<{ root: string }>(`SELECT ${ROOT_OF} AS root`, key, key)) ?? { root: key };
       if (root === key) return many(`SELECT * FROM runs WHERE root_key = ? AND ${UNFINISHED} ORDER BY seq`, key);
       return many(`${ABOVE_UNFINISHED} SELECT * FROM runs WHERE seq IN (SELECT seq FROM above WHERE key = ?) ORDER BY seq`, root, key);
     },
-    isBelow: (childKey, ancestorKey) =>
-      db.get(
+    isBelow: async (childKey, ancestorKey) =>
+      (await db.get(
         `WITH RECURSIVE above (key) AS (SELECT requester_key FROM runs WHERE child_key = ? UNION SELECT requester_key FROM runs JOIN above ON runs.child_key = above.key)
          SELECT 1 FROM above WHERE key = ?`,
         childKey,
         ancestorKey,
-      ) !== undefined,
+      )) !== undefined,
     childrenOf: (runId) => many("SELECT * FROM runs WHERE requester_run_id = ? ORDER BY seq", runId),
     listArchiveDue: (settledBefore, limit) =>
       many(
@@ -104,20 +103,21 @@ export function createRunLists({ db, onDamaged }: RunListDeps): RunLists {
         limit,
       ),
     listHalfArchived: () => many("SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND archive_name IS NOT NULL"),
-    listWakeDue: (now) => ({
-      due: db.all<Pick<Run, "id" | "requesterKey">>(
+    listWakeDue: async (now) => ({
+      due: await db.all<Pick<Run, "id" | "requesterKey">>(
         "SELECT id, requester_key AS requesterKey FROM runs WHERE wake_at IS NOT NULL AND wake_at <= ? ORDER BY wake_at",
         now,
       ),
       nextAt:
-        db.get<{ at: number | null }>("SELECT min(wake_at) AS at FROM runs WHERE wake_at IS NOT NULL AND wake_at > ?", now)?.at ?? null,
+        (await db.get<{ at: number | null }>("SELECT min(wake_at) AS at FROM runs WHERE wake_at IS NOT NULL AND wake_at > ?", now))?.at ??
+        null,
     }),
     // From the index alone: thousands may be queued, and each row is long.
-    countUnfinishedByState: () => ({
-      ...db.get<{ queued: number; running: number; waiting: number }>(
+    countUnfinishedByState: async () => ({
+      ...(await db.get<{ queued: number; running: number; waiting: number }>(
         `SELECT count(*) FILTER (WHERE state = 'queued') AS queued, count(*) FILTER (WHERE state = 'running') AS running,
            count(*) FILTER (WHERE state = 'waiting') AS waiting FROM runs ${db.by("runs_unfinished")} WHERE ${UNFINISHED}`,
-      ),
+      )),
     }),
   };
 }

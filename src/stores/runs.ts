@@ -38,45 +38,45 @@ export interface RunOpening {
 
 export interface Runs extends RunLists {
   /** Inserts as queued. The caller has checked the limits in the same transaction. */
-  insert(tx: Tx, run: NewRun, firstMessage?: string | null): void;
+  insert(tx: Tx, run: NewRun, firstMessage?: string | null): Promise<void>;
   /** What a child's transcript begins with, as long as its file may not be there (stores/transcripts.ts). */
-  openingOf(sessionId: string): RunOpening | null;
-  get(id: string): Run | null;
-  findBySpawnKey(key: string): Run | null;
-  findByChildKey(key: string): Run | null;
-  findBySession(sessionId: string): Run | null;
+  openingOf(sessionId: string): Promise<RunOpening | null>;
+  get(id: string): Promise<Run | null>;
+  findBySpawnKey(key: string): Promise<Run | null>;
+  findByChildKey(key: string): Promise<Run | null>;
+  findBySession(sessionId: string): Promise<Run | null>;
   /** queued → running. False when it is not queued any more. */
-  start(id: string): boolean;
+  start(id: string): Promise<boolean>;
   /**
    * running → waiting, until any of these comes true. False: it doesn't run any more. The caller has looked in the same
    * transaction that none of them has come yet.
    */
-  wait(tx: Tx, id: string, waits: readonly Wait[], doing: string): boolean;
+  wait(tx: Tx, id: string, waits: readonly Wait[], doing: string): Promise<boolean>;
   /** waiting → running; the time it waited doesn't count against its limit. False: it doesn't wait any more. */
-  wake(id: string): boolean;
+  wake(id: string): Promise<boolean>;
   /** → an end state. False when it had ended already; then nothing was written. */
-  end(tx: Tx, id: string, end: RunEnd): boolean;
+  end(tx: Tx, id: string, end: RunEnd): Promise<boolean>;
   /** A finished run goes on in its session as the next generation, with all its time and steps. False when it is unfinished. */
-  reopen(tx: Tx, run: Pick<Run, "id" | "requesterKey">): boolean;
+  reopen(tx: Tx, run: Pick<Run, "id" | "requesterKey">): Promise<boolean>;
   /** Found running after a restart: nobody works on it, and a crash of its process is noted. The row stays running. */
-  putAside(tx: Tx, id: string, afterCrash: boolean): void;
+  putAside(tx: Tx, id: string, afterCrash: boolean): Promise<void>;
   /** It is taken up again after a restart. */
-  countResume(tx: Tx, id: string): void;
+  countResume(tx: Tx, id: string): Promise<void>;
   /** What a running one does from now on is new work: its time and its steps begin anew. */
-  renewLimits(id: string): void;
+  renewLimits(id: string): Promise<void>;
   /** Model step `step` of a running one begins; written before the call, so that a crash can't make it free. */
-  beginStep(id: string, step: number, doing: string): void;
-  setDoing(id: string, doing: string | null): void;
+  beginStep(id: string, step: number, doing: string): Promise<void>;
+  setDoing(id: string, doing: string | null): Promise<void>;
   /** The plan of a running child; replaces the one before. */
-  setPlan(id: string, plan: readonly PlanStep[]): void;
-  addSpend(tx: Tx, id: string, spend: Spend): void;
-  setDelivery(tx: Tx, id: string, state: DeliveryState, reason?: string): void;
+  setPlan(id: string, plan: readonly PlanStep[]): Promise<void>;
+  addSpend(tx: Tx, id: string, spend: Spend): Promise<void>;
+  setDelivery(tx: Tx, id: string, state: DeliveryState, reason?: string): Promise<void>;
   /** Its announcement needs nothing more: from now on the archive time counts. */
-  markSettled(tx: Tx, id: string): void;
-  setArchiveName(id: string, name: string): void;
-  setArchived(tx: Tx, id: string): void;
+  markSettled(tx: Tx, id: string): Promise<void>;
+  setArchiveName(tx: Tx, id: string, name: string): Promise<void>;
+  setArchived(tx: Tx, id: string): Promise<void>;
   /** The documents of these runs are written, up to the generation given. */
-  setDocumented(runs: readonly { readonly id: string; readonly generation: number }[]): void;
+  setDocumented(runs: readonly { readonly id: string; readonly generation: number }[]): Promise<void>;
 }
 
 export interface RunDeps extends RunListDeps {
@@ -86,26 +86,26 @@ export interface RunDeps extends RunListDeps {
 export function createRuns(deps: RunDeps): Runs {
   const { db, clock } = deps;
   const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : readRun(row, deps.onDamaged));
-  const get = (id: string): Run | null => one(db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
+  const get = async (id: string): Promise<Run | null> => one(await db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
   return {
-    insert(tx, run, firstMessage = null) {
+    async insert(tx, run, firstMessage = null) {
       const columns = { ...runColumns(run, clock.now()), first_message: firstMessage };
       const names = Object.keys(columns);
-      tx.run(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, ...Object.values(columns));
-      changed(tx, run.id, "queued");
+      await tx.run(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, ...Object.values(columns));
+      await changed(tx, run.id, "queued");
       tx.emit({ type: "run.queued", runId: run.id, requesterKey: run.requesterKey });
     },
-    openingOf: (sessionId) =>
-      db.get<RunOpening>(
+    openingOf: async (sessionId) =>
+      (await db.get<RunOpening>(
         `SELECT child_key AS childKey, requester_key AS requesterKey, first_message AS text, steps FROM runs
          WHERE child_key = (SELECT key FROM sessions WHERE id = ?) AND first_message IS NOT NULL`,
         sessionId,
-      ) ?? null,
+      )) ?? null,
     get,
-    findBySpawnKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE spawn_key = ?", key)),
-    findBySession: (sessionId) =>
-      one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = (SELECT key FROM sessions WHERE id = ?)", sessionId)),
-    findByChildKey: (key) => one(db.get<RunRow>("SELECT * FROM runs WHERE child_key = ?", key)),
+    findBySpawnKey: async (key) => one(await db.get<RunRow>("SELECT * FROM runs WHERE spawn_key = ?", key)),
+    findBySession: async (sessionId) =>
+      one(await db.get<RunRow>("SELECT * FROM runs WHERE child_key = (SELECT key FROM sessions WHERE id = ?)", sessionId)),
+    findByChildKey: async (key) => one(await db.get<RunRow>("SELECT * FROM runs WHERE child_key = ?", key)),
     ...transitions(deps),
     ...fields(deps),
     ...progress(deps),
@@ -114,8 +114,8 @@ export function createRuns(deps: RunDeps): Runs {
 }
 
 /** `state` where the caller knows it: a look at the row for each small change is a good part of what the change costs. */
-function changed(tx: Tx, id: string, known?: RunState): void {
-  const state = known ?? tx.get<{ state: RunState }>("SELECT state FROM runs WHERE id = ?", id)?.state;
+async function changed(tx: Tx, id: string, known?: RunState): Promise<void> {
+  const state = known ?? (await tx.get<{ state: RunState }>("SELECT state FROM runs WHERE id = ?", id))?.state;
   if (state !== undefined) tx.emit({ type: "run.changed", runId: id, state });
 }
 
@@ -127,12 +127,13 @@ const NO_WAIT = "waits = NULL, waiting_since = NULL, wake_at = NULL";
 
 function transitions({ db, clock }: RunDeps): Pick<Runs, "start" | "wait" | "wake" | "end" | "reopen"> {
   /** The one place where a state changes: only from a state the machine allows. */
-  const move = (tx: Tx, id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): boolean => {
+  const move = async (tx: Tx, id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): Promise<boolean> => {
     const sources = sourcesOf(event);
     const target = advance(sources[0] ?? "queued", event);
     const marks = sources.map(() => "?").join(", ");
-    const moved = tx.run(`UPDATE runs SET state = ?, ${set} WHERE id = ? AND state IN (${marks})`, target, ...params, id, ...sources) === 1;
-    if (moved && target !== null) changed(tx, id, target);
+    const moved =
+      (await tx.run(`UPDATE runs SET state = ?, ${set} WHERE id = ? AND state IN (${marks})`, target, ...params, id, ...sources)) === 1;
+    if (moved && target !== null) await changed(tx, id, target);
     return moved;
   };
   return {
@@ -155,7 +156,7 @@ function transitions({ db, clock }: RunDeps): Pick<Runs, "start" | "wait" | "wak
     wake: (id) =>
       db.transaction(
         [],
-        (tx) => {
+        async (tx) => {
           const now = clock.now();
           // A clock that was set back has waited for nothing.
           const waited = "CASE WHEN ? > waiting_since THEN ? - waiting_since ELSE 0 END";
@@ -163,15 +164,25 @@ function transitions({ db, clock }: RunDeps): Pick<Runs, "start" | "wait" | "wak
         },
         RELAXED,
       ),
-    end(tx, id, end) {
+    async end(tx, id, end) {
       const set = `${NO_WAIT}, ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL${end.hasTranscript === true ? ", first_message = NULL" : ""}`;
       const sections = end.sections == null ? null : JSON.stringify(end.sections);
-      const moved = move(tx, id, { type: "end", as: end.as }, set, clock.now(), end.reason, end.incomplete ? 1 : 0, end.delivery, sections);
+      const moved = await move(
+        tx,
+        id,
+        { type: "end", as: end.as },
+        set,
+        clock.now(),
+        end.reason,
+        end.incomplete ? 1 : 0,
+        end.delivery,
+        sections,
+      );
       if (moved) tx.emit({ type: "run.ended", runId: id, state: end.as });
       return moved;
     },
-    reopen(tx, { id, requesterKey }) {
-      const moved = move(
+    async reopen(tx, { id, requesterKey }) {
+      const moved = await move(
         tx,
         id,
         { type: "reopen" },
@@ -185,21 +196,21 @@ function transitions({ db, clock }: RunDeps): Pick<Runs, "start" | "wait" | "wak
   };
 }
 
-type Fields = Pick<Runs, "putAside" | "countResume" | "addSpend" | "setDelivery" | "markSettled" | "setArchived">;
+type Fields = Pick<Runs, "putAside" | "countResume" | "addSpend" | "setDelivery" | "markSettled" | "setArchiveName" | "setArchived">;
 
 function fields({ clock }: RunDeps): Fields {
   return {
     // Until somebody takes it up, another restart is nothing it could have caused.
-    putAside(tx, id, afterCrash) {
+    async putAside(tx, id, afterCrash) {
       const sql = "UPDATE runs SET crashes = crashes + ?, doing = ? WHERE id = ? AND state = 'running'";
-      tx.run(sql, afterCrash ? 1 : 0, SUSPENDED, id);
+      await tx.run(sql, afterCrash ? 1 : 0, SUSPENDED, id);
     },
-    countResume(tx, id) {
-      tx.run("UPDATE runs SET resumes = resumes + 1 WHERE id = ? AND state IN ('running', 'waiting')", id);
+    async countResume(tx, id) {
+      await tx.run("UPDATE runs SET resumes = resumes + 1 WHERE id = ? AND state IN ('running', 'waiting')", id);
     },
-    addSpend(tx, id, { usage, costUsd }) {
+    async addSpend(tx, id, { usage, costUsd }) {
       if (usage === null) return;
-      tx.run(
+      await tx.run(
         `UPDATE runs SET cost_usd = CASE WHEN input IS NULL THEN ? ELSE cost_usd + ? END, input = coalesce(input, 0) + ?, output = coalesce(output, 0) + ?,
            cache_read = coalesce(cache_read, 0) + ?, cache_write = coalesce(cache_write, 0) + ? WHERE id = ?`,
         costUsd,
@@ -211,71 +222,71 @@ function fields({ clock }: RunDeps): Fields {
         id,
       );
     },
-    setDelivery(tx, id, state, reason) {
+    async setDelivery(tx, id, state, reason) {
       // Sent again after all: it is not settled any more. What is archived already stays so.
       const settled = "settled_at = CASE WHEN ? = 'pending' AND archive_name IS NULL THEN NULL ELSE settled_at END";
-      tx.run(`UPDATE runs SET delivery = ?, delivery_reason = ?, ${settled} WHERE id = ?`, state, reason ?? null, state, id);
-      changed(tx, id);
+      await tx.run(`UPDATE runs SET delivery = ?, delivery_reason = ?, ${settled} WHERE id = ?`, state, reason ?? null, state, id);
+      await changed(tx, id);
     },
-    markSettled(tx, id) {
+    async markSettled(tx, id) {
       const sql = "UPDATE runs SET settled_at = ? WHERE id = ? AND ended_at IS NOT NULL RETURNING cleanup, state";
-      const settled = tx.get<{ cleanup: Run["cleanup"]; state: RunState }>(sql, clock.now(), id);
+      const settled = await tx.get<{ cleanup: Run["cleanup"]; state: RunState }>(sql, clock.now(), id);
       if (settled === undefined) return;
       tx.emit({ type: "run.settled", runId: id, cleanup: settled.cleanup });
-      changed(tx, id, settled.state);
+      await changed(tx, id, settled.state);
     },
-    setArchived(tx, id) {
-      tx.run("UPDATE runs SET archived_at = ?, first_message = NULL WHERE id = ?", clock.now(), id);
-      changed(tx, id);
+    async setArchiveName(tx, id, name) {
+      await tx.run("UPDATE runs SET archive_name = ? WHERE id = ?", name, id);
+    },
+    async setArchived(tx, id) {
+      await tx.run("UPDATE runs SET archived_at = ?, first_message = NULL WHERE id = ?", clock.now(), id);
+      await changed(tx, id);
     },
   };
 }
 
-type Progress = Pick<Runs, "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented" | "setArchiveName">;
+type Progress = Pick<Runs, "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented">;
 
 /** Each a transaction of its own. */
 function progress({ db, clock }: RunDeps): Progress {
   return {
-    renewLimits(id) {
-      db.transaction([], (tx) => tx.run(`UPDATE runs SET ${FRESH_LIMITS} WHERE id = ? AND state = 'running'`, clock.now(), id));
+    async renewLimits(id) {
+      await db.transaction([], (tx) => tx.run(`UPDATE runs SET ${FRESH_LIMITS} WHERE id = ? AND state = 'running'`, clock.now(), id));
     },
     beginStep: (id, step, doing) =>
       db.transaction(
         [],
-        (tx) => {
-          if (tx.run("UPDATE runs SET steps = ?, doing = ? WHERE id = ? AND state = 'running'", step, doing, id) === 1)
-            changed(tx, id, "running");
+        async (tx) => {
+          if ((await tx.run("UPDATE runs SET steps = ?, doing = ? WHERE id = ? AND state = 'running'", step, doing, id)) === 1)
+            await changed(tx, id, "running");
         },
         RELAXED,
       ),
     setDoing: (id, doing) =>
       db.transaction(
         [],
-        (tx) => {
+        async (tx) => {
           const sql = "UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS DISTINCT FROM ?";
-          if (tx.run(sql, doing, id, doing) === 1) changed(tx, id, "running");
+          if ((await tx.run(sql, doing, id, doing)) === 1) await changed(tx, id, "running");
         },
         RELAXED,
       ),
-    setPlan(id, plan) {
+    async setPlan(id, plan) {
       const text = JSON.stringify(plan);
       const sql = "UPDATE runs SET plan = ? WHERE id = ? AND state = 'running' AND plan IS DISTINCT FROM ?";
-      db.transaction([], (tx) => {
-        if (tx.run(sql, text, id, text) === 1) changed(tx, id, "running");
+      await db.transaction([], async (tx) => {
+        if ((await tx.run(sql, text, id, text)) === 1) await changed(tx, id, "running");
       });
     },
-    setDocumented(runs) {
+    async setDocumented(runs) {
       // Writing the documents once more changes nothing, so nobody needs to wait for this.
-      db.transaction(
+      await db.transaction(
         [],
-        (tx) => {
-          for (const { id, generation } of runs) tx.run("UPDATE runs SET documented = ? WHERE id = ?", generation, id);
+        async (tx) => {
+          for (const { id, generation } of runs) await tx.run("UPDATE runs SET documented = ? WHERE id = ?", generation, id);
         },
         RELAXED,
       );
-    },
-    setArchiveName(id, name) {
-      db.transaction([], (tx) => tx.run("UPDATE runs SET archive_name = ? WHERE id = ?", name, id));
     },
   };
 }

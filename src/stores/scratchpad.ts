@@ -12,19 +12,19 @@ type ScratchpadOutcome = { readonly ok: true; readonly bytes: number } | { reado
 
 export interface Scratchpad {
   /** Null when there is no such section. */
-  read(sessionKey: string, section: string): string | null;
+  read(sessionKey: string, section: string): Promise<string | null>;
   /** Replaces the section. Durable on return; a refused write changes nothing. */
-  write(sessionKey: string, section: string, text: string): ScratchpadOutcome;
+  write(sessionKey: string, section: string, text: string): Promise<ScratchpadOutcome>;
   /** Adds to the end, on a line of its own. */
-  append(sessionKey: string, section: string, text: string): ScratchpadOutcome;
+  append(sessionKey: string, section: string, text: string): Promise<ScratchpadOutcome>;
   /** Removes one section, or all of the session's. Returns how many there were. */
-  clear(sessionKey: string, section?: string): number;
-  sections(sessionKey: string): { readonly section: string; readonly bytes: number; readonly updatedAt: number }[];
+  clear(sessionKey: string, section?: string): Promise<number>;
+  sections(sessionKey: string): Promise<{ readonly section: string; readonly bytes: number; readonly updatedAt: number }[]>;
 }
 
 export function createScratchpad({ db, clock }: { db: Database; clock: Clock }): Scratchpad {
-  const read = (key: string, section: string): string | null =>
-    db.get<{ text: string }>("SELECT text FROM scratchpad WHERE session_key = ? AND section = ?", key, section)?.text ?? null;
+  const read = async (key: string, section: string): Promise<string | null> =>
+    (await db.get<{ text: string }>("SELECT text FROM scratchpad WHERE session_key = ? AND section = ?", key, section))?.text ?? null;
 
   const sections: Scratchpad["sections"] = (key) =>
     db.all(
@@ -32,12 +32,12 @@ export function createScratchpad({ db, clock }: { db: Database; clock: Clock }):
       key,
     );
 
-  function put(key: string, section: string, change: (before: string | null) => string): ScratchpadOutcome {
+  async function put(key: string, section: string, change: (before: string | null) => string): Promise<ScratchpadOutcome> {
     if (!SECTION.test(section)) {
       return { ok: false, error: "A section name is 1 to 64 of a-z, 0-9, _ and -, beginning with a letter or digit." };
     }
-    return db.transaction([lock.scratchpad(key)], (tx) => {
-      const before = read(key, section);
+    return db.transaction([lock.scratchpad(key)], async (tx) => {
+      const before = await read(key, section);
       const text = change(before);
       const bytes = Buffer.byteLength(text);
       if (bytes > MAX_SECTION_BYTES) {
@@ -46,10 +46,10 @@ export function createScratchpad({ db, clock }: { db: Database; clock: Clock }):
           error: `A section holds at most ${MAX_SECTION_BYTES} bytes; "${section}" would have ${bytes}. Nothing was changed.`,
         };
       }
-      if (before === null && sections(key).length >= MAX_SECTIONS) {
+      if (before === null && (await sections(key)).length >= MAX_SECTIONS) {
         return { ok: false, error: `There are ${MAX_SECTIONS} sections already, which is the most; clear one first.` };
       }
-      tx.run(
+      await tx.run(
         `INSERT INTO scratchpad (session_key, section, text, updated_at) VALUES (?, ?, ?, ?)
          ON CONFLICT (session_key, section) DO UPDATE SET text = excluded.text, updated_at = excluded.updated_at`,
         key,
@@ -66,9 +66,9 @@ export function createScratchpad({ db, clock }: { db: Database; clock: Clock }):
     sections,
     write: (key, section, text) => put(key, section, () => text),
     append: (key, section, text) => put(key, section, (before) => (before ? `${before}\n${text}` : text)),
-    clear: (key, section) =>
+    clear: async (key, section) =>
       section === undefined
-        ? db.transaction([], (tx) => tx.run("DELETE FROM scratchpad WHERE session_key = ?", key))
-        : db.transaction([], (tx) => tx.run("DELETE FROM scratchpad WHERE session_key = ? AND section = ?", key, section)),
+        ? await db.transaction([], (tx) => tx.run("DELETE FROM scratchpad WHERE session_key = ?", key))
+        : await db.transaction([], (tx) => tx.run("DELETE FROM scratchpad WHERE session_key = ? AND section = ?", key, section)),
   };
 }

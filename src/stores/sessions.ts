@@ -20,17 +20,17 @@ export interface Session {
 
 export interface Sessions {
   /** The open session of a key, or null. */
-  find(key: string): Session | null;
-  get(id: string): Session | null;
+  find(key: string): Promise<Session | null>;
+  get(id: string): Promise<Session | null>;
   /** The caller has made the transcript file before. */
-  insert(tx: Tx, session: { id: string; key: string; agentId: string; address: Address | null; parentKey: string | null }): void;
-  end(tx: Tx, id: string): void;
-  setModel(tx: Tx, id: string, model: string | null): void;
+  insert(tx: Tx, session: { id: string; key: string; agentId: string; address: Address | null; parentKey: string | null }): Promise<void>;
+  end(tx: Tx, id: string): Promise<void>;
+  setModel(tx: Tx, id: string, model: string | null): Promise<void>;
   /** Adds one model call to the session's account of the day. Nobody waits for it: call it in a relaxed transaction. */
-  addSpend(tx: Tx, id: string, model: string, spend: Spend): void;
-  spendOf(ids: readonly string[]): Spend;
+  addSpend(tx: Tx, id: string, model: string, spend: Spend): Promise<void>;
+  spendOf(ids: readonly string[]): Promise<Spend>;
   /** All sessions together, on the UTC day of `at`. */
-  spendOfDay(at: number): Spend;
+  spendOfDay(at: number): Promise<Spend>;
   newSessionId(): string;
 }
 
@@ -48,10 +48,10 @@ interface Stored {
 export function createSessions({ db, clock }: { db: Database; clock: Clock }): Sessions {
   const one = (row: Stored | undefined): Session | null => (row === undefined ? null : fromRow(row));
   return {
-    find: (key) => one(db.get<Stored>("SELECT * FROM sessions WHERE key = ? AND ended_at IS NULL", key)),
-    get: (id) => one(db.get<Stored>("SELECT * FROM sessions WHERE id = ?", id)),
-    insert(tx, session) {
-      tx.run(
+    find: async (key) => one(await db.get<Stored>("SELECT * FROM sessions WHERE key = ? AND ended_at IS NULL", key)),
+    get: async (id) => one(await db.get<Stored>("SELECT * FROM sessions WHERE id = ?", id)),
+    async insert(tx, session) {
+      await tx.run(
         "INSERT INTO sessions (id, key, agent_id, address, parent_key, created_at) VALUES (?, ?, ?, ?, ?, ?)",
         session.id,
         session.key,
@@ -61,24 +61,24 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
         clock.now(),
       );
     },
-    end(tx, id) {
-      tx.run("UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", clock.now(), id);
+    async end(tx, id) {
+      await tx.run("UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", clock.now(), id);
     },
-    setModel(tx, id, model) {
-      tx.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
+    async setModel(tx, id, model) {
+      await tx.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
     },
     addSpend: (tx, id, model, spend) => addSpend(tx, { id, model, day: dayOf(clock.now()) }, spend),
-    spendOf: (ids) =>
-      ids.length === 0 ? { usage: null, costUsd: null } : sum(db, `session_id IN (${ids.map(() => "?").join(", ")})`, ...ids),
+    spendOf: async (ids) =>
+      ids.length === 0 ? { usage: null, costUsd: null } : await sum(db, `session_id IN (${ids.map(() => "?").join(", ")})`, ...ids),
     spendOfDay: (at) => sum(db, "day = ?", dayOf(at)),
     newSessionId: newId,
   };
 }
 
-function addSpend(tx: Tx, where: { id: string; model: string; day: string }, spend: Spend): void {
+async function addSpend(tx: Tx, where: { id: string; model: string; day: string }, spend: Spend): Promise<void> {
   const usage = spend.usage;
   if (usage === null) return;
-  tx.run(
+  await tx.run(
     `INSERT INTO spend (session_id, day, model, calls, input, output, cache_read, cache_write, cost_usd) VALUES (?, ?, ?, 1, ?, ?, ?, ?, ?)
      ON CONFLICT (session_id, day, model) DO UPDATE SET calls = spend.calls + 1, input = spend.input + excluded.input, output = spend.output + excluded.output,
        cache_read = spend.cache_read + excluded.cache_read, cache_write = spend.cache_write + excluded.cache_write, cost_usd = spend.cost_usd + excluded.cost_usd`,
@@ -99,8 +99,8 @@ interface Summed extends Usage {
   unpriced: number;
 }
 
-function sum(db: Database, where: string, ...values: string[]): Spend {
-  const row = db.get<Summed>(
+async function sum(db: Database, where: string, ...values: string[]): Promise<Spend> {
+  const row = await db.get<Summed>(
     `SELECT sum(calls) AS calls, sum(input) AS input, sum(output) AS output, sum(cache_read) AS cacheRead, sum(cache_write) AS cacheWrite,
        sum(cost_usd) AS costUsd, count(*) - count(cost_usd) AS unpriced FROM spend WHERE ${where}`,
     ...values,

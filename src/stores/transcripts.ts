@@ -30,29 +30,29 @@ export type NewEntry = EntryBody & { readonly id?: string; readonly phase?: "ann
 
 export interface Transcripts {
   /** Makes the file with its header line and first entries; durable on return. */
-  create(ref: TranscriptRef, about: Opening): void;
+  create(ref: TranscriptRef, about: Opening): Promise<void>;
   /** Before a child works: its file is made unless it stands there with an entry; a power cut may have left half of it. */
-  ensure(ref: TranscriptRef): void;
+  ensure(ref: TranscriptRef): Promise<void>;
   /** One write per call, so that entries given together stand or fall together at a line's border. */
-  append(ref: TranscriptRef, entries: readonly NewEntry[]): Entry[];
+  append(ref: TranscriptRef, entries: readonly NewEntry[]): Promise<Entry[]>;
   /** Everything appended so far, also by a process before this one, is on disk when this returns. False: there is no file. */
-  sync(ref: TranscriptRef): boolean;
+  sync(ref: TranscriptRef): Promise<boolean>;
   /** Throws when the disk has no room for a few more entries: a row may still find some in the database's own pages. */
-  probe(): void;
+  probe(): Promise<void>;
   /** The last `count` entries, oldest first. */
-  tail(ref: TranscriptRef, count: number): Entry[];
+  tail(ref: TranscriptRef, count: number): Promise<Entry[]>;
   /** The newest entries, oldest first, until their weights pass `max`; goes back at most to the entry the last compaction kept. */
-  window(ref: TranscriptRef, max: number, weigh: (entry: Entry) => number): Entry[];
+  window(ref: TranscriptRef, max: number, weigh: (entry: Entry) => number): Promise<Entry[]>;
   /** The last compaction, for when a window ends before it. Reads back to it. */
-  lastCompaction(ref: TranscriptRef): Entry | null;
+  lastCompaction(ref: TranscriptRef): Promise<Entry | null>;
   /** For leafing through it, from the end. Throws ENOENT when there is no file. */
-  page(ref: TranscriptRef, range: PageRange): TranscriptPage;
+  page(ref: TranscriptRef, range: PageRange): Promise<TranscriptPage>;
   /** What stands between two positions of pages, oldest first, read as it is taken: never more than a few lines are in memory. */
-  between(ref: TranscriptRef, from: number, to: number): Iterable<Entry>;
+  between(ref: TranscriptRef, from: number, to: number): Promise<Iterable<Entry>>;
   /** Renames to `name` in the same folder; doing it again after a crash is harmless. False: there is no file. */
-  archive(ref: TranscriptRef, name: string): boolean;
+  archive(ref: TranscriptRef, name: string): Promise<boolean>;
   /** Gives an archived transcript its own name back. False: there is no file any more. */
-  restore(ref: TranscriptRef): boolean;
+  restore(ref: TranscriptRef): Promise<boolean>;
   /** Where agents' transcripts lie. */
   folder(agentId: string): string;
   path(ref: TranscriptRef): string;
@@ -67,7 +67,7 @@ interface Deps {
   /** Called before anything is written; what it throws refuses the write. */
   check?(): void;
   /** How a session begins whose file is not there yet; null: it should be there. */
-  opening?(ref: TranscriptRef): Opening | null;
+  opening?(ref: TranscriptRef): Promise<Opening | null>;
 }
 
 interface State extends Deps {
@@ -80,7 +80,7 @@ const MAX_OPEN = 64;
 export function createTranscripts(deps: Deps): Transcripts {
   const state: State = { ...deps, open: new Map() };
   return {
-    create(ref, about) {
+    async create(ref, about) {
       const file = start(state, ref, about);
       try {
         syncFile(file);
@@ -93,35 +93,35 @@ export function createTranscripts(deps: Deps): Transcripts {
       }
     },
     ensure: (ref) => ensure(state, ref),
-    append(ref, entries) {
-      const file = forAppend(state, ref);
+    async append(ref, entries) {
+      const file = await forAppend(state, ref);
       const { full, lines } = toLines(deps, entries, file.lastId);
       appendLines(file, lines);
       file.lastId = full.at(-1)?.id ?? file.lastId;
       return full;
     },
-    sync(ref) {
+    async sync(ref) {
       deps.check?.();
       const path = pathOf(deps, ref);
       if (!state.open.has(path) && !existsSync(path)) return false;
-      syncFile(forAppend(state, ref));
+      syncFile(await forAppend(state, ref));
       return true;
     },
-    probe() {
+    async probe() {
       deps.check?.();
       probeRoom(deps.stateDir);
     },
-    tail: (ref, count) => readBackwards(present(state, ref), deps.log, (taken) => taken.length >= count).reverse(),
-    window: (ref, max, weigh) => readWindow(present(state, ref), deps.log, { max, weigh }),
-    lastCompaction: (ref) => findCompaction(present(state, ref), deps.log),
-    page: (ref, range) => readTranscriptPage(present(state, ref), range),
-    between: (ref, from, to) => readBetween(present(state, ref), from, to),
-    archive(ref, name) {
+    tail: async (ref, count) => readBackwards(await present(state, ref), deps.log, (taken) => taken.length >= count).reverse(),
+    window: async (ref, max, weigh) => readWindow(await present(state, ref), deps.log, { max, weigh }),
+    lastCompaction: async (ref) => findCompaction(await present(state, ref), deps.log),
+    page: async (ref, range) => readTranscriptPage(await present(state, ref), range),
+    between: async (ref, from, to) => readBetween(await present(state, ref), from, to),
+    async archive(ref, name) {
       // By either name: one renamed before a crash is there, and is not begun anew.
-      letGo(state, present(state, { ...ref, archiveName: name }));
+      letGo(state, await present(state, { ...ref, archiveName: name }));
       return moveFile(folderOf(deps, ref.agentId), `${ref.sessionId}.jsonl`, name);
     },
-    restore: (ref) => ref.archiveName == null || moveFile(folderOf(deps, ref.agentId), ref.archiveName, `${ref.sessionId}.jsonl`),
+    restore: async (ref) => ref.archiveName == null || moveFile(folderOf(deps, ref.agentId), ref.archiveName, `${ref.sessionId}.jsonl`),
     folder(agentId) {
       // Whoever writes there would make the whole path anew.
       deps.check?.();
@@ -150,22 +150,25 @@ function pathOf(deps: Deps, ref: TranscriptRef): string {
 }
 
 /** Where it lies; made first when nobody needed it before, or when its maker was killed before it wrote a line. */
-function present(state: State, ref: TranscriptRef): string {
+async function present(state: State, ref: TranscriptRef): Promise<string> {
   const path = pathOf(state, ref);
-  if (!state.open.has(path) && (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) begin(state, ref, path);
+  if (!state.open.has(path) && (statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) await begin(state, ref, path);
   return path;
 }
 
-function ensure(state: State, ref: TranscriptRef): void {
-  const path = present(state, ref);
-  if (state.open.has(path) || !existsSync(path)) return;
-  if (readBackwards(path, state.log, (taken) => taken.length > 0).length === 0) begin(state, ref, path);
+async function ensure(state: State, ref: TranscriptRef): Promise<void> {
+  const path = await present(state, ref);
+  if (!state.open.has(path) && existsSync(path) && !hasEntry(state, path)) await begin(state, ref, path);
 }
 
+const hasEntry = ({ log }: State, path: string): boolean => readBackwards(path, log, (taken) => taken.length > 0).length > 0;
+
 /** In place of what is there, if anybody knows how it begins. */
-function begin(state: State, ref: TranscriptRef, path: string): void {
-  const about = state.opening?.(ref) ?? null;
+async function begin(state: State, ref: TranscriptRef, path: string): Promise<void> {
+  const about = (await state.opening?.(ref)) ?? null;
   if (about === null) return;
+  // Somebody else may have begun it while its row was read: theirs holds what was appended since.
+  if (state.open.has(path) || (existsSync(path) && hasEntry(state, path))) return;
   rmSync(path, { force: true });
   start(state, ref, about);
 }
@@ -178,8 +181,8 @@ function start(state: State, ref: TranscriptRef, { key, parent, entries = [] }: 
   return hold(state, startFile(pathOf(state, ref), `${JSON.stringify(header)}\n${lines}`, full.at(-1)?.id ?? null));
 }
 
-function forAppend(state: State, ref: TranscriptRef): OpenFile {
-  const path = present(state, ref);
+async function forAppend(state: State, ref: TranscriptRef): Promise<OpenFile> {
+  const path = await present(state, ref);
   const known = state.open.get(path);
   // Taken out and put back: a Map keeps insertion order.
   if (known !== undefined) state.open.delete(path);

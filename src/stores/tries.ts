@@ -16,11 +16,11 @@ export const MAX_WORDLESS = 20;
 
 export interface Tries {
   /** Survives kill -9 at once. Returns how many processes have ended before this work did; the one that left it behind is the first. */
-  begin(work: string): number;
+  begin(work: string): Promise<number>;
   /** It came to its end, well or not, and the process is still there. */
-  end(work: string): void;
+  end(work: string): Promise<void>;
   /** Forgets what was begun before this time and never heard of again. */
-  purge(before: number): void;
+  purge(before: number): Promise<void>;
 }
 
 export function createTries({ db, clock }: { db: Database; clock: Clock }): Tries {
@@ -28,18 +28,18 @@ export function createTries({ db, clock }: { db: Database; clock: Clock }): Trie
     begin: (work) =>
       db.transaction(
         [],
-        (tx) => {
+        async (tx) => {
           const sql = `INSERT INTO tries (work, deaths, at) VALUES (?, 1, ?)
           ON CONFLICT (work) DO UPDATE SET deaths = tries.deaths + 1, at = excluded.at RETURNING deaths`;
-          return tx.get<{ deaths: number }>(sql, work, clock.now())?.deaths ?? 1;
+          return (await tx.get<{ deaths: number }>(sql, work, clock.now()))?.deaths ?? 1;
         },
         RELAXED,
       ),
-    end(work) {
-      db.transaction([], (tx) => tx.run("DELETE FROM tries WHERE work = ?", work), RELAXED);
+    async end(work) {
+      await db.transaction([], (tx) => tx.run("DELETE FROM tries WHERE work = ?", work), RELAXED);
     },
-    purge(before) {
-      db.transaction([], (tx) => tx.run("DELETE FROM tries WHERE at < ?", before));
+    async purge(before) {
+      await db.transaction([], (tx) => tx.run("DELETE FROM tries WHERE at < ?", before));
     },
   };
 }

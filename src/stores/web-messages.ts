@@ -7,7 +7,7 @@ import type { Database, Tx } from "./database.ts";
 type WebAuthor = "user" | "agent";
 
 export interface WebMessage {
-  /** Grows with every message of any chat, in commit order: one writer connection can't commit out of order. */
+  /** Grows with every message of a chat, in commit order (lock.page). */
   readonly seq: number;
   readonly chat: string;
   readonly key: string;
@@ -36,21 +36,21 @@ interface NewWebMessage {
 
 export interface WebMessages {
   /** When the key was `known`, `seq` is the first one's; `other`: it was used for another message. */
-  post(tx: Tx, message: NewWebMessage): { seq: number; status: "inserted" | "known" | "other" };
+  post(tx: Tx, message: NewWebMessage): Promise<{ seq: number; status: "inserted" | "known" | "other" }>;
   /** Oldest first. With `afterSeq`: the next ones after it; else the last ones (before `beforeSeq`). */
-  list(chat: string, range: { afterSeq?: number; beforeSeq?: number; limit: number }): WebMessage[];
+  list(chat: string, range: { afterSeq?: number; beforeSeq?: number; limit: number }): Promise<WebMessage[]>;
   /** Most recently used first. */
-  chats(limit?: number): WebChat[];
-  findByKey(key: string): WebMessage | null;
+  chats(limit?: number): Promise<WebChat[]>;
+  findByKey(key: string): Promise<WebMessage | null>;
   /**
    * Once at a start. A power cut may have taken messages that a tab was shown, and its cursor with them: what comes now is numbered
    * behind all of those, or the tab would take it for known.
    */
-  skipNumbers(): void;
+  skipNumbers(): Promise<void>;
   /** Removes what was sent under this delivery, its parts and its later generations (`<delivery>#1`, `<delivery>:g2#0`). */
-  removeOf(tx: Tx, delivery: string): number;
+  removeOf(tx: Tx, delivery: string): Promise<number>;
   /** The newest message of all chats; 0 when there is none. */
-  lastSeq(): number;
+  lastSeq(): Promise<number>;
 }
 
 interface MessageRow extends Omit<WebMessage, "extra"> {
@@ -75,14 +75,14 @@ const CHATS = `
   ORDER BY last.seq DESC LIMIT ?`;
 
 export function createWebMessages({ db, clock }: { db: Database; clock: Clock }): WebMessages {
-  const findByKey = (key: string): WebMessage | null => {
-    const row = db.get<MessageRow>(`SELECT ${COLUMNS} FROM web_messages WHERE key = ?`, key);
+  const findByKey = async (key: string): Promise<WebMessage | null> => {
+    const row = await db.get<MessageRow>(`SELECT ${COLUMNS} FROM web_messages WHERE key = ?`, key);
     return row === undefined ? null : fromRow(row);
   };
 
   return {
-    post(tx, { chat, key, author, text, extra = null }) {
-      const row = tx.get<{ seq: number }>(
+    async post(tx, { chat, key, author, text, extra = null }) {
+      const row = await tx.get<{ seq: number }>(
         "INSERT INTO web_messages (chat, key, author, text, extra, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING seq",
         chat,
         key,
@@ -94,29 +94,26 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
       if (row !== undefined) return { seq: row.seq, status: "inserted" };
       // Compared where it is kept: a secret in it was replaced on the way in.
       const sql = "SELECT seq, CASE WHEN chat = ? AND text = ? THEN 1 ELSE 0 END AS isSame FROM web_messages WHERE key = ?";
-      const known = tx.get<{ seq: number; isSame: number }>(sql, chat, text, key);
+      const known = await tx.get<{ seq: number; isSame: number }>(sql, chat, text, key);
       if (known === undefined) throw new Error("a web message was neither inserted nor found");
       return { seq: known.seq, status: known.isSame === 1 ? "known" : "other" };
     },
-    list(chat, { afterSeq, beforeSeq, limit }) {
+    async list(chat, { afterSeq, beforeSeq, limit }) {
       if (afterSeq !== undefined) {
         const sql = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND seq > ? ORDER BY seq LIMIT ?`;
-        return db.all<MessageRow>(sql, chat, afterSeq, limit).map(fromRow);
+        return (await db.all<MessageRow>(sql, chat, afterSeq, limit)).map(fromRow);
       }
       const sql = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND seq < ? ORDER BY seq DESC LIMIT ?`;
-      return db
-        .all<MessageRow>(sql, chat, beforeSeq ?? Number.MAX_SAFE_INTEGER, limit)
-        .reverse()
-        .map(fromRow);
+      return (await db.all<MessageRow>(sql, chat, beforeSeq ?? Number.MAX_SAFE_INTEGER, limit)).reverse().map(fromRow);
     },
-    chats: (limit = 100) => db.all<WebChat>(CHATS, limit).map((row) => ({ ...row })),
+    chats: async (limit = 100) => (await db.all<WebChat>(CHATS, limit)).map((row) => ({ ...row })),
     findByKey,
-    skipNumbers() {
-      db.transaction([], (tx) => tx.run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'web_messages'", SKIPPED));
+    async skipNumbers() {
+      await db.transaction([], (tx) => tx.run("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'web_messages'", SKIPPED));
     },
     // A range of the key's index: `#` and `:` come before `;`.
     removeOf: (tx, delivery) => tx.run("DELETE FROM web_messages WHERE key >= ? AND key < ?", delivery, `${delivery};`),
-    lastSeq: () => db.get<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM web_messages")?.seq ?? 0,
+    lastSeq: async () => (await db.get<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM web_messages"))?.seq ?? 0,
   };
 }
 

@@ -1,6 +1,7 @@
 // What the page's channel writes: its messages (web-messages.ts), and with a person's own one the inbox row it is answered by.
 import { type Database, RELAXED } from "./database.ts";
 import type { Inbox } from "./inbox.ts";
+import { lock } from "./locks.ts";
 import type { WebMessages } from "./web-messages.ts";
 
 interface NewMessage {
@@ -9,17 +10,17 @@ interface NewMessage {
   readonly text: string;
 }
 
-type Posted = ReturnType<WebMessages["post"]>;
+type Posted = Awaited<ReturnType<WebMessages["post"]>>;
 
 export interface WebPosts {
   /** The agent's words. Not waited for on their way to the disk: their row in the outbox is there, and is sent again after a power cut. */
-  say(message: NewMessage & { readonly extra: Readonly<Record<string, unknown>> }): Posted;
+  say(message: NewMessage & { readonly extra: Readonly<Record<string, unknown>> }): Promise<Posted>;
   /**
    * What somebody posted, and with it their own message, unless it is null: both or neither, durable on return, so that no tab
    * shows words that nobody will answer. A message that is not new takes nothing in.
    */
-  take(update: { readonly externalId: string; readonly raw: unknown }, message: NewMessage | null): Posted | null;
-  findByKey(key: string): { readonly seq: number } | null;
+  take(update: { readonly externalId: string; readonly raw: unknown }, message: NewMessage | null): Promise<Posted | null>;
+  findByKey(key: string): Promise<{ readonly seq: number } | null>;
 }
 
 export interface WebPostDeps {
@@ -33,11 +34,11 @@ export function createWebPosts(
   from: { readonly channel: string; readonly account: string },
 ): WebPosts {
   return {
-    say: (message) => db.transaction([], (tx) => webMessages.post(tx, { ...message, author: "agent" }), RELAXED),
+    say: (message) => db.transaction([lock.page(message.chat)], (tx) => webMessages.post(tx, { ...message, author: "agent" }), RELAXED),
     take: (update, message) =>
-      db.transaction([], (tx) => {
-        const posted = message === null ? null : webMessages.post(tx, { ...message, author: "user" });
-        if (posted === null || posted.status === "inserted") inbox.put(tx, from, [update]);
+      db.transaction(message === null ? [lock.inbox] : [lock.inbox, lock.page(message.chat)], async (tx) => {
+        const posted = message === null ? null : await webMessages.post(tx, { ...message, author: "user" });
+        if (posted === null || posted.status === "inserted") await inbox.put(tx, from, [update]);
         return posted;
       }),
     findByKey: webMessages.findByKey,

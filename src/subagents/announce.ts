@@ -46,7 +46,7 @@ export async function announceStep(deps: AnnounceDeps, run: Run, entries: readon
   const agent = deps.agents.find(run.agentId);
   if (agent === null) return null;
   if (!entries.some((entry) => entry.id === ids.ask)) {
-    deps.transcripts.append(ref, [{ type: "message", role: "user", text: ASK, from: "runtime", id: ids.ask, phase: "announce" }]);
+    await deps.transcripts.append(ref, [{ type: "message", role: "user", text: ASK, from: "runtime", id: ids.ask, phase: "announce" }]);
   }
   const limit = new AbortController();
   const clear = abortAfter(deps.clock, agent.subagents.announceTimeoutMs, limit);
@@ -58,7 +58,7 @@ export async function announceStep(deps: AnnounceDeps, run: Run, entries: readon
     return null;
   }
   const text = visibleText(reply.text);
-  deps.transcripts.append(ref, [
+  await deps.transcripts.append(ref, [
     { type: "message", role: "assistant", text, model: reply.model, usage: reply.usage, calls: 0, id: ids.reply, phase: "announce" },
   ]);
   return text;
@@ -112,8 +112,8 @@ export function toResult(reply: string | null, words: string): RunResult | null 
 }
 
 /** What an ended run handed back: its announce reply, else its last words. */
-export function resultOf(transcripts: Transcripts, run: Run): RunResult {
-  const entries = transcripts.tail(transcriptOfRun(run), LOOK_BACK);
+export async function resultOf(transcripts: Transcripts, run: Run): Promise<RunResult> {
+  const entries = await transcripts.tail(transcriptOfRun(run), LOOK_BACK);
   const reply = entries.findLast((entry) => isAnnounceReply(entry, run.generation));
   const words = lastWords(entries, run);
   return toResult(reply?.type === "message" ? reply.text : null, words) ?? { result: words, notes: "" };

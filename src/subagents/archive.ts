@@ -4,6 +4,7 @@
 import { fileStamp } from "../core/clock.ts";
 import { isStorageError } from "../core/errors.ts";
 import type { Run } from "../core/run.ts";
+import type { Tx } from "../stores/database.ts";
 import { lock } from "../stores/locks.ts";
 import { MAX_DEATHS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
@@ -32,11 +33,11 @@ export function createArchiver(deps: Deps): Archiver {
       });
       let purgedAt = 0;
       // Begun before a crash: finished whatever the settings say now, or the row would miss its file.
-      attempt(deps, () => archiveLeft(deps));
+      await attempt(deps, () => archiveLeft(deps));
       while (!signal.aborted) {
-        attempt(deps, () => archiveDue(deps));
+        await attempt(deps, () => archiveDue(deps));
         if (deps.clock.now() - purgedAt > DAY_MS) {
-          attempt(deps, () => purgeOld(deps));
+          await attempt(deps, () => purgeOld(deps));
           purgedAt = deps.clock.now();
         }
         await deps.clock.sleep(LOOK_EVERY_MS, AbortSignal.any([signal, wake.signal]));
@@ -53,43 +54,43 @@ export function createArchiver(deps: Deps): Archiver {
 }
 
 /** The next look makes good what this one could not do. */
-function attempt({ log }: Deps, chore: () => void): void {
+async function attempt({ log }: Deps, chore: () => Promise<void>): Promise<void> {
   try {
-    chore();
+    await chore();
   } catch (error) {
     log.error({ err: error }, "archiving was put off");
   }
 }
 
 /** What a process before this one began; the file may be what ended it. */
-function archiveLeft(deps: Deps): void {
-  for (const run of deps.runs.listHalfArchived()) {
+async function archiveLeft(deps: Deps): Promise<void> {
+  for (const run of await deps.runs.listHalfArchived()) {
     const work = `archive:${run.id}`;
-    const deaths = deps.tries.begin(work);
-    if (deaths < MAX_DEATHS) archiveAll(deps, [run]);
+    const deaths = await deps.tries.begin(work);
+    if (deaths < MAX_DEATHS) await archiveAll(deps, [run]);
     else {
       const path = deps.transcripts.path(transcriptOfRun(run));
       deps.log.error({ runId: run.id, path, deaths }, "archiving this transcript ends the gateway; the file is left as it is");
-      recordArchived(deps, run);
+      await deps.db.transaction([lock.tree(run.rootKey)], (tx) => recordArchived(deps, tx, run));
     }
-    deps.tries.end(work);
+    await deps.tries.end(work);
   }
 }
 
-function archiveDue(deps: Deps): void {
+async function archiveDue(deps: Deps): Promise<void> {
   const { archiveAfterMinutes } = deps.settings();
   const before = archiveAfterMinutes === 0 ? null : deps.clock.now() - archiveAfterMinutes * MINUTE_MS;
-  for (let due = deps.runs.listArchiveDue(before, BATCH); due.length > 0; due = deps.runs.listArchiveDue(before, BATCH)) {
-    if (!archiveAll(deps, due)) return;
+  for (let due = await deps.runs.listArchiveDue(before, BATCH); due.length > 0; due = await deps.runs.listArchiveDue(before, BATCH)) {
+    if (!(await archiveAll(deps, due))) return;
   }
 }
 
 /** False: something is left and tried again later. One bad file doesn't hold up the others, a disk that refuses does. */
-function archiveAll(deps: Deps, runs: readonly Run[]): boolean {
+async function archiveAll(deps: Deps, runs: readonly Run[]): Promise<boolean> {
   let isComplete = true;
   for (const run of runs) {
     try {
-      archive(deps, run);
+      await archive(deps, run);
     } catch (error) {
       deps.log.error({ err: error, runId: run.id }, "a transcript could not be archived; trying again later");
       isComplete = false;
@@ -99,24 +100,38 @@ function archiveAll(deps: Deps, runs: readonly Run[]): boolean {
   return isComplete;
 }
 
-/** The name is stored before the rename, so that doing it again after a crash makes the same one. */
-function archive(deps: Deps, run: Run): void {
+/**
+ * The name is stored before the rename, so that doing it again after a crash makes the same one. Each step looks first whether the run
+ * has gone on since: its file would be taken from under it.
+ */
+async function archive(deps: Deps, run: Run): Promise<void> {
   const name = run.archiveName ?? `${run.sessionId}.jsonl.deleted.${fileStamp(deps.clock.now())}`;
-  deps.runs.setArchiveName(run.id, name);
+  const isStill = async (archiveName: string | null): Promise<boolean> => {
+    const fresh = await deps.runs.get(run.id);
+    return fresh !== null && fresh.generation === run.generation && fresh.archiveName === archiveName;
+  };
+  const isNamed = await deps.db.transaction([lock.tree(run.rootKey)], async (tx) => {
+    if (!(await isStill(run.archiveName))) return false;
+    await deps.runs.setArchiveName(tx, run.id, name);
+    return true;
+  });
+  if (!isNamed) return;
   deps.failpoint("archive.named");
-  if (!deps.transcripts.archive({ agentId: run.agentId, sessionId: run.sessionId }, name)) {
-    deps.log.error(
-      { runId: run.id, path: deps.transcripts.path(transcriptOfRun(run)) },
-      "there is no transcript to archive: somebody removed it",
-    );
-  }
-  deps.failpoint("archive.renamed");
-  recordArchived(deps, run);
+  await deps.db.transaction([lock.tree(run.rootKey)], async (tx) => {
+    if (!(await isStill(name))) return;
+    if (!(await deps.transcripts.archive({ agentId: run.agentId, sessionId: run.sessionId }, name))) {
+      deps.log.error(
+        { runId: run.id, path: deps.transcripts.path(transcriptOfRun(run)) },
+        "there is no transcript to archive: somebody removed it",
+      );
+    }
+    deps.failpoint("archive.renamed");
+    await recordArchived(deps, tx, run);
+  });
   deps.failpoint("archive.recorded");
 }
 
-const recordArchived = (deps: Deps, run: Run): void =>
-  deps.db.transaction([lock.tree(run.rootKey)], (tx) => {
-    deps.runs.setArchived(tx, run.id);
-    deps.sessions.end(tx, run.sessionId);
-  });
+async function recordArchived(deps: Deps, tx: Tx, run: Run): Promise<void> {
+  await deps.runs.setArchived(tx, run.id);
+  await deps.sessions.end(tx, run.sessionId);
+}

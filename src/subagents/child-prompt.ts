@@ -48,7 +48,7 @@ export function createChildPrompt(deps: ChildPromptDeps): ChildPrompt {
       topics: [
         briefTopic(brief, formatMemory(settled)),
         addedTopic(formatMemory(added)),
-        liveTopic(deps.runs.unfinishedBelow(run.childKey), run.sessionId),
+        liveTopic(await deps.runs.unfinishedBelow(run.childKey), run.sessionId),
       ],
     };
   };

@@ -25,9 +25,9 @@ export function childSteps(deps: StepDeps, run: Run, agent: Agent, signal: Abort
     onSpend: (spend, model) =>
       deps.db.transaction(
         [],
-        (tx) => {
-          deps.sessions.addSpend(tx, run.sessionId, model, spend);
-          deps.runs.addSpend(tx, run.id, spend);
+        async (tx) => {
+          await deps.sessions.addSpend(tx, run.sessionId, model, spend);
+          await deps.runs.addSpend(tx, run.id, spend);
         },
         RELAXED,
       ),

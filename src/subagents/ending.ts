@@ -23,7 +23,7 @@ type Deps = AnnounceDeps & Pick<SubagentDeps, "models" | "mail" | "outbox" | "fa
 
 /** Runs the announce step when the run earned one, and ends the run. `mail`: it did not end, there is something to read first. */
 export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: AbortSignal): Promise<"over" | "mail"> {
-  const entries = historyOf(deps, run, ending);
+  const entries = await historyOf(deps, run, ending);
   // Without its history it could only make something up.
   const asks = ending.as === "done" && run.announce === "post" && entries !== null;
   const reply = asks ? await announceStep(deps, run, entries, signal) : null;
@@ -32,8 +32,8 @@ export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: Ab
   deps.failpoint("run.announced");
   const words = lastWords(entries ?? [], run) || (ending.words ?? "");
   // Sent while it announced: the sender was told that it is read.
-  const prepared = prepareEnd(deps, run, ending, { words, reply, readsFirst: ending.as === "done" });
-  const left = deps.db.transaction(locksOf(run), (tx) => recordEnd(deps, tx, run, prepared));
+  const prepared = await prepareEnd(deps, run, ending, { words, reply, readsFirst: ending.as === "done" });
+  const left = await deps.db.transaction(locksOf(run), (tx) => recordEnd(deps, tx, run, prepared));
   if (left === "ended") deps.failpoint("run.ended");
   return left === "mail" ? "mail" : "over";
 }
@@ -42,24 +42,25 @@ export async function finishRun(deps: Deps, run: Run, ending: Ending, signal: Ab
  * Ends a run whose end has ended the process again and again: rows alone, nothing of its transcript is read and nothing it wrote is
  * rendered. What it wrote can be asked for. `says`: the chat is told that much; without, the announcement waits to be sent by hand.
  */
-export function endUnread(deps: Deps, run: Run, { reason, says }: { reason: string; says: boolean }): void {
-  const { requesterSessionId, requesterRunId } = whoseRequesterListens(deps, run);
+export async function endUnread(deps: Deps, run: Run, { reason, says }: { reason: string; says: boolean }): Promise<void> {
+  const { requesterSessionId, requesterRunId } = await whoseRequesterListens(deps, run);
   const posts = run.announce === "post" && requesterRunId === null;
   const as = "interrupted";
   const answer = { result: "", notes: "" };
-  deps.db.transaction(locksOf(run), (tx) => {
-    if (!deps.runs.end(tx, run.id, { as, reason, incomplete: false, delivery: posts ? "pending" : "skipped" })) return;
+  await deps.db.transaction(locksOf(run), async (tx) => {
+    if (!(await deps.runs.end(tx, run.id, { as, reason, incomplete: false, delivery: posts ? "pending" : "skipped" }))) return;
     const isPosted =
-      posts && says && post(deps, tx, run, messageOf(deps, run, { as, reason, incomplete: false }, { ...answer, models: [] }));
-    if (posts && !says) deps.runs.setDelivery(tx, run.id, "blocked", `${reason}; \`/subagents retry ${shortId(run.id)}\` tries once more`);
-    if (!isPosted) deps.runs.markSettled(tx, run.id);
-    for (const child of deps.runs.unfinishedBelow(run.childKey)) {
-      deps.runs.end(tx, child.id, { as: "stopped", reason: "its requester ended", incomplete: false, delivery: "none" });
-      deps.runs.markSettled(tx, child.id);
+      posts && says && (await post(deps, tx, run, messageOf(deps, run, { as, reason, incomplete: false }, { ...answer, models: [] })));
+    if (posts && !says)
+      await deps.runs.setDelivery(tx, run.id, "blocked", `${reason}; \`/subagents retry ${shortId(run.id)}\` tries once more`);
+    if (!isPosted) await deps.runs.markSettled(tx, run.id);
+    for (const child of await deps.runs.unfinishedBelow(run.childKey)) {
+      await deps.runs.end(tx, child.id, { as: "stopped", reason: "its requester ended", incomplete: false, delivery: "none" });
+      await deps.runs.markSettled(tx, child.id);
     }
     const sentence = outcomeSentence(run, { as, reason, incomplete: false }, answer.result);
     const note = noteText({ run, as, answer, sentence, sections: null });
-    deps.mail.addNote(tx, requesterSessionId, noteAbout(run), note);
+    await deps.mail.addNote(tx, requesterSessionId, noteAbout(run), note);
   });
 }
 
@@ -72,13 +73,13 @@ interface Leaving {
 }
 
 /** As breakOff, in a transaction of its own. */
-export const endNow = (deps: Deps, run: Run, ending: Ending): boolean =>
+export const endNow = (deps: Deps, run: Run, ending: Ending): Promise<boolean> =>
   deps.db.transaction(locksOf(run), (tx) => breakOff(deps, tx, run, ending));
 
 /** Ends a run from outside, without an announce step. */
-export function breakOff(deps: Deps, tx: Tx, run: Run, ending: Ending): boolean {
-  const words = run.state === "queued" ? "" : lastWords(historyOf(deps, run, ending) ?? [], run);
-  return recordEnd(deps, tx, run, prepareEnd(deps, run, ending, { words, reply: null })) === "ended";
+export async function breakOff(deps: Deps, tx: Tx, run: Run, ending: Ending): Promise<boolean> {
+  const words = run.state === "queued" ? "" : lastWords((await historyOf(deps, run, ending)) ?? [], run);
+  return (await recordEnd(deps, tx, run, await prepareEnd(deps, run, ending, { words, reply: null }))) === "ended";
 }
 
 interface PreparedEnd extends Leaving {
@@ -89,9 +90,9 @@ interface PreparedEnd extends Leaving {
 }
 
 /** All that is not rows: nobody waits for a file while the tree is locked, but who stops several in one transaction. */
-function prepareEnd(deps: Deps, run: Run, ending: Ending, leaving: Leaving): PreparedEnd {
-  const hasTranscript = fromTranscript(deps, run, ending, () => deps.transcripts.sync(transcriptOfRun(run))) === true;
-  const models = modelsOf(deps, run, ending);
+async function prepareEnd(deps: Deps, run: Run, ending: Ending, leaving: Leaving): Promise<PreparedEnd> {
+  const hasTranscript = (await fromTranscript(deps, run, ending, () => deps.transcripts.sync(transcriptOfRun(run)))) === true;
+  const models = await modelsOf(deps, run, ending);
   deps.failpoint("run.before-end");
   return { ...leaving, ending, hasTranscript, models };
 }
@@ -102,31 +103,31 @@ const locksOf = (run: Run): LockKey[] => [lock.tree(run.rootKey), lock.chat(run.
  * The one transaction: run ended, announcement in the outbox, note to the requester, children left without a requester. Split
  * in two, a kill in between would leave an ended run that nobody hears of, or one that is announced and then runs again.
  */
-function recordEnd(deps: Deps, tx: Tx, run: Run, prepared: PreparedEnd): "ended" | "mail" | "lost" {
+async function recordEnd(deps: Deps, tx: Tx, run: Run, prepared: PreparedEnd): Promise<"ended" | "mail" | "lost"> {
   const { ending, words, reply, readsFirst = false, hasTranscript, models } = prepared;
   const said = toResult(reply, words);
   const sections = recordSections(words);
   const answer = said ?? { result: words, notes: "" };
   // Read again: usage of the announce step belongs to the figures.
-  const fresh = deps.runs.get(run.id) ?? run;
+  const fresh = (await deps.runs.get(run.id)) ?? run;
   // Stopped and sent on since: this is the end of a generation that is over, and the one at work must not be ended by it.
   if (fresh.generation !== run.generation) return "lost";
   // Looked at here and nowhere before: a message between the look and the end would be read by nobody.
-  if (readsFirst && isUnfinished(fresh.state) && deps.mail.listForRun(run.id).length > 0) return "mail";
+  if (readsFirst && isUnfinished(fresh.state) && (await deps.mail.listForRun(run.id)).length > 0) return "mail";
   // Nobody above is told that something further down was stopped.
-  const heard = ending.as === "stopped" ? run : whoseRequesterListens(deps, run);
+  const heard = ending.as === "stopped" ? run : await whoseRequesterListens(deps, run);
   const posts = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && said !== null;
   const delivery = posts ? "pending" : ending.as === "stopped" ? "none" : "skipped";
   // The compare-and-set that decides every race of ends (stop, timeout, error, last word): the loser writes nothing below.
-  if (!deps.runs.end(tx, run.id, { ...ending, delivery, sections, hasTranscript })) return "lost";
-  const unread = leaveMail(deps, tx, run, ending);
-  if (posts) post(deps, tx, fresh, messageOf(deps, fresh, { ...ending, unread }, { ...answer, models }));
-  else deps.runs.markSettled(tx, run.id);
-  stopOrphans(deps, tx, run);
+  if (!(await deps.runs.end(tx, run.id, { ...ending, delivery, sections, hasTranscript }))) return "lost";
+  const unread = await leaveMail(deps, tx, run, ending);
+  if (posts) await post(deps, tx, fresh, messageOf(deps, fresh, { ...ending, unread }, { ...answer, models }));
+  else await deps.runs.markSettled(tx, run.id);
+  await stopOrphans(deps, tx, run);
   const outcome = outcomeSentence(run, ending, answer.result);
   const sentence = unread === 0 ? outcome : `${outcome} ${unreadText(unread)}`;
   const note = noteText({ run, as: ending.as, answer, sentence, sections });
-  deps.mail.addNote(tx, heard.requesterSessionId, noteAbout(run), note);
+  await deps.mail.addNote(tx, heard.requesterSessionId, noteAbout(run), note);
   return "ended";
 }
 
@@ -135,10 +136,10 @@ function recordEnd(deps: Deps, tx: Tx, run: Run, prepared: PreparedEnd): "ended"
  * and people are told so; what was ended on purpose stays ended (ST4). Returns how much is left. In the transaction that ends
  * the run: later, somebody could have been told "it reads this" in between.
  */
-function leaveMail({ mail }: Deps, tx: Tx, { id }: Run, { as }: Ending): number {
-  const unread = mail.listForRun(id);
+async function leaveMail({ mail }: Deps, tx: Tx, { id }: Run, { as }: Ending): Promise<number> {
+  const unread = await mail.listForRun(id);
   if (as !== "stopped") return unread.length;
-  mail.takeForRun(
+  await mail.takeForRun(
     tx,
     unread.map((one) => one.id),
   );
@@ -146,13 +147,13 @@ function leaveMail({ mail }: Deps, tx: Tx, { id }: Run, { as }: Ending): number 
 }
 
 /** The run itself, or the one above it whose requester still listens: a requester that has ended its own run reads nothing any more. */
-function whoseRequesterListens(deps: Deps, run: Run): Run {
-  const requester = run.requesterRunId === null ? null : deps.runs.get(run.requesterRunId);
-  return requester === null || isUnfinished(requester.state) ? run : whoseRequesterListens(deps, requester);
+async function whoseRequesterListens(deps: Deps, run: Run): Promise<Run> {
+  const requester = run.requesterRunId === null ? null : await deps.runs.get(run.requesterRunId);
+  return requester === null || isUnfinished(requester.state) ? run : await whoseRequesterListens(deps, requester);
 }
 
-const modelsOf = (deps: Deps, run: Run, ending: Ending): readonly string[] =>
-  ending.as === "stopped" ? [] : (fromTranscript(deps, run, ending, () => answeredBy(deps.transcripts, run)) ?? []);
+const modelsOf = async (deps: Deps, run: Run, ending: Ending): Promise<readonly string[]> =>
+  ending.as === "stopped" ? [] : ((await fromTranscript(deps, run, ending, () => answeredBy(deps.transcripts, run))) ?? []);
 
 const messageOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult & { models: readonly string[] }): OutMessage =>
   announcementOf({
@@ -168,30 +169,30 @@ const messageOf = (deps: Deps, run: Run, ending: Ending, answer: RunResult & { m
  * Posts what could not be posted when the run ended, because its channel was off. From the record, without a model. False: it was
  * posted then, or its channel is still off.
  */
-export function postLate(deps: Deps, tx: Tx, run: Run): boolean {
+export async function postLate(deps: Deps, tx: Tx, run: Run): Promise<boolean> {
   if (isUnfinished(run.state) || deps.channel(run.address.channel, run.address.account) === null) return false;
   const ending = { as: run.state, reason: run.reason, incomplete: run.incomplete, isLost: true };
-  const answer = fromTranscript(deps, run, ending, () => resultOf(deps.transcripts, run)) ?? { result: "", notes: "" };
-  return post(deps, tx, run, messageOf(deps, run, ending, { ...answer, models: modelsOf(deps, run, ending) }));
+  const answer = (await fromTranscript(deps, run, ending, () => resultOf(deps.transcripts, run))) ?? { result: "", notes: "" };
+  return post(deps, tx, run, messageOf(deps, run, ending, { ...answer, models: await modelsOf(deps, run, ending) }));
 }
 
 /** Children report to this run and to nobody else: what is still at work below it has no one left to report to. */
-function stopOrphans(deps: Deps, tx: Tx, run: Run): void {
-  for (const child of deps.runs.childrenOf(run.id)) {
-    if (isUnfinished(child.state)) breakOff(deps, tx, child, { as: "stopped", reason: "its requester ended", incomplete: false });
+async function stopOrphans(deps: Deps, tx: Tx, run: Run): Promise<void> {
+  for (const child of await deps.runs.childrenOf(run.id)) {
+    if (isUnfinished(child.state)) await breakOff(deps, tx, child, { as: "stopped", reason: "its requester ended", incomplete: false });
   }
 }
 
-const historyOf = (deps: Deps, run: Run, ending: Ending): Entry[] | null =>
+const historyOf = (deps: Deps, run: Run, ending: Ending): Promise<Entry[] | null> =>
   fromTranscript(deps, run, ending, () => readHistory(deps, transcriptOfRun(run), run.model));
 
 /**
  * Null for a damaged or deleted transcript: it must not keep a run from ending, the record still knows what to say. A disk
  * that refuses for a while is another thing: it would cost the result, so it is waited for; but a stop waits for nothing.
  */
-function fromTranscript<T>({ log }: Deps, run: Run, { as, isLost }: Ending, read: () => T): T | null {
+async function fromTranscript<T>({ log }: Deps, run: Run, { as, isLost }: Ending, read: () => Promise<T>): Promise<T | null> {
   try {
-    return read();
+    return await read();
   } catch (error) {
     if (isStorageError(error) && as !== "stopped" && as !== "interrupted" && isLost !== true) throw error;
     log.error({ err: error, runId: run.id }, "a run ends without its transcript");

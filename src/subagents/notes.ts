@@ -52,12 +52,15 @@ function noteSections({ sections, answer }: NoteOptions): string[] {
 /** `about` of a run's note: a later generation of the run has another one. */
 export const noteAbout = (run: Pick<Run, "id" | "generation">): string => `${run.id}:${run.generation}`;
 
-export const noteEntries = (runs: Pick<Runs, "get">, notes: readonly Mail[]): NewEntry[] =>
-  notes.map((note) => ({ type: "note", id: note.entryId, text: withDelivery(runs, note), about: note.from }));
+export async function noteEntries(runs: Pick<Runs, "get">, notes: readonly Mail[]): Promise<NewEntry[]> {
+  const entries: NewEntry[] = [];
+  for (const note of notes) entries.push({ type: "note", id: note.entryId, text: await withDelivery(runs, note), about: note.from });
+  return entries;
+}
 
 /** Before the child's own words: nothing of ours stands behind a text that could pretend to go on. */
-function withDelivery(runs: Pick<Runs, "get">, { text, from }: Mail): string {
-  const run = runs.get(from.slice(0, from.lastIndexOf(":")));
+async function withDelivery(runs: Pick<Runs, "get">, { text, from }: Mail): Promise<string> {
+  const run = await runs.get(from.slice(0, from.lastIndexOf(":")));
   const sentence = run === null ? "" : deliverySentence(run, noteAbout(run) === from);
   return sentence === "" ? text : text.replace(/^(?=<untrusted )/m, () => `${disarm(sentence)}\n`);
 }

@@ -45,7 +45,7 @@ export function createPlanTool({ runs }: { runs: Pick<Runs, "setPlan"> }): Tool 
     repeatable: true,
     async run({ steps }, context) {
       if (context.runId === null) return toolError("Only sub-agents have a plan.");
-      runs.setPlan(context.runId, steps);
+      await runs.setPlan(context.runId, steps);
       return { text: `Noted: ${stepOf(steps)}.` };
     },
   });

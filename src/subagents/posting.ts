@@ -27,30 +27,30 @@ interface Records {
 }
 
 /** The run's delivery state moves in the transaction that moves its announcement; settled, the archive time counts. */
-export function recordDelivery(
+export async function recordDelivery(
   { runs, mail }: Records,
   tx: Tx,
   row: OutboxRow,
   state: "sending" | "delivered" | "blocked",
   reason?: string,
-): void {
-  const run = row.runId === null ? null : runs.get(row.runId);
+): Promise<void> {
+  const run = row.runId === null ? null : await runs.get(row.runId);
   // A run that goes on has a new announcement to wait for; a late delivery of the old one says nothing about it.
   if (run === null || announceDelivery(run) !== row.delivery) return;
-  runs.setDelivery(tx, run.id, state, reason);
+  await runs.setDelivery(tx, run.id, state, reason);
   if (state === "sending") return;
-  runs.markSettled(tx, run.id);
+  await runs.markSettled(tx, run.id);
   // A requester that read the result meanwhile was told that it is still on its way, and what was sent to its provider stays (SE8).
-  mail.addToRead(tx, noteAbout(run), `${noteAbout(run)}:${state}`, deliveryNote(run, state, reason));
+  await mail.addToRead(tx, noteAbout(run), `${noteAbout(run)}:${state}`, deliveryNote(run, state, reason));
 }
 
 /** False: it was posted before, or there is no channel to post it to. */
-export function post(deps: Deps, tx: Tx, run: Run, message: OutMessage): boolean {
+export async function post(deps: Deps, tx: Tx, run: Run, message: OutMessage): Promise<boolean> {
   const channel = deps.channel(run.address.channel, run.address.account);
   if (channel === null) {
     const reason = `the channel ${run.address.channel} is off; once it is on again, \`/subagents retry ${shortId(run.id)}\` posts it`;
-    deps.runs.setDelivery(tx, run.id, "blocked", reason);
-    deps.runs.markSettled(tx, run.id);
+    await deps.runs.setDelivery(tx, run.id, "blocked", reason);
+    await deps.runs.markSettled(tx, run.id);
     return false;
   }
   const parts = render(deps, channel, run, message);

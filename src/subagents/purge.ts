@@ -18,7 +18,7 @@ export interface PurgeDeps extends Pick<SubagentDeps, "db" | "runs" | "mail" | "
 
 const DAY_MS = 24 * 3_600_000;
 
-export function purgeOld(deps: PurgeDeps): void {
+export async function purgeOld(deps: PurgeDeps): Promise<void> {
   const { purgeAfterDays } = deps.settings();
   if (purgeAfterDays === null) return;
   const oldest = fileStamp(deps.clock.now() - purgeAfterDays * DAY_MS);
@@ -27,23 +27,23 @@ export function purgeOld(deps: PurgeDeps): void {
     for (const name of listFolder(folder)) {
       const [, sessionId = "", stamp = oldest] = /^(.*)\.jsonl\.deleted\.(.+)$/.exec(name) ?? [];
       if (stamp >= oldest) continue;
-      if (isUuid(sessionId)) purgeSession(deps, { agentId, sessionId });
+      if (isUuid(sessionId)) await purgeSession(deps, { agentId, sessionId });
       rmSync(join(folder, name), { force: true });
       deps.log.info({ agentId, name }, "removed an archived transcript and what belongs to it (archive.purgeAfterDays)");
     }
   }
 }
 
-function purgeSession(deps: PurgeDeps, ref: { agentId: string; sessionId: string }): void {
-  const run = deps.runs.findBySession(ref.sessionId);
+async function purgeSession(deps: PurgeDeps, ref: { agentId: string; sessionId: string }): Promise<void> {
+  const run = await deps.runs.findBySession(ref.sessionId);
   // Another file of a session that went on under its own name: all else is still its own.
   if (run !== null && run.archivedAt === null) return;
   rmSync(sessionFolder(deps.transcripts, ref), { recursive: true, force: true });
-  deps.db.transaction([], (tx) => {
-    deps.briefs.remove(tx, ref.sessionId, null);
+  await deps.db.transaction([], async (tx) => {
+    await deps.briefs.remove(tx, ref.sessionId, null);
     if (run === null) return;
-    deps.mail.removeOf(tx, run.id);
-    deps.webMessages.removeOf(tx, announceDeliveries(run));
+    await deps.mail.removeOf(tx, run.id);
+    await deps.webMessages.removeOf(tx, announceDeliveries(run));
   });
 }
 

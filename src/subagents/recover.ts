@@ -14,32 +14,32 @@ import { isDue } from "./waits.ts";
 const MAX_CRASHES = 2;
 
 /** Returns how many were requeued, resumed and given up. */
-export function recoverRuns(deps: SubagentDeps): { queued: number; resumed: number; interrupted: number } {
+export async function recoverRuns(deps: SubagentDeps): Promise<{ queued: number; resumed: number; interrupted: number }> {
   const counts = { queued: 0, resumed: 0, interrupted: 0 };
-  const left = deps.runs.listUnfinished();
+  const left = await deps.runs.listUnfinished();
   // One transaction: a thousand unfinished runs must not cost a thousand syncs before the gateway is ready.
-  deps.db.transaction([], (tx) => {
-    for (const run of left) if (run.state === "running") deps.runs.putAside(tx, run.id, hasCrashed(run));
+  await deps.db.transaction([], async (tx) => {
+    for (const run of left) if (run.state === "running") await deps.runs.putAside(tx, run.id, hasCrashed(run));
   });
   const goesOn: Run[] = [];
   for (const run of left) {
-    const counted = deps.runs.get(run.id);
+    const counted = await deps.runs.get(run.id);
     // A requester that was given up has taken it along.
     if (counted === null || !isUnfinished(counted.state)) continue;
     // What waits has lost nothing: only its process is another one now.
-    if (run.state !== "queued" && giveUp(deps, counted, run.state === "running" && hasCrashed(run))) counts.interrupted++;
+    if (run.state !== "queued" && (await giveUp(deps, counted, run.state === "running" && hasCrashed(run)))) counts.interrupted++;
     else goesOn.push(run);
   }
-  deps.db.transaction([], (tx) => {
+  await deps.db.transaction([], async (tx) => {
     for (const run of goesOn) {
       // Only now: what was given up was not resumed, and its announcement must not say so.
-      if (run.state !== "queued") deps.runs.countResume(tx, run.id);
+      if (run.state !== "queued") await deps.runs.countResume(tx, run.id);
       counts[run.state === "queued" ? "queued" : "resumed"]++;
     }
   });
   for (const run of goesOn) {
     if (run.state !== "waiting") deps.lane.ring(run.id, run.requesterKey);
-    else if (isDue(deps, run)) deps.lane.ring(run.id, run.requesterKey, "front");
+    else if (await isDue(deps, run)) deps.lane.ring(run.id, run.requesterKey, "front");
   }
   return counts;
 }
@@ -47,20 +47,20 @@ export function recoverRuns(deps: SubagentDeps): { queued: number; resumed: numb
 const hasCrashed = ({ doing }: Run): boolean => doing !== SUSPENDED;
 
 /** False: it goes on. Work whose last word stands in the transcript is not thrown away, however often the process died. */
-function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): boolean {
+async function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): Promise<boolean> {
   const byConfig = deps.settings().onRestart === "interrupt";
   if (!byConfig && !(crashed && run.crashes >= MAX_CRASHES)) return false;
   // No longer put aside: if the process ends at what follows, that is one more crash of this run.
-  deps.runs.setDoing(run.id, "being ended");
+  await deps.runs.setDoing(run.id, "being ended");
   if (run.crashes > MAX_DEATHS) {
     const reason = `the gateway ended ${run.crashes} times at its end`;
     deps.log.error({ runId: run.id }, `a run is ended without a look at what it wrote: ${reason}`);
-    endUnread(deps, run, { reason, says: run.crashes <= MAX_WORDLESS });
+    await endUnread(deps, run, { reason, says: run.crashes <= MAX_WORDLESS });
     return true;
   }
-  const answered = isAnswered(deps, run);
+  const answered = await isAnswered(deps, run);
   if (answered && run.crashes < MAX_DEATHS) {
-    deps.runs.setDoing(run.id, SUSPENDED);
+    await deps.runs.setDoing(run.id, SUSPENDED);
     return false;
   }
   const times = run.crashes === MAX_CRASHES ? "twice" : `${run.crashes} times`;
@@ -73,9 +73,9 @@ function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): boolean {
 }
 
 /** Its last word stands in the transcript. */
-export function isAnswered(deps: SubagentDeps, run: Run): boolean {
+export async function isAnswered(deps: SubagentDeps, run: Run): Promise<boolean> {
   try {
-    return standingOf(deps.transcripts.tail(transcriptOfRun(run), 200)).kind === "answered";
+    return standingOf(await deps.transcripts.tail(transcriptOfRun(run), 200)).kind === "answered";
   } catch (error) {
     deps.log.error({ err: error, runId: run.id }, "the transcript can't be read");
     return false;

@@ -20,7 +20,7 @@ export interface Runner {
   /** For Lane.serve. */
   work(runId: string): Promise<void>;
   /** Ends all work without settling it: it is taken up at the next start. */
-  suspend(): void;
+  suspend(): Promise<void>;
 }
 
 const THINKING = "thinking";
@@ -71,14 +71,16 @@ export function createRunner(deps: SubagentDeps): Runner {
       }
       active.delete(runId);
     },
-    suspend() {
-      for (const [id, { abort }] of active) {
+    async suspend() {
+      const left = [...active.keys()];
+      // First: what one that goes on says it does would hide that it was put aside.
+      for (const { abort } of active.values()) abort.abort("suspend");
+      for (const id of left) {
         try {
-          deps.runs.setDoing(id, SUSPENDED);
+          await deps.runs.setDoing(id, SUSPENDED);
         } catch (error) {
           deps.log.warn({ runId: id, reason: errorText(error) }, "a run is put aside without a note; it counts as a crash");
         }
-        abort.abort("suspend");
       }
     },
   };
@@ -90,14 +92,14 @@ function createJob(runId: string): Job {
 }
 
 /** Null: there is nothing to do for it, or not yet. */
-function claim(deps: SubagentDeps, runId: string): Run | null {
-  const run = deps.runs.get(runId);
+async function claim(deps: SubagentDeps, runId: string): Promise<Run | null> {
+  const run = await deps.runs.get(runId);
   if (run === null || !isUnfinished(run.state)) return null;
-  if (run.state === "waiting" && !(isDue(deps, run) && deps.runs.wake(runId))) return null;
+  if (run.state === "waiting" && !((await isDue(deps, run)) && (await deps.runs.wake(runId)))) return null;
   // First of all: from here on a process that ends at it is counted against it (recover.ts).
-  if (run.state === "queued" && !deps.runs.start(runId)) return null;
-  deps.transcripts.ensure(transcriptOfRun(run));
-  if (run.state === "running") takeUp(deps, run);
+  if (run.state === "queued" && !(await deps.runs.start(runId))) return null;
+  await deps.transcripts.ensure(transcriptOfRun(run));
+  if (run.state === "running") await takeUp(deps, run);
   deps.failpoint("run.started");
   return deps.runs.get(runId);
 }
@@ -106,9 +108,9 @@ function claim(deps: SubagentDeps, runId: string): Run | null {
  * Again, after a restart, a disk that refused, or its own last word. Whoever wrote to it after that word was told that it
  * is read: its limits may be used up by then, so what it reads is new work, as it is for a run that has ended (SP10).
  */
-function takeUp(deps: SubagentDeps, run: Run): void {
-  deps.runs.setDoing(run.id, null);
-  if (deps.mail.listForRun(run.id).length > 0 && isAnswered(deps, run)) deps.runs.renewLimits(run.id);
+async function takeUp(deps: SubagentDeps, run: Run): Promise<void> {
+  await deps.runs.setDoing(run.id, null);
+  if ((await deps.mail.listForRun(run.id)).length > 0 && (await isAnswered(deps, run))) await deps.runs.renewLimits(run.id);
 }
 
 /**
@@ -124,7 +126,7 @@ async function carryOut(deps: SubagentDeps, job: Job): Promise<number | null> {
       if (job.signal.aborted) return null;
       if (!isStorageError(error) && (await giveUp(deps, job, error))) return null;
       const waitMs = Math.min(STORAGE_RETRY_MS * 2 ** job.tries, MAX_RETRY_MS);
-      if (isWritable(deps, job)) job.tries++;
+      if (await isWritable(deps, job)) job.tries++;
       if (job.tries >= MAX_TRIES && (await giveUp(deps, job, error, true))) return null;
       if (job.isStarted) return waitMs;
       // What never began keeps its place: else all that stands behind it would leave the lane, one after the other.
@@ -142,10 +144,10 @@ async function comeBack(deps: SubagentDeps, job: Job, waitMs: number): Promise<v
 
 /** `again`: it waits no more, or there is something to read before it ends, which is new work. */
 async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "again"> {
-  const run = claim(deps, job.runId);
+  const run = await claim(deps, job.runId);
   if (run === null) return "over";
   job.isStarted = true;
-  const limit = limitOf(deps, run);
+  const limit = await limitOf(deps, run);
   const end = await childTurn(deps, run, AbortSignal.any([job.signal, limit.signal])).finally(limit.clear);
   if (job.signal.aborted) return "over";
   if (end.outcome === "waiting") return rest(deps, run, end.waits ?? []);
@@ -153,7 +155,7 @@ async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "again">
   const left = await finishRun(deps, run, { ...endingOf(run, end), words: end.text, notice: end.notice, error: end.error }, job.signal);
   // Its steps may be used up, and its time: read without a further step it would never be answered.
   if (left === "over") return "over";
-  deps.runs.renewLimits(run.id);
+  await deps.runs.renewLimits(run.id);
   return "again";
 }
 
@@ -161,11 +163,11 @@ async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "again">
  * From here on only its row waits. Looked at in the transaction that says so: what ended between the turn's last look and the row
  * would ring a run that doesn't wait yet, and nobody would ring again.
  */
-function rest(deps: SubagentDeps, run: Run, calls: readonly Wait[]): "over" | "again" {
+async function rest(deps: SubagentDeps, run: Run, calls: readonly Wait[]): Promise<"over" | "again"> {
   const waits: readonly Wait[] = calls.length > 0 ? calls : [{ for: "children" }];
-  const isWaiting = deps.db.transaction(
+  const isWaiting = await deps.db.transaction(
     [lock.tree(run.rootKey)],
-    (tx) => !isDue(deps, { ...run, waits }) && deps.runs.wait(tx, run.id, waits, waitingText(deps, run, waits)),
+    async (tx) => !(await isDue(deps, { ...run, waits })) && (await deps.runs.wait(tx, run.id, waits, await waitingText(deps, run, waits))),
     RELAXED,
   );
   if (isWaiting) deps.failpoint("run.waiting");
@@ -173,14 +175,14 @@ function rest(deps: SubagentDeps, run: Run, calls: readonly Wait[]): "over" | "a
 }
 
 /** Aborts when the run's time is over: a time on record, so that it goes on while nobody works on it (SP10). */
-function limitOf(deps: SubagentDeps, run: Run): { readonly signal: AbortSignal; clear(): void } {
+async function limitOf(deps: SubagentDeps, run: Run): Promise<{ readonly signal: AbortSignal; clear(): void }> {
   const over = new AbortController();
   if (run.deadlineAt === null) return { signal: over.signal, clear() {} };
   // Never more than the whole of it: the clock may have been set back since.
   const leftMs = Math.min(run.deadlineAt - deps.clock.now(), run.timeoutMs);
   if (leftMs > 0) return { signal: over.signal, clear: abortAfter(deps.clock, leftMs, over) };
   // Its last word came in time; only its end was not recorded before the process died or the disk refused.
-  const isOver = isAnswered(deps, run) && unfinishedChildren(deps.runs, run) === 0;
+  const isOver = (await isAnswered(deps, run)) && (await unfinishedChildren(deps.runs, run)) === 0;
   if (!isOver) over.abort("timeout");
   return { signal: over.signal, clear() {} };
 }
@@ -201,11 +203,11 @@ function endingOf(run: Run, end: TurnEnd): Ending {
 }
 
 /** A child's shell is never wider than its requester's: below a role that may only read, everybody may only read (TL2). */
-function isReadOnly(deps: SubagentDeps, run: Run): boolean {
+async function isReadOnly(deps: SubagentDeps, run: Run): Promise<boolean> {
   if (roleOf(run.params)?.readOnlyShell ?? true) return true;
   if (run.requesterRunId === null) return false;
-  const requester = deps.runs.get(run.requesterRunId);
-  return requester === null || isReadOnly(deps, requester);
+  const requester = await deps.runs.get(run.requesterRunId);
+  return requester === null || (await isReadOnly(deps, requester));
 }
 
 async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSignal): Promise<TurnEnd> {
@@ -228,7 +230,7 @@ async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSignal): Pro
     runId: run.id,
     address: run.address,
     workspace: agent.workspace,
-    readOnly: isReadOnly(deps, run),
+    readOnly: await isReadOnly(deps, run),
     maxIterations: run.maxIterations,
     stepsUsed: run.steps,
     log: deps.log.child({ sessionKey: run.childKey, runId: run.id }),
@@ -236,14 +238,18 @@ async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSignal): Pro
     // A run whose children still work is not done (SP5).
     news: () => newsOf(deps, run),
     onText: () => {},
-    onStep(step) {
-      deps.runs.beginStep(run.id, step, THINKING);
+    async onStep(step) {
+      await deps.runs.beginStep(run.id, step, THINKING);
       known = THINKING;
     },
     onDoing(doing) {
       // What a tool still says while it is ended is no news, and would hide that the run was put aside.
       if (signal.aborted) return;
-      if (doing !== known) deps.runs.setDoing(run.id, doing.slice(0, 200));
+      // Nobody waits for it: writes come one after the other, so that the last one said is the one that stays.
+      if (doing !== known)
+        deps.runs
+          .setDoing(run.id, doing.slice(0, 200))
+          .catch((error: unknown) => deps.log.warn({ err: error, runId: run.id }, "what a run does could not be noted"));
       known = doing;
       deps.bus.emit({ type: "turn.doing", sessionKey: run.childKey, address: null, runId: run.id, doing });
     },
@@ -251,21 +257,21 @@ async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSignal): Pro
 }
 
 /** Messages to the run, and results of its own children, in that order. */
-function mailFor(deps: SubagentDeps, run: Run): ReturnType<Parameters<SubagentDeps["turns"]["run"]>[0]["mail"]> {
-  const messages = deps.mail.listForRun(run.id);
-  const notes = deps.mail.listNotes(run.sessionId);
+async function mailFor(deps: SubagentDeps, run: Run): ReturnType<Parameters<SubagentDeps["turns"]["run"]>[0]["mail"]> {
+  const messages = await deps.mail.listForRun(run.id);
+  const notes = await deps.mail.listNotes(run.sessionId);
   return {
     entries: [
       ...messages.map((one) => ({ type: "message" as const, role: "user" as const, text: one.text, from: one.from, id: one.entryId })),
-      ...noteEntries(deps.runs, notes),
+      ...(await noteEntries(deps.runs, notes)),
     ],
     commit: () =>
-      deps.db.transaction([], (tx) => {
-        deps.mail.takeForRun(
+      deps.db.transaction([], async (tx) => {
+        await deps.mail.takeForRun(
           tx,
           messages.map((one) => one.id),
         );
-        deps.mail.takeNotes(
+        await deps.mail.takeNotes(
           tx,
           notes.map((one) => one.id),
         );
@@ -276,7 +282,7 @@ function mailFor(deps: SubagentDeps, run: Run): ReturnType<Parameters<SubagentDe
 /** Announced as an error. False: not even that could be recorded. */
 async function giveUp(deps: SubagentDeps, { runId, signal }: Job, error: unknown, isLost = false): Promise<boolean> {
   try {
-    const run = deps.runs.get(runId);
+    const run = await deps.runs.get(runId);
     if (run !== null) await finishRun(deps, run, { as: "error", reason: publicErrorText(error), incomplete: false, isLost }, signal);
     return true;
   } catch (failure) {
@@ -291,13 +297,13 @@ async function waitForDisk(deps: SubagentDeps, job: Job, waitMs: number): Promis
   do {
     await deps.clock.sleep(ms, job.signal);
     ms = STORAGE_RETRY_MS;
-  } while (!job.signal.aborted && !isWritable(deps, job));
+  } while (!job.signal.aborted && !(await isWritable(deps, job)));
 }
 
-function isWritable(deps: SubagentDeps, { runId }: Job): boolean {
+async function isWritable(deps: SubagentDeps, { runId }: Job): Promise<boolean> {
   try {
-    deps.transcripts.probe();
-    deps.runs.setDoing(runId, "waiting for the disk");
+    await deps.transcripts.probe();
+    await deps.runs.setDoing(runId, "waiting for the disk");
     return true;
   } catch (error) {
     deps.log.warn({ runId, reason: errorText(error) }, "the disk still refuses to write; the run waits");

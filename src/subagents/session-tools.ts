@@ -14,7 +14,7 @@ export function createSessionTools(deps: ControlDeps): Tool[] {
     schema: z.strictObject({ includeEarlier }),
     capability: "session",
     async run(args, context) {
-      const { runs, mark } = ownRuns(deps, context, args);
+      const { runs, mark } = await ownRuns(deps, context, args);
       const children = runs.map((run) => ({
         key: run.childKey,
         label: run.label,
@@ -35,7 +35,7 @@ export function createSessionTools(deps: ControlDeps): Tool[] {
     }),
     capability: "session",
     async run(args, context) {
-      const run = inTree(deps, context, args.sessionKey);
+      const run = await inTree(deps, context, args.sessionKey);
       if (run === null) return notVisible(args.sessionKey);
       return quoteLog(deps, run, { limit: args.limit, tools: args.tools ?? false });
     },
@@ -53,8 +53,8 @@ export function createSessionTools(deps: ControlDeps): Tool[] {
     capability: "session",
     async run(args, context) {
       if (args.sessionKey.toLowerCase() === context.sessionKey) return toolError("A session cannot send to itself.");
-      const run = inTree(deps, context, args.sessionKey);
-      return run === null ? notVisible(args.sessionKey) : send(deps, run, context, args.message);
+      const run = await inTree(deps, context, args.sessionKey);
+      return run === null ? notVisible(args.sessionKey) : await send(deps, run, context, args.message);
     },
   });
   const agents = defineTool({
@@ -77,9 +77,9 @@ export function createSessionTools(deps: ControlDeps): Tool[] {
   return [list, history, sendTo, agents];
 }
 
-function inTree(deps: ControlDeps, context: ToolContext, key: string): Run | null {
-  const run = deps.runs.findByChildKey(key.toLowerCase());
-  return run !== null && deps.runs.isBelow(run.childKey, context.sessionKey) ? run : null;
+async function inTree(deps: ControlDeps, context: ToolContext, key: string): Promise<Run | null> {
+  const run = await deps.runs.findByChildKey(key.toLowerCase());
+  return run !== null && (await deps.runs.isBelow(run.childKey, context.sessionKey)) ? run : null;
 }
 
 const notVisible = (key: string): ToolResult => toolError(`There is no session "${key.slice(0, 120)}" that you can see.`);

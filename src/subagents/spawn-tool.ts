@@ -45,7 +45,7 @@ const spawnSchema = z.strictObject({
 export interface SpawnToolOptions {
   readonly spawn: Spawn;
   /** What the caller has itself. */
-  toolNames(context: ToolContext): readonly string[];
+  toolNames(context: ToolContext): Promise<readonly string[]>;
 }
 
 export function createSpawnTool(options: SpawnToolOptions): Tool {
@@ -60,7 +60,7 @@ export function createSpawnTool(options: SpawnToolOptions): Tool {
     repeatable: true,
     async run(args, context) {
       if (context.address === null) return toolError("There is no chat this run could report to.");
-      const answer = options.spawn.now(
+      const answer = await options.spawn.now(
         {
           sessionKey: context.sessionKey,
           sessionId: context.sessionId,
@@ -68,7 +68,7 @@ export function createSpawnTool(options: SpawnToolOptions): Tool {
           runId: context.runId,
           address: context.address,
           spawnKey: `${context.turnId}:${context.callId}`,
-          tools: options.toolNames(context),
+          tools: await options.toolNames(context),
         },
         args,
       );

@@ -62,11 +62,11 @@ export type SpawnAnswer =
 
 export interface Spawn {
   /** What a spawn needs to lock, so that what it checks stays so until it is on record. */
-  locks(requester: Requester): readonly LockKey[];
+  locks(requester: Requester): Promise<readonly LockKey[]>;
   /** In the caller's transaction, under those locks. */
-  in(tx: Tx, requester: Requester, request: SpawnRequest): SpawnAnswer;
+  in(tx: Tx, requester: Requester, request: SpawnRequest): Promise<SpawnAnswer>;
   /** As a transaction of its own; says so when the disk refuses. */
-  now(requester: Requester, request: SpawnRequest): SpawnAnswer;
+  now(requester: Requester, request: SpawnRequest): Promise<SpawnAnswer>;
 }
 
 export interface SpawnDeps
@@ -76,7 +76,7 @@ export interface SpawnDeps
   > {
   readonly briefing: Pick<Briefing, "check" | "apply">;
   /** The requester's section `context_transfer` of its scratchpad (NV2). */
-  contextTransfer(sessionKey: string): string;
+  contextTransfer(sessionKey: string): Promise<string>;
   redact(text: string): string;
   /** Null when the name can be used, else why not. */
   checkModelName(model: string): string | null;
@@ -89,18 +89,18 @@ export const TASK_PREVIEW = 500;
 
 export function createSpawn(deps: SpawnDeps): Spawn {
   // All of it in one: counted outside, twenty calls at once would each see four of five children and all be accepted.
-  const spawnIn: Spawn["in"] = (tx, requester, request) => {
+  const spawnIn: Spawn["in"] = async (tx, requester, request) => {
     // A turn that lost its process repeats the calls it has no result of: without the key each would be a second run.
-    const known = deps.runs.findBySpawnKey(requester.spawnKey);
-    return known === null ? spawn(deps, tx, requester, visibleRequest(request)) : accepted(known);
+    const known = await deps.runs.findBySpawnKey(requester.spawnKey);
+    return known === null ? await spawn(deps, tx, requester, visibleRequest(request)) : accepted(known);
   };
-  const locks: Spawn["locks"] = (requester) => [lock.tree(rootOf(deps, requester)), lock.chat(requester.address)];
+  const locks: Spawn["locks"] = async (requester) => [lock.tree(await rootOf(deps, requester)), lock.chat(requester.address)];
   return {
     locks,
     in: spawnIn,
-    now(requester, request) {
+    async now(requester, request) {
       try {
-        return deps.db.transaction(locks(requester), (tx) => spawnIn(tx, requester, request));
+        return await deps.db.transaction(await locks(requester), (tx) => spawnIn(tx, requester, request));
       } catch (error) {
         deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
         return { status: "error", error: `The run could not be recorded, so it was not started: ${publicErrorText(error)}` };
@@ -110,8 +110,8 @@ export function createSpawn(deps: SpawnDeps): Spawn {
 }
 
 /** The main session at the top; of a requester whose run is gone, its own. */
-const rootOf = ({ runs }: SpawnDeps, { runId, sessionKey }: Requester): string =>
-  (runId === null ? null : runs.get(runId)?.rootKey) ?? sessionKey;
+const rootOf = async ({ runs }: SpawnDeps, { runId, sessionKey }: Requester): Promise<string> =>
+  (runId === null ? null : (await runs.get(runId))?.rootKey) ?? sessionKey;
 
 /** Most requests are a model's: what it hid from people is hidden from the child too (IN4). */
 function visibleRequest(request: SpawnRequest): SpawnRequest {
@@ -125,57 +125,61 @@ function visibleRequest(request: SpawnRequest): SpawnRequest {
   };
 }
 
-function spawn(deps: SpawnDeps, tx: Tx, requester: Requester, request: SpawnRequest): SpawnAnswer {
+async function spawn(deps: SpawnDeps, tx: Tx, requester: Requester, request: SpawnRequest): Promise<SpawnAnswer> {
   if (request.task.trim() === "")
     return { status: "error", error: "task holds no character that can be seen: say what the sub-agent should do." };
-  const admitted = admission(deps, requester, request);
+  const admitted = await admission(deps, requester, request);
   if (!admitted.ok) return { status: admitted.status, error: admitted.error };
   const role = parseRole(request.role, request.allowedTools);
   if (!role.ok) return { status: "error", error: role.error };
-  const brief = briefOf(deps, requester, request);
+  const brief = await briefOf(deps, requester, request);
   if ("refused" in brief) return { status: "error", error: brief.refused };
-  const { run, warning, agent } = draft(deps, requester, request, admitted.agentId);
+  const { run, warning, agent } = await draft(deps, requester, request, admitted.agentId);
   const outOfReach = toolsOutOfReach(deps.tools(), agent, run);
   if (outOfReach !== null) return { status: "error", error: outOfReach };
   const { sessionId, agentId, childKey: key } = run;
-  const text = firstMessage(request.task, run.params, visibleText(deps.contextTransfer(requester.sessionKey)));
+  const text = firstMessage(request.task, run.params, visibleText(await deps.contextTransfer(requester.sessionKey)));
   // A short first message is durable with the row; making the file as well would cost the caller more than the row itself.
   const kept = Buffer.byteLength(text) <= MAX_KEPT ? text : null;
   if (kept === null) {
     // Before the rows: a row without its file would be a child without its task. A file without its row is in nobody's way.
     const opening = { key, parent: requester.sessionKey, entries: taskEntries(requester.sessionKey, text) };
-    deps.transcripts.create({ agentId, sessionId }, opening);
+    await deps.transcripts.create({ agentId, sessionId }, opening);
   }
   deps.failpoint("spawn.admitted");
 
   const started = startedParts(deps, run);
-  deps.sessions.insert(tx, { id: sessionId, key, agentId, address: requester.address, parentKey: requester.sessionKey });
-  deps.runs.insert(tx, run, kept);
-  if (brief.params !== null) deps.briefing.apply(tx, run, requester.sessionKey, brief.params);
-  if (started !== null) deps.outbox.add(tx, { delivery: startedDelivery(run), address: run.address, parts: started });
+  await deps.sessions.insert(tx, { id: sessionId, key, agentId, address: requester.address, parentKey: requester.sessionKey });
+  await deps.runs.insert(tx, run, kept);
+  if (brief.params !== null) await deps.briefing.apply(tx, run, requester.sessionKey, brief.params);
+  if (started !== null) await deps.outbox.add(tx, { delivery: startedDelivery(run), address: run.address, parts: started });
   return { ...accepted(run), ...(warning === null ? {} : { warning }) };
 }
 
 /** A refused brief refuses the spawn: nothing is written, nothing runs (BF1). */
-function briefOf(deps: SpawnDeps, requester: Requester, request: SpawnRequest): { params: BriefParams | null } | { refused: string } {
+async function briefOf(
+  deps: SpawnDeps,
+  requester: Requester,
+  request: SpawnRequest,
+): Promise<{ params: BriefParams | null } | { refused: string }> {
   if (request.brief === undefined) return { params: null };
   const parsed = parseBriefParams(request.brief);
-  const refused = parsed.ok ? deps.briefing.check(requester.sessionKey, parsed.brief) : parsed.error;
+  const refused = parsed.ok ? await deps.briefing.check(requester.sessionKey, parsed.brief) : parsed.error;
   if (!parsed.ok || refused !== null) return { refused: refused ?? "" };
   return { params: parsed.brief };
 }
 
-function admission(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Admission {
+async function admission(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Promise<Admission> {
   const agent = deps.agents.find(requester.agentId);
   if (agent === null) return { ok: false, status: "error", error: `Agent "${requester.agentId}" is not configured any more.` };
-  const parent = requester.runId === null ? null : deps.runs.get(requester.runId);
+  const parent = requester.runId === null ? null : await deps.runs.get(requester.runId);
   // Stopped since it made the call: its end took everybody below it along, and nobody would hear of or stop this one.
   if (parent !== null && !isUnfinished(parent.state))
     return { ok: false, status: "error", error: "This run has ended; it sends nobody out any more." };
   return admit({
     requester: agent,
     requesterDepth: requester.runId === null ? 0 : (parent?.depth ?? Number.POSITIVE_INFINITY),
-    unfinishedChildren: deps.runs.countUnfinished(requester.sessionKey),
+    unfinishedChildren: await deps.runs.countUnfinished(requester.sessionKey),
     agentId: request.agentId,
     knownAgents: deps.agents.list().map((one) => one.id),
   });
@@ -189,17 +193,17 @@ interface Drafted {
   readonly warning: string | null;
 }
 
-function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, agentId: string): Drafted {
+async function draft(deps: SpawnDeps, requester: Requester, request: SpawnRequest, agentId: string): Promise<Drafted> {
   const agent = deps.agents.find(agentId);
   const caller = deps.agents.find(requester.agentId);
   if (agent === null || caller === null) throw new Error(`agent ${agentId} vanished`);
   const settings = agent.subagents;
-  const parent = requester.runId === null ? null : deps.runs.get(requester.runId);
+  const parent = requester.runId === null ? null : await deps.runs.get(requester.runId);
   const picked = pickSubagentModel({
     requested: request.model,
     agentModel: settings.model?.primary,
     defaultsModel: settings.defaultModel?.primary,
-    callerModel: parent?.model ?? deps.sessions.get(requester.sessionId)?.model ?? caller.model,
+    callerModel: parent?.model ?? (await deps.sessions.get(requester.sessionId))?.model ?? caller.model,
     // The name only: a missing key is an error to be announced, never a silent switch of provider (MO7).
     check: deps.checkModelName,
   });

@@ -4,6 +4,7 @@
 import { z } from "zod";
 import { isUnfinished, type Run, stepOf, type Wait } from "../core/run.ts";
 import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolJson, toolQuote } from "../core/tool.ts";
+import type { Tx } from "../stores/database.ts";
 import { resultOf } from "./announce.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { briefParamsSchema } from "./documents/brief-params.ts";
@@ -61,16 +62,16 @@ export function createSubagentsTool(deps: ControlDeps): Tool {
     schema: subagentsSchema,
     capability: "session",
     repeatable: ({ action }) => action === "wait",
-    waitsFor(args, context) {
-      const found = args.action === "wait" ? targets(deps, context, args) : null;
+    async waitsFor(args, context) {
+      const found = args.action === "wait" ? await targets(deps, context, args) : null;
       if (found === null || "problem" in found) return null;
       const wait = waitFor(args, context, found.runs);
-      return isOver(deps, wait) ? null : wait;
+      return (await isOver(deps, wait)) ? null : wait;
     },
     async run(args, context) {
       const { action } = args;
-      if (action === "list") return quoteRuns(listOf(deps, context, args));
-      const found = targets(deps, context, args);
+      if (action === "list") return quoteRuns(await listOf(deps, context, args));
+      const found = await targets(deps, context, args);
       if ("problem" in found) return toolError(found.problem);
       return act(deps, { ...args, action }, context, found.runs);
     },
@@ -78,15 +79,15 @@ export function createSubagentsTool(deps: ControlDeps): Tool {
 }
 
 /** The caller's runs. What ended before the last start is old news, unless it is asked for; then it is marked (RU3). */
-export function ownRuns(deps: Pick<ControlDeps, "runs" | "bootId">, context: ToolContext, args: Pick<Args, "includeEarlier">) {
-  const every = runsOf(deps.runs, context.sessionKey);
+export async function ownRuns(deps: Pick<ControlDeps, "runs" | "bootId">, context: ToolContext, args: Pick<Args, "includeEarlier">) {
+  const every = await runsOf(deps.runs, context.sessionKey);
   const current = currentRuns(every, deps.bootId);
   const mark = (run: Run) => (current.includes(run) ? {} : { earlierStart: true });
   return { runs: args.includeEarlier === true ? every : current, earlier: every.length - current.length, mark };
 }
 
-function listOf(deps: ControlDeps, context: ToolContext, args: Args) {
-  const { runs, earlier, mark } = ownRuns(deps, context, args);
+async function listOf(deps: ControlDeps, context: ToolContext, args: Args) {
+  const { runs, earlier, mark } = await ownRuns(deps, context, args);
   const leftOut = args.includeEarlier === true || earlier === 0 ? undefined : `${earlier} ${EARLIER}`;
   return { runs: runs.map((run) => ({ ...view(deps, run), ...mark(run) })), leftOut };
 }
@@ -97,14 +98,18 @@ type Targets = readonly [Run, ...Run[]];
  * A wait is resolved anew when it goes on, and `last` or a label must still mean the same run: first of those there were when it
  * was called, then of what was sent out in the same step.
  */
-function targets(deps: ControlDeps, context: ToolContext, { action, ids = [] }: Args): { runs: Targets } | { problem: string } {
-  const find = (id: string): Found => {
-    const known = action === "wait" ? findTarget(deps, context.sessionKey, id, context.calledAt) : null;
-    return known !== null && "run" in known ? known : findTarget(deps, context.sessionKey, id);
+async function targets(
+  deps: ControlDeps,
+  context: ToolContext,
+  { action, ids = [] }: Args,
+): Promise<{ runs: Targets } | { problem: string }> {
+  const find = async (id: string): Promise<Found> => {
+    const known = action === "wait" ? await findTarget(deps, context.sessionKey, id, context.calledAt) : null;
+    return known !== null && "run" in known ? known : await findTarget(deps, context.sessionKey, id);
   };
   const runs: Run[] = [];
   for (const id of ids) {
-    const found = find(id);
+    const found = await find(id);
     if ("problem" in found) return found;
     runs.push(found.run);
   }
@@ -121,9 +126,9 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
       return waited(deps, args, runs);
     case "result":
       if (isUnfinished(run.state)) return toolError(`Run ${run.id} is ${run.state}; it has no result yet.`);
-      return quoteRuns(withResult(deps, run), outcomes(deps, [run]));
+      return quoteRuns(await withResult(deps, run), await outcomes(deps, [run]));
     case "stop": {
-      const stopped = deps.db.transaction(deps.steering.locks(runs), (tx) => deps.steering.stop(tx, runs, "by its requester"));
+      const stopped = await deps.db.transaction(deps.steering.locks(runs), (tx) => deps.steering.stop(tx, runs, "by its requester"));
       return toolJson({
         stopped: stopped.map((one) => one.id),
         alreadyEnded: runs.filter((one) => !isUnfinished(one.state)).map((one) => one.id),
@@ -143,15 +148,22 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
     case "brief":
       return brief(deps, runs, context, args.brief);
     case "revoke": {
-      const revoked = deps.db.transaction([], (tx) => runs.filter((one) => deps.briefing.revoke(tx, one, context.sessionKey) > 0));
+      const revoked = await deps.db.transaction([], (tx) => revokeAll(deps, tx, runs, context.sessionKey));
+      // Whoever revokes it is told that it is gone.
+      for (const one of revoked) await deps.briefing.write(one);
       return toolJson({ revoked: revoked.map((one) => one.id), note: "From its next step on it sees nothing of your brief." });
     }
   }
 }
 
-export function send(deps: Pick<ControlDeps, "db" | "steering">, run: Run, context: ToolContext, text: string | undefined): ToolResult {
+export async function send(
+  deps: Pick<ControlDeps, "db" | "steering">,
+  run: Run,
+  context: ToolContext,
+  text: string | undefined,
+): Promise<ToolResult> {
   if (text === undefined || text.trim() === "") return toolError("text is required for this action.");
-  const answer = deps.db.transaction(deps.steering.locks([run]), (tx) => deps.steering.send(tx, run, context.sessionKey, text));
+  const answer = await deps.db.transaction(deps.steering.locks([run]), (tx) => deps.steering.send(tx, run, context.sessionKey, text));
   if (typeof answer === "object") return toolError(answer.refused);
   const how = {
     queued: "It is queued and reads this first.",
@@ -161,12 +173,18 @@ export function send(deps: Pick<ControlDeps, "db" | "steering">, run: Run, conte
   return toolJson({ status: "sent", runId: run.id, note: how[answer] });
 }
 
-function brief(deps: ControlDeps, runs: readonly Run[], context: ToolContext, params: Args["brief"]): ToolResult {
+async function revokeAll(deps: ControlDeps, tx: Tx, runs: readonly Run[], requesterKey: string): Promise<Run[]> {
+  const revoked: Run[] = [];
+  for (const run of runs) if ((await deps.briefing.revoke(tx, run, requesterKey)) > 0) revoked.push(run);
+  return revoked;
+}
+
+async function brief(deps: ControlDeps, runs: readonly Run[], context: ToolContext, params: Args["brief"]): Promise<ToolResult> {
   if (params === undefined) return toolError("brief is required for this action.");
-  const refused = deps.briefing.check(context.sessionKey, params);
+  const refused = await deps.briefing.check(context.sessionKey, params);
   if (refused !== null) return toolError(refused);
-  deps.db.transaction([], (tx) => {
-    for (const run of runs) deps.briefing.apply(tx, run, context.sessionKey, params);
+  await deps.db.transaction([], async (tx) => {
+    for (const run of runs) await deps.briefing.apply(tx, run, context.sessionKey, params);
   });
   return toolJson({ briefed: runs.map((run) => run.id), note: "It sees this brief from its next step on. It grants nothing." });
 }
@@ -182,29 +200,31 @@ const waitFor = (args: WaitArgs, context: ToolContext, runs: readonly Run[]): Ex
 });
 
 /** Fan-in: once they have ended, or its time is over. */
-function waited(deps: ControlDeps, args: WaitArgs, runs: readonly Run[]): ToolResult {
-  const seen = runs.map((run) => (isUnfinished(run.state) ? view(deps, run) : withResult(deps, run)));
+async function waited(deps: ControlDeps, args: WaitArgs, runs: readonly Run[]): Promise<ToolResult> {
+  const seen: unknown[] = [];
+  for (const run of runs) seen.push(isUnfinished(run.state) ? view(deps, run) : await withResult(deps, run));
   const ended = runs.map((run) => !isUnfinished(run.state));
   const complete = args.mode === "any" ? ended.includes(true) : !ended.includes(false);
-  return quoteRuns({ complete, runs: seen }, outcomes(deps, runs));
+  return quoteRuns({ complete, runs: seen }, await outcomes(deps, runs));
 }
 
 /** JSON behind the fence: what children and their programs wrote stands in it, as labels, steps, doing and results (IN4). */
 export const quoteRuns = (runs: unknown, remark = ""): ToolResult => toolQuote("sub-agents", JSON.stringify(runs), remark);
 
 /** NV3: what became of those that ended, in the runtime's own words and therefore outside the fence. */
-const outcomes = (deps: ControlDeps, runs: readonly Run[]): string =>
-  runs
-    .flatMap((run) => {
-      const { state } = run;
-      return isUnfinished(state) ? [] : [outcomeSentence(run, { ...run, as: state }, resultOf(deps.transcripts, run).result)];
-    })
-    .join("\n");
+async function outcomes(deps: ControlDeps, runs: readonly Run[]): Promise<string> {
+  const lines: string[] = [];
+  for (const run of runs) {
+    const { state } = run;
+    if (!isUnfinished(state)) lines.push(outcomeSentence(run, { ...run, as: state }, (await resultOf(deps.transcripts, run)).result));
+  }
+  return lines.join("\n");
+}
 
-export const quoteLog = (deps: ControlDeps, run: Run, options: { limit: number | undefined; tools: boolean }): ToolResult =>
+export const quoteLog = async (deps: ControlDeps, run: Run, options: { limit: number | undefined; tools: boolean }): Promise<ToolResult> =>
   toolQuote(
     `log of the sub-agent ${run.label}`,
-    logText(deps.transcripts, run, { limit: options.limit ?? DEFAULT_LOG, tools: options.tools }),
+    await logText(deps.transcripts, run, { limit: options.limit ?? DEFAULT_LOG, tools: options.tools }),
   );
 
 const view = (deps: ControlDeps, run: Run) => ({
@@ -217,8 +237,8 @@ const view = (deps: ControlDeps, run: Run) => ({
   place: deps.lane.position(run.id),
 });
 
-const withResult = (deps: ControlDeps, run: Run) => ({
+const withResult = async (deps: ControlDeps, run: Run) => ({
   ...view(deps, run),
-  ...resultOf(deps.transcripts, run),
+  ...(await resultOf(deps.transcripts, run)),
   sections: run.sections,
 });

@@ -13,10 +13,10 @@ export type Found = { readonly run: Run } | { readonly problem: string };
 const MAX_LISTED = 200;
 
 /** Runs below a session: its own, newest first, and unfinished ones further down. */
-export function runsOf(runs: Runs, sessionKey: string): Run[] {
-  const own = runs.listOf(sessionKey, MAX_LISTED);
+export async function runsOf(runs: Runs, sessionKey: string): Promise<Run[]> {
+  const own = await runs.listOf(sessionKey, MAX_LISTED);
   const known = new Set(own.map((run) => run.id));
-  const deeper = runs.unfinishedBelow(sessionKey).filter((run) => !known.has(run.id));
+  const deeper = (await runs.unfinishedBelow(sessionKey)).filter((run) => !known.has(run.id));
   return [...own, ...deeper].sort((a, b) => b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1));
 }
 
@@ -30,14 +30,14 @@ export interface TargetDeps {
 }
 
 /** `knownBy`: only runs that were there by then. */
-export function findTarget(deps: TargetDeps, sessionKey: string, text: string, knownBy = Number.POSITIVE_INFINITY): Found {
+export async function findTarget(deps: TargetDeps, sessionKey: string, text: string, knownBy = Number.POSITIVE_INFINITY): Promise<Found> {
   // As a model was told it.
   const target = readSpelled(text)
     .trim()
     .replace(/^"(.*)"$/, "$1");
   if (target === "") return { problem: "Which sub-agent? Give a number of the list, `last`, a run id, a label or a session key." };
   if (/^#?\d{1,4}$/.test(target)) return byNumber(deps, sessionKey, Number(target.replace("#", "")));
-  const all = runsOf(deps.runs, sessionKey).filter((run) => run.createdAt <= knownBy);
+  const all = (await runsOf(deps.runs, sessionKey)).filter((run) => run.createdAt <= knownBy);
   const [newest] = all;
   if (target.toLowerCase() === "last")
     return newest === undefined ? { problem: "There are no sub-agents in this session yet." } : { run: newest };
@@ -45,23 +45,23 @@ export function findTarget(deps: TargetDeps, sessionKey: string, text: string, k
   const wanted = target.toLowerCase();
   const byLabel = all.filter((run) => run.label.toLowerCase() === wanted);
   const matches = byLabel.length > 0 ? byLabel : all.filter((run) => wanted.length >= 4 && run.id.startsWith(wanted));
-  const direct = matches.length === 0 ? deps.runs.get(wanted) : null;
-  if (direct !== null && deps.runs.isBelow(direct.childKey, sessionKey)) return { run: direct };
+  const direct = matches.length === 0 ? await deps.runs.get(wanted) : null;
+  if (direct !== null && (await deps.runs.isBelow(direct.childKey, sessionKey))) return { run: direct };
   return pick(matches, target);
 }
 
-function byNumber(deps: TargetDeps, sessionKey: string, number: number): Found {
-  const listed = deps.listings.find(sessionKey);
+async function byNumber(deps: TargetDeps, sessionKey: string, number: number): Promise<Found> {
+  const listed = await deps.listings.find(sessionKey);
   const id = listed[number - 1];
-  const run = id === undefined ? null : deps.runs.get(id);
+  const run = id === undefined ? null : await deps.runs.get(id);
   if (run !== null) return { run };
   if (listed.length === 0) return { problem: "The numbers come from `/subagents list`: call it first." };
   return { problem: `There is no number ${number}: the last list went from 1 to ${listed.length}.` };
 }
 
-function byKey(deps: TargetDeps, sessionKey: string, key: string): Found {
-  const run = deps.runs.findByChildKey(key);
-  return run !== null && deps.runs.isBelow(key, sessionKey) ? { run } : unknown(key);
+async function byKey(deps: TargetDeps, sessionKey: string, key: string): Promise<Found> {
+  const run = await deps.runs.findByChildKey(key);
+  return run !== null && (await deps.runs.isBelow(key, sessionKey)) ? { run } : unknown(key);
 }
 
 function pick(matches: readonly Run[], target: string): Found {

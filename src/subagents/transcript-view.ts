@@ -15,10 +15,10 @@ const MAX_ENTRY = 1_500;
 const MAX_PAGES = 10;
 
 /** The last `limit` messages, tool calls only with `tools`. */
-export function logText(transcripts: Transcripts, run: Run, options: { limit: number; tools: boolean }): string {
+export async function logText(transcripts: Transcripts, run: Run, options: { limit: number; tools: boolean }): Promise<string> {
   const limit = Math.min(Math.max(Math.trunc(options.limit), 1), MAX_LOG);
   try {
-    const entries = lastEntries(transcripts, run, limit, (entry) => isShown(entry, options.tools));
+    const entries = await lastEntries(transcripts, run, limit, (entry) => isShown(entry, options.tools));
     return entries.length === 0 ? "(nothing on record yet)" : entries.map(line).join("\n\n");
   } catch (error) {
     return `(its transcript ${unreadable(error)})`;
@@ -43,9 +43,9 @@ const UNREADABLE: Readonly<Record<string, string>> = {
 const MAX_ANSWERS = 1_000;
 
 /** The models that really answered, in the order they first did: where one failed another stood in for it (CM6). */
-export function answeredBy(transcripts: Transcripts, run: Run): string[] {
+export async function answeredBy(transcripts: Transcripts, run: Run): Promise<string[]> {
   try {
-    const answers = lastEntries(transcripts, run, MAX_ANSWERS, (entry) => entry.type === "message" && entry.role === "assistant");
+    const answers = await lastEntries(transcripts, run, MAX_ANSWERS, (entry) => entry.type === "message" && entry.role === "assistant");
     return [...new Set(answers.flatMap((entry) => (entry.type === "message" && entry.role === "assistant" ? [entry.model] : [])))];
   } catch (error) {
     unreadable(error);
@@ -54,11 +54,11 @@ export function answeredBy(transcripts: Transcripts, run: Run): string[] {
 }
 
 /** What is hidden doesn't count: an ended run closes with the announce step, which would use up a small limit. */
-function lastEntries(transcripts: Transcripts, run: Run, limit: number, fits: (entry: Entry) => boolean): Entry[] {
+async function lastEntries(transcripts: Transcripts, run: Run, limit: number, fits: (entry: Entry) => boolean): Promise<Entry[]> {
   const found: Entry[] = [];
   let before: number | null = null;
   for (let pages = 0; pages < MAX_PAGES && found.length < limit; pages++) {
-    const page = transcripts.page(transcriptOfRun(run), { before, limit: limit - found.length, fits });
+    const page = await transcripts.page(transcriptOfRun(run), { before, limit: limit - found.length, fits });
     found.unshift(...page.entries.map(({ entry }) => entry));
     before = page.before;
     if (before === null) break;

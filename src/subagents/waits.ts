@@ -7,20 +7,23 @@ import type { SubagentDeps } from "./deps.ts";
 type WaitDeps = Pick<SubagentDeps, "runs" | "mail" | "clock">;
 
 /** Any of them: the others are asked again when the run goes on. */
-export const isDue = (deps: WaitDeps, run: Run): boolean => run.waits.some((wait) => hasCome(deps, run, wait));
+export async function isDue(deps: WaitDeps, run: Run): Promise<boolean> {
+  for (const wait of run.waits) if (await hasCome(deps, run, wait)) return true;
+  return false;
+}
 
-function hasCome(deps: WaitDeps, run: Run, wait: Wait): boolean {
-  return wait.for === "children" ? newsOf(deps, run) !== "later" : isOver(deps, wait);
+async function hasCome(deps: WaitDeps, run: Run, wait: Wait): Promise<boolean> {
+  return wait.for === "children" ? (await newsOf(deps, run)) !== "later" : await isOver(deps, wait);
 }
 
 /** Is there something for the run to read, may something still come from its children, or neither? */
-export function newsOf({ runs, mail }: Pick<WaitDeps, "runs" | "mail">, run: Run): "mail" | "later" | "over" {
-  if (mail.listForRun(run.id).length > 0 || mail.listNotes(run.sessionId).length > 0) return "mail";
-  return unfinishedChildren(runs, run) > 0 ? "later" : "over";
+export async function newsOf({ runs, mail }: Pick<WaitDeps, "runs" | "mail">, run: Run): Promise<"mail" | "later" | "over"> {
+  if ((await mail.listForRun(run.id)).length > 0 || (await mail.listNotes(run.sessionId)).length > 0) return "mail";
+  return (await unfinishedChildren(runs, run)) > 0 ? "later" : "over";
 }
 
-export const unfinishedChildren = (runs: WaitDeps["runs"], { id }: Run): number =>
-  runs.childrenOf(id).filter((child) => isUnfinished(child.state)).length;
+export const unfinishedChildren = async (runs: WaitDeps["runs"], { id }: Run): Promise<number> =>
+  (await runs.childrenOf(id)).filter((child) => isUnfinished(child.state)).length;
 
 export interface OverDeps {
   readonly runs: Pick<SubagentDeps["runs"], "get">;
@@ -28,18 +31,19 @@ export interface OverDeps {
 }
 
 /** Have those it waits for ended, or is its time over? A run that is on record no more will not end either. */
-export function isOver({ runs, clock }: OverDeps, wait: Extract<Wait, { for: "runs" }>): boolean {
+export async function isOver({ runs, clock }: OverDeps, wait: Extract<Wait, { for: "runs" }>): Promise<boolean> {
   const now = clock.now();
   // Before it began: the clock was set back, and nobody knows how much of its time is left.
   if (now >= wait.until || now < wait.since) return true;
-  const ended = wait.ids.map((id) => !isUnfinished(runs.get(id)?.state ?? "done"));
+  const ended: boolean[] = [];
+  for (const id of wait.ids) ended.push(!isUnfinished((await runs.get(id))?.state ?? "done"));
   return wait.mode === "any" ? ended.includes(true) : !ended.includes(false);
 }
 
 /** As lists and the page show it. */
-export function waitingText({ runs }: Pick<WaitDeps, "runs">, run: Run, waits: readonly Wait[]): string {
+export async function waitingText({ runs }: Pick<WaitDeps, "runs">, run: Run, waits: readonly Wait[]): Promise<string> {
   const awaited = new Set(waits.flatMap((wait) => (wait.for === "runs" ? wait.ids : [])));
-  const count = awaited.size > 0 ? awaited.size : unfinishedChildren(runs, run);
+  const count = awaited.size > 0 ? awaited.size : await unfinishedChildren(runs, run);
   return `waiting for ${count} sub-agent${count === 1 ? "" : "s"}`;
 }
 
@@ -53,20 +57,21 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   const stopped = new AbortController();
   let alarm = new AbortController();
   const ring = ({ id, requesterKey }: Pick<Run, "id" | "requesterKey">): void => deps.lane.ring(id, requesterKey, "front");
-  const ringAncestors = (runId: string): void => {
-    for (let run = requesterOf(deps, runId); run !== null; run = requesterOf(deps, run.id)) if (run.state === "waiting") ring(run);
+  const ringAncestors = async (runId: string): Promise<void> => {
+    for (let run = await requesterOf(deps, runId); run !== null; run = await requesterOf(deps, run.id))
+      if (run.state === "waiting") ring(run);
   };
   /** One timer for all of them: the rows know the times. It never sleeps long: a look may fail. */
   const setAlarm = async (): Promise<void> => {
     alarm.abort();
     alarm = new AbortController();
     const signal = AbortSignal.any([alarm.signal, stopped.signal]);
-    while (!signal.aborted) await deps.clock.sleep(wakeDue(), signal);
+    while (!signal.aborted) await deps.clock.sleep(await wakeDue(), signal);
   };
   /** Rings those whose time has come; returns how long until it is worth another look. */
-  const wakeDue = (): number => {
+  const wakeDue = async (): Promise<number> => {
     try {
-      const { due, nextAt } = deps.runs.listWakeDue(deps.clock.now());
+      const { due, nextAt } = await deps.runs.listWakeDue(deps.clock.now());
       for (const run of due) ring(run);
       return nextAt === null ? MAX_SLEEP_MS : lookAgainMs(nextAt - deps.clock.now());
     } catch (error) {
@@ -76,10 +81,10 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   };
   return {
     start() {
-      const off = deps.bus.on((event) => {
-        if (event.type === "run.ended") ringAncestors(event.runId);
+      const off = deps.bus.on(async (event) => {
+        if (event.type === "run.ended") await ringAncestors(event.runId);
         if (event.type === "run.mail") {
-          const run = deps.runs.get(event.runId);
+          const run = await deps.runs.get(event.runId);
           if (run?.state === "waiting") ring(run);
         }
         if (event.type === "run.changed" && event.state === "waiting") void setAlarm();
@@ -99,7 +104,7 @@ const MAX_SLEEP_MS = 60_000;
 /** How long to sleep when the time that is waited for is so far away. */
 export const lookAgainMs = (leftMs: number): number => Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, leftMs));
 
-function requesterOf({ runs }: Pick<WaitDeps, "runs">, runId: string): Run | null {
-  const requester = runs.get(runId)?.requesterRunId ?? null;
-  return requester === null ? null : runs.get(requester);
+async function requesterOf({ runs }: Pick<WaitDeps, "runs">, runId: string): Promise<Run | null> {
+  const requester = (await runs.get(runId))?.requesterRunId ?? null;
+  return requester === null ? null : await runs.get(requester);
 }

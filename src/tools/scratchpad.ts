@@ -20,28 +20,28 @@ export function createScratchpadTool(scratchpad: Scratchpad): Tool {
     schema,
     capability: "memory",
     async run({ op, section, text: given, content }, { sessionKey }) {
-      if (section === undefined) return op === "read" ? list(scratchpad, sessionKey) : toolError(`${op} needs a section.`);
+      if (section === undefined) return op === "read" ? await list(scratchpad, sessionKey) : toolError(`${op} needs a section.`);
       if (op === "read") return read(scratchpad, sessionKey, section);
       if (op === "clear")
-        return { text: scratchpad.clear(sessionKey, section) > 0 ? `Section ${section} is gone.` : "There was no such section." };
+        return { text: (await scratchpad.clear(sessionKey, section)) > 0 ? `Section ${section} is gone.` : "There was no such section." };
       const text = given ?? content;
       if (text === undefined) return toolError(`${op} needs a text.`);
       if (content !== undefined && content !== text) return toolError("text and content mean the same; give one of them.");
-      const outcome = scratchpad[op](sessionKey, section, text);
+      const outcome = await scratchpad[op](sessionKey, section, text);
       return outcome.ok ? { text: `Section ${section} now has ${outcome.bytes} bytes.` } : toolError(outcome.error);
     },
   });
 }
 
-function read(scratchpad: Scratchpad, sessionKey: string, section: string): ToolResult {
-  const text = scratchpad.read(sessionKey, section);
+async function read(scratchpad: Scratchpad, sessionKey: string, section: string): Promise<ToolResult> {
+  const text = await scratchpad.read(sessionKey, section);
   if (text !== null) return { text: text === "" ? "(empty)" : text };
-  const names = scratchpad.sections(sessionKey).map((row) => row.section);
+  const names = (await scratchpad.sections(sessionKey)).map((row) => row.section);
   return toolError(`There is no such section. ${names.length === 0 ? "The scratchpad is empty." : `There are: ${names.join(", ")}.`}`);
 }
 
-function list(scratchpad: Scratchpad, sessionKey: string): ToolResult {
-  const rows = scratchpad.sections(sessionKey);
+async function list(scratchpad: Scratchpad, sessionKey: string): Promise<ToolResult> {
+  const rows = await scratchpad.sections(sessionKey);
   if (rows.length === 0) return { text: "The scratchpad is empty." };
   return { text: rows.map((row) => `${row.section} (${row.bytes} bytes)`).join("\n") };
 }

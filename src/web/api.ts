@@ -9,7 +9,7 @@ import type { MessageViews } from "./message-view.ts";
 
 /** The receive side of the web channel (channels/web/channel.ts). */
 export interface PostTaker {
-  accept(post: { id: string; chat: string; text: string; kind: "message" | "button" }): "accepted" | "known" | "conflict" | "off";
+  accept(post: { id: string; chat: string; text: string; kind: "message" | "button" }): Promise<"accepted" | "known" | "conflict" | "off">;
   isChat(text: string): boolean;
 }
 
@@ -46,8 +46,8 @@ export function createApiRoutes(options: ApiOptions): Route[] {
   return [
     { method: "GET", path: "/healthz", access: "probe", handle: () => health(options.stage()) },
     { method: "GET", path: "/readyz", access: "probe", handle: () => readiness(options) },
-    { method: "GET", path: "/api/chats", access: "token", handle: () => json(200, { chats: live.chats() }) },
-    { method: "GET", path: "/api/runs", access: "token", handle: () => json(200, { runs: live.runs() }) },
+    { method: "GET", path: "/api/chats", access: "token", handle: async () => json(200, { chats: await live.chats() }) },
+    { method: "GET", path: "/api/runs", access: "token", handle: async () => json(200, { runs: await live.runs() }) },
     { method: "GET", path: "/api/chats/:chat/messages", access: "token", handle: (request) => history(request, options) },
     { method: "POST", path: "/api/chats/:chat/messages", access: "token", handle: (request) => post(request, channel) },
     { method: "GET", path: "/api/events", access: "token", handle: (request) => events(request, options) },
@@ -70,7 +70,7 @@ async function post(request: WebRequest, channel: PostTaker) {
   if (!body.success) {
     return problem(400, `Send {"id": a lower-case uuid, "text": 1 to ${MAX_TEXT_LENGTH} characters, "kind": "message" or "button"}.`);
   }
-  const outcome = channel.accept({ ...body.data, chat });
+  const outcome = await channel.accept({ ...body.data, chat });
   if (outcome === "off") return problem(503, "Herald is not taking messages right now.", { "retry-after": "2" });
   if (outcome === "conflict") return problem(409, "This id was used for another message. Send it with a new one.");
   return json(202, { id: body.data.id, status: outcome });
@@ -84,20 +84,20 @@ async function history(request: WebRequest, { channel, messages, views }: ApiOpt
   if (Number.isNaN(beforeSeq) || !(limit >= 1)) return problem(400, "before and limit are whole numbers.");
   const size = Math.min(limit, HISTORY_LIMIT);
   // Where the stream goes on from these rows: nothing can be posted between the two reads.
-  const cursor = messages.lastSeq();
-  const rows = messages.list(chat, { ...(beforeSeq !== null && { beforeSeq }), limit: size + 1 });
+  const cursor = await messages.lastSeq();
+  const rows = await messages.list(chat, { ...(beforeSeq !== null && { beforeSeq }), limit: size + 1 });
   const hasEarlier = rows.length > size;
   return json(200, { messages: await views.toViews(hasEarlier ? rows.slice(1) : rows), hasEarlier, cursor });
 }
 
-function events(request: WebRequest, { channel, live }: ApiOptions) {
+async function events(request: WebRequest, { channel, live }: ApiOptions) {
   const chat = request.query.get("chat") ?? "main";
   if (!channel.isChat(chat)) return NO_CHAT;
   const lastId = request.headers["last-event-id"];
   // A reconnecting browser repeats the old URL; what it really saw last stands in the header.
   const cursor = wholeNumber(typeof lastId === "string" && lastId !== "" ? lastId : request.query.get("cursor"));
   if (Number.isNaN(cursor)) return problem(400, "The cursor is a whole number.");
-  return live.open(request.response, { chat, cursor, browserId: request.browser?.id ?? null })
+  return (await live.open(request.response, { chat, cursor, browserId: request.browser?.id ?? null }))
     ? null
     : problem(503, "Too many tabs are open.", { "retry-after": "10" });
 }

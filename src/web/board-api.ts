@@ -8,7 +8,7 @@ import type { Renderer } from "./rendering.ts";
 import type { LogViews } from "./run-log.ts";
 
 /** Sends a blocked announcement again. Null: there is no such run. */
-export type Redeliver = (runId: string) => { readonly isOnItsWay: boolean; readonly text: string } | null;
+export type Redeliver = (runId: string) => Promise<{ readonly isOnItsWay: boolean; readonly text: string } | null>;
 
 export interface BoardApiOptions {
   details: RunDetails;
@@ -33,7 +33,7 @@ export function createBoardRoutes(options: BoardApiOptions): Route[] {
 
 async function detail({ params }: WebRequest, { details, redact, renderer }: BoardApiOptions) {
   const { id = "" } = params;
-  const found = isUuid(id) ? details.find(id) : null;
+  const found = isUuid(id) ? await details.find(id) : null;
   return found === null ? NO_RUN : json(200, await toDetailView(found, (text) => renderer.render(redact(text))));
 }
 
@@ -49,14 +49,14 @@ async function transcript({ params, query }: WebRequest, { details, logs }: Boar
   const before = wholeNumber(query.get("before"));
   const limit = wholeNumber(query.get("limit")) ?? PAGE_SIZE;
   if (Number.isNaN(before) || !(limit >= 1)) return problem(400, "before and limit are whole numbers.");
-  const page = isUuid(id) ? details.transcript(id, { before, limit: Math.min(limit, MAX_PAGE_SIZE) }) : null;
+  const page = isUuid(id) ? await details.transcript(id, { before, limit: Math.min(limit, MAX_PAGE_SIZE) }) : null;
   if (page === null) return problem(404, "There is no transcript of this run.");
   return json(200, { entries: await logs.toViews(id, page.entries), before: page.before });
 }
 
-function retry({ params }: WebRequest, { redeliver }: BoardApiOptions) {
+async function retry({ params }: WebRequest, { redeliver }: BoardApiOptions) {
   const { id = "" } = params;
-  const answer = isUuid(id) ? redeliver(id) : null;
+  const answer = isUuid(id) ? await redeliver(id) : null;
   if (answer === null) return NO_RUN;
   return answer.isOnItsWay ? json(200, { text: answer.text }) : problem(409, answer.text);
 }

@@ -31,7 +31,7 @@ export interface RunView {
 }
 
 export interface Board {
-  listRuns(options: { limit: number }): readonly RunView[];
+  listRuns(options: { limit: number }): Promise<readonly RunView[]>;
 }
 
 /** What `/subagents info` tells (CM6), as values: the page puts them into words. */
@@ -68,9 +68,9 @@ export interface RunDetail {
 }
 
 export interface RunDetails {
-  find(id: string): RunDetail | null;
+  find(id: string): Promise<RunDetail | null>;
   /** The newest entries before the cursor, without the announce step; null when there is no such run or no file. */
-  transcript(id: string, range: { before: number | null; limit: number }): TranscriptPage | null;
+  transcript(id: string, range: { before: number | null; limit: number }): Promise<TranscriptPage | null>;
 }
 
 /** A run at its place on the board. */

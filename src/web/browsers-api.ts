@@ -10,7 +10,7 @@ export interface BrowsersApiOptions {
   gate: Pick<Gate, "signIn" | "signOut">;
   signIns: SignIns;
   /** Some were ended: their streams must be closed. */
-  onEnded(): void;
+  onEnded(): Promise<void>;
 }
 
 const Login = z.object({ token: z.string().min(1).max(200) });
@@ -28,27 +28,27 @@ export function createBrowsersRoutes(options: BrowsersApiOptions): Route[] {
 async function login(request: WebRequest, { gate, onEnded }: BrowsersApiOptions) {
   const body = safeParse(Login, await request.json());
   if (!body.success) return problem(400, 'Send {"token": "…"}.');
-  const reply = gate.signIn(request, body.data.token);
-  onEnded();
+  const reply = await gate.signIn(request, body.data.token);
+  await onEnded();
   return reply;
 }
 
-function logout(request: WebRequest, { gate, signIns, onEnded }: BrowsersApiOptions) {
+async function logout(request: WebRequest, { gate, signIns, onEnded }: BrowsersApiOptions) {
   if (request.browser === null) return problem(400, "There is no browser to sign out: this call came with the token.");
-  signIns.end(request.browser.id);
-  onEnded();
+  await signIns.end(request.browser.id);
+  await onEnded();
   return gate.signOut(request);
 }
 
-function list({ browser }: WebRequest, { signIns }: BrowsersApiOptions) {
+async function list({ browser }: WebRequest, { signIns }: BrowsersApiOptions) {
   const view = (one: Browser) => ({ ...one, isThis: one.id === browser?.id });
-  return json(200, { browsers: signIns.list().map(view) });
+  return json(200, { browsers: (await signIns.list()).map(view) });
 }
 
 async function end(request: WebRequest, { signIns, onEnded }: BrowsersApiOptions) {
   const body = safeParse(Ending, await request.json());
   if (!body.success) return problem(400, 'Send {"id": "…"}, or {"others": true} for all but this one.');
-  const ended = "id" in body.data ? Number(signIns.end(body.data.id)) : signIns.endOthers(request.browser?.id ?? null);
-  onEnded();
+  const ended = "id" in body.data ? Number(await signIns.end(body.data.id)) : await signIns.endOthers(request.browser?.id ?? null);
+  await onEnded();
   return "id" in body.data && ended === 0 ? problem(404, "This browser is not signed in any more.") : json(200, { ended });
 }

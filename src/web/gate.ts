@@ -17,10 +17,10 @@ export type Passage = { readonly refusal: Reply } | { readonly refusal: null; re
 export interface Gate {
   /** Null: may go on. Else the refusal to send. */
   checkOrigin(req: IncomingMessage, path: string, query: URLSearchParams, route: Pick<Route, "access"> | null): Reply | null;
-  checkAccess(req: IncomingMessage, route: Pick<Route, "access" | "method">): Passage;
+  checkAccess(req: IncomingMessage, route: Pick<Route, "access" | "method">): Promise<Passage>;
   checkBody(req: IncomingMessage): Reply | null;
   /** The token as typed or taken from the link; limited like every other guess. */
-  signIn(visitor: Visitor, token: string): Reply;
+  signIn(visitor: Visitor, token: string): Promise<Reply>;
   /** The same browser's cookie, gone. */
   signOut(visitor: Visitor): Reply;
 }
@@ -60,12 +60,12 @@ export function createGate(options: GateOptions): Gate {
     options.log.warn({ caller }, "a wrong token was refused");
     return problem(401, "This token is not right.");
   };
-  const browserOf = (req: Pick<IncomingMessage, "headers">, caller: string): Browser | null => {
+  const browserOf = async (req: Pick<IncomingMessage, "headers">, caller: string): Promise<Browser | null> => {
     const key = keyOf(req);
     if (key === null) return null;
     // All of that name: a page on another port of this host can set one too, and the browser sends it first.
     for (const cookie of cookiesOf(req, cookieName())) {
-      const browser = signIns.find(cookie, key, caller);
+      const browser = await signIns.find(cookie, key, caller);
       if (browser !== null) return browser;
     }
     return null;
@@ -76,7 +76,7 @@ export function createGate(options: GateOptions): Gate {
 
   return {
     checkOrigin: (req, path, query, route) => checkOrigin(req, { path, query, hosts, isProbe: route?.access === "probe" }),
-    checkAccess(req, route) {
+    async checkAccess(req, route) {
       const bearer = bearerOf(req);
       if (route.method === "POST" && bearer === null && req.headers.origin === undefined) {
         return { refusal: problem(403, "A request without an Origin header needs an Authorization header.") };
@@ -87,7 +87,7 @@ export function createGate(options: GateOptions): Gate {
         const refusal = guess(caller, () => isSame(bearer, options.token()));
         return refusal === null ? { refusal, browser: null } : { refusal };
       }
-      const browser = browserOf(req, caller);
+      const browser = await browserOf(req, caller);
       if (browser !== null || route.access !== "token") return { refusal: null, browser };
       // No guess, whatever it sent: nobody guesses two secrets of 32 random bytes, and a page that was signed out, or whose
       // cookie another port has replaced, would lock its own person out of signing in.
@@ -98,11 +98,11 @@ export function createGate(options: GateOptions): Gate {
         return problem(429, "Too many messages at once. Try again in a moment.", { "retry-after": "5" });
       return checkBody(req);
     },
-    signIn({ caller, headers, browser }, token) {
+    async signIn({ caller, headers, browser }, token) {
       const refusal = guess(caller, () => isSame(token, options.token()));
       if (refusal !== null) return refusal;
-      const { cookie, key } = signIns.add(caller, headers["user-agent"] ?? "");
-      if (browser !== null) signIns.end(browser.id);
+      const { cookie, key } = await signIns.add(caller, headers["user-agent"] ?? "");
+      if (browser !== null) await signIns.end(browser.id);
       options.log.info({ audit: "signed in", caller }, "a browser signed in to the page");
       return { status: 200, body: { status: "ok", key }, headers: setCookie(cookie, SIGN_IN_SECONDS, headers.origin) };
     },

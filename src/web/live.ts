@@ -38,18 +38,18 @@ export interface LiveOptions {
   heldBack(text: string): number;
   outgoing: Pick<Outgoing, "event">;
   status(): PageStatus;
-  isSignedIn(browserId: string): boolean;
+  isSignedIn(browserId: string): Promise<boolean>;
   limits?: StreamLimits;
   heartbeatMs?: number;
 }
 
 export interface Live {
   /** Takes the response over. False when too many tabs are open. */
-  open(response: Outlet, listener: Listener): boolean;
-  runs(): BoardRow[];
-  chats(): { id: string; title: string | null; lastAt: number; lastSeq: number }[];
+  open(response: Outlet, listener: Listener): Promise<boolean>;
+  runs(): Promise<BoardRow[]>;
+  chats(): Promise<{ id: string; title: string | null; lastAt: number; lastSeq: number }[]>;
   /** Ends the streams of browsers that are not signed in any more. */
-  recheck(): void;
+  recheck(): Promise<void>;
   /** Ends every stream: the token is another one. Whoever may comes back. */
   cut(): void;
   /** Ends every stream and stops listening. */
@@ -69,6 +69,8 @@ interface Tab extends Pick<Listener, "chat" | "browserId"> {
   /** The last message written to the stream. */
   sentSeq: number;
   isFeeding: boolean;
+  /** Asked for more while it was fed. */
+  isRung: boolean;
   /** There was no room for the last one. */
   isDraftDue: boolean;
 }
@@ -105,7 +107,7 @@ export function createLive(options: LiveOptions): Live {
       for (const tab of tabs) if (tab.chat === chat) sendDraft(tab, turns, options);
     },
   });
-  const runs = () => orderRuns(board.listRuns({ limit: MAX_RUNS }));
+  const runs = async () => orderRuns(await board.listRuns({ limit: MAX_RUNS }));
   const present = { chats: messages.chats, runs, pairing: () => peopleView(options.pairing) };
   const feedTab = (tab: Tab) => void feed(tab, options, turns).catch(onError);
   const ring = createBells({ toAll, isHeard: () => tabs.size > 0, present, common });
@@ -115,22 +117,26 @@ export function createLive(options: LiveOptions): Live {
     if (event.type === "folder.changed") toAll("status", options.status());
     ring(event);
   });
-  const recheck = (): void => {
-    for (const tab of tabs) if (tab.browserId !== null && !options.isSignedIn(tab.browserId)) tab.stream.close();
+  const recheck = async (): Promise<void> => {
+    for (const tab of tabs) if (tab.browserId !== null && !(await options.isSignedIn(tab.browserId))) tab.stream.close();
   };
   void beat(tabs, options, { recheck, onError, signal: stopped.signal });
 
   return {
-    open(response, { chat, cursor, browserId }) {
+    async open(response, { chat, cursor, browserId }) {
+      // Read before it is one of the tabs, sent once it is: what changes in between rings, and nothing older comes behind that.
+      const sentSeq = cursor ?? (await messages.lastSeq());
+      const states: [string, unknown][] = [];
+      for (const [name, state] of Object.entries(present)) states.push([name, await state()]);
       if (tabs.size >= MAX_TABS) return false;
       const limits = options.limits ?? STREAM_LIMITS;
       const stream = openStream({ response, clock, limits, onDrain: () => feedTab(tab), onClose: () => tabs.delete(tab) });
-      const tab: Tab = { chat, browserId, stream, sentSeq: cursor ?? messages.lastSeq(), isFeeding: false, isDraftDue: false };
+      const tab: Tab = { chat, browserId, stream, sentSeq, isFeeding: false, isRung: false, isDraftDue: false };
       tabs.add(tab);
       stream.send(outgoing.event("working", turns.working(chat)));
       sendDraft(tab, turns, options);
       stream.send(outgoing.event("status", options.status()));
-      for (const [name, state] of Object.entries(present)) stream.send(outgoing.event(name, state()));
+      for (const [name, state] of states) stream.send(outgoing.event(name, state));
       feedTab(tab);
       return true;
     },
@@ -148,7 +154,7 @@ export function createLive(options: LiveOptions): Live {
   };
 }
 
-type Present = Record<"chats" | "runs" | "pairing", () => unknown>;
+type Present = Record<"chats" | "runs" | "pairing", () => Promise<unknown>>;
 
 interface BellOptions {
   toAll(event: string, data: unknown): void;
@@ -160,7 +166,14 @@ interface BellOptions {
 /** Tells all tabs what changed, together with everything else that changes in the same moment. */
 function createBells({ toAll, isHeard, present, common }: BellOptions): (event: AppEvent) => void {
   const bell = (name: keyof Present, everyMs: number) =>
-    createThrottle({ ...common, everyMs, work: () => void (isHeard() && toAll(name, present[name]())) });
+    createThrottle({
+      ...common,
+      everyMs,
+      async work() {
+        if (isHeard()) toAll(name, await present[name]());
+        return undefined;
+      },
+    });
   const chats = bell("chats", CHATS_EVERY_MS);
   const pairing = bell("pairing", CHATS_EVERY_MS);
   const runs = bell("runs", RUNS_EVERY_MS);
@@ -198,13 +211,17 @@ function sendDraft(tab: Tab, turns: Turns, { outgoing }: LiveOptions): void {
 
 /** Writes what the tab has not got yet for as long as it keeps up; `drain` calls again. */
 async function feed(tab: Tab, options: LiveOptions, turns: Turns): Promise<void> {
+  tab.isRung = true;
   // One at a time per tab, else two would send the same rows.
   if (tab.isFeeding) return;
   tab.isFeeding = true;
   const { messages, views, outgoing } = options;
   try {
     while (!tab.stream.isClosed() && tab.stream.hasRoom()) {
-      const rows = messages.list(tab.chat, { afterSeq: tab.sentSeq, limit: PAGE_SIZE });
+      tab.isRung = false;
+      const rows = await messages.list(tab.chat, { afterSeq: tab.sentSeq, limit: PAGE_SIZE });
+      // Posted while the list was read.
+      if (rows.length === 0 && tab.isRung) continue;
       // Messages first: on a slow line drafts alone would fill it.
       if (rows.length === 0) return void (tab.isDraftDue && sendDraft(tab, turns, options));
       for (const view of await views.toViews(rows)) {
@@ -220,7 +237,7 @@ async function feed(tab: Tab, options: LiveOptions, turns: Turns): Promise<void>
 }
 
 interface Beating {
-  recheck(): void;
+  recheck(): Promise<void>;
   onError(error: unknown): void;
   signal: AbortSignal;
 }
@@ -230,7 +247,7 @@ async function beat(tabs: ReadonlySet<Tab>, { clock, heartbeatMs = HEARTBEAT_MS 
     await clock.sleep(heartbeatMs, beating.signal);
     try {
       // A stream may stay open for longer than its browser may: thirty days, or until somebody ended it beside us.
-      beating.recheck();
+      await beating.recheck();
     } catch (error) {
       beating.onError(error);
     }

@@ -9,8 +9,8 @@ export interface MetricsOptions {
   readonly bus: Bus;
   readonly lanes: readonly { readonly name: string; depth(): { waiting: number; running: number } }[];
   /** Unfinished runs by state. */
-  countRuns(): Readonly<Record<string, number>>;
-  countOpenMessages(): number;
+  countRuns(): Promise<Readonly<Record<string, number>>>;
+  countOpenMessages(): Promise<number>;
 }
 
 export interface Metrics {
@@ -136,8 +136,8 @@ function addGauges({ Gauge }: Prom, options: MetricsOptions, registers: Registry
     help: "Unfinished runs; those that ended are counted by herald_runs_ended_total.",
     labelNames: ["state"],
     registers,
-    collect() {
-      const counts = options.countRuns();
+    async collect() {
+      const counts = await options.countRuns();
       for (const state of ["queued", "running", "waiting"]) this.set({ state }, counts[state] ?? 0);
     },
   });
@@ -158,8 +158,8 @@ function addGauges({ Gauge }: Prom, options: MetricsOptions, registers: Registry
     name: "herald_outbox_open",
     help: "Messages not settled yet.",
     registers,
-    collect() {
-      this.set(options.countOpenMessages());
+    async collect() {
+      this.set(await options.countOpenMessages());
     },
   });
   new Gauge({

@@ -70,7 +70,7 @@ export interface WebServer {
   /** No new work is taken; `/readyz` says so while what runs may finish. */
   markStopping(): void;
   /** The token is another one: whatever was signed in with the old one ends, open streams included. */
-  followToken(): void;
+  followToken(): Promise<void>;
   /** Ends streams and connections; resolves when the port is free. */
   close(): Promise<void>;
 }
@@ -92,7 +92,6 @@ export function createWebServer(options: WebServerOptions): WebServer {
   const { token, browsers, publicUrl, host } = options;
   const port = (): number => portOf(server);
   const signIns = createSignIns({ browsers, clock, log, token });
-  signIns.followToken();
   const { isSignedIn } = signIns;
   const gates = { redact, heldBack: options.heldBack, outgoing, isSignedIn };
   const live = createLive({ bus, clock, log, messages, views, render: renderer.render, board, pairing, status, ...gates, ...streams });
@@ -117,6 +116,7 @@ export function createWebServer(options: WebServerOptions): WebServer {
   return {
     routes: routes.map(({ method, path, access }) => ({ method, path, access })),
     async listen() {
+      await signIns.followToken();
       await listenOn(server, options.host, options.port);
       // Out of file handles at an accept, for one: that must not end the gateway.
       server.on("error", (error) => log.warn({ err: error }, "the page's server reported an error"));
@@ -128,8 +128,8 @@ export function createWebServer(options: WebServerOptions): WebServer {
     markStopping() {
       stage = "stopping";
     },
-    followToken() {
-      signIns.followToken();
+    async followToken() {
+      await signIns.followToken();
       live.cut();
     },
     async close() {
@@ -218,7 +218,7 @@ async function answer(
     return problem(405, "This method does not work here.", { allow: found.map(({ route }) => route.method).join(", ") });
 
   const { route, params } = match;
-  const passage = gate.checkAccess(req, route);
+  const passage = await gate.checkAccess(req, route);
   if (passage.refusal !== null) return passage.refusal;
   const denied = route.method === "POST" ? gate.checkBody(req) : null;
   if (denied !== null) return denied;

@@ -11,16 +11,16 @@ import { isSame, tokenMark } from "./token.ts";
 
 export interface SignIns {
   /** For whoever knew the token. */
-  add(from: string, agent: string): { readonly cookie: string; readonly key: string };
+  add(from: string, agent: string): Promise<{ readonly cookie: string; readonly key: string }>;
   /** The browser these two belong to, seen now; null when they don't fit. */
-  find(cookie: string, key: string, from: string): Browser | null;
+  find(cookie: string, key: string, from: string): Promise<Browser | null>;
   /** Still, at this moment. */
-  isSignedIn(id: string): boolean;
-  list(): Browser[];
-  end(id: string): boolean;
-  endOthers(id: string | null): number;
+  isSignedIn(id: string): Promise<boolean>;
+  list(): Promise<Browser[]>;
+  end(id: string): Promise<boolean>;
+  endOthers(id: string | null): Promise<number>;
   /** Ends whatever was let in with a token that is not the present one. */
-  followToken(): number;
+  followToken(): Promise<number>;
 }
 
 export interface SignInOptions {
@@ -40,36 +40,36 @@ const newSecret = (): string => randomBytes(32).toString("base64url");
 
 export function createSignIns({ browsers, clock, log, token }: SignInOptions): SignIns {
   const isOver = ({ signedInAt }: Browser): boolean => signedInAt + SIGN_IN_SECONDS * 1000 <= clock.now();
-  const endOld = (): number => browsers.endOld(tokenMark(token()), clock.now() - SIGN_IN_SECONDS * 1000);
-  const noteSeen = ({ id, seenAt }: Browser, from: string): void => {
+  const endOld = (): Promise<number> => browsers.endOld(tokenMark(token()), clock.now() - SIGN_IN_SECONDS * 1000);
+  const noteSeen = async ({ id, seenAt }: Browser, from: string): Promise<void> => {
     if (clock.now() - seenAt < SEEN_EVERY_MS) return;
     try {
-      browsers.seen(id, from);
+      await browsers.seen(id, from);
     } catch (error) {
       // A full disk must not lock anybody out.
       log.warn({ reason: errorText(error) }, "when a browser was last seen could not be kept");
     }
   };
   return {
-    add(from, agent) {
-      endOld();
+    async add(from, agent) {
+      await endOld();
       const [cookie, key] = [newSecret(), newSecret()];
       const proof = { cookieHash: hashOf(cookie), keyHash: hashOf(key), tokenMark: tokenMark(token()) };
-      browsers.add({ ...proof, seenFrom: from, agent: agent.slice(0, MAX_AGENT_LENGTH).toWellFormed() });
+      await browsers.add({ ...proof, seenFrom: from, agent: agent.slice(0, MAX_AGENT_LENGTH).toWellFormed() });
       return { cookie, key };
     },
-    find(cookie, key, from) {
-      const found = browsers.find(hashOf(cookie));
+    async find(cookie, key, from) {
+      const found = await browsers.find(hashOf(cookie));
       if (found === null || !isSame(found.keyHash, hashOf(key)) || isOver(found)) return null;
-      noteSeen(found, from);
+      await noteSeen(found, from);
       const { keyHash: _, ...browser } = found;
       return browser;
     },
-    isSignedIn(id) {
-      const browser = browsers.get(id);
+    async isSignedIn(id) {
+      const browser = await browsers.get(id);
       return browser !== null && !isOver(browser);
     },
-    list: () => browsers.list().filter((browser) => !isOver(browser)),
+    list: async () => (await browsers.list()).filter((browser) => !isOver(browser)),
     end: browsers.end,
     endOthers: browsers.endOthers,
     // Removed, not only refused: with the old token set again they must not come back.

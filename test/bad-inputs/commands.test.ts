@@ -176,7 +176,7 @@ describe("arguments", () => {
 
   it("[CM5] CMD-015 an absurd limit gives at most 200 messages, in parts the platform takes", async () => {
     await using stage = await createStage({ clock: systemClock, call: async () => okReply("done"), idle: true });
-    const spawned = stage.spawn();
+    const spawned = await stage.spawn();
     const ref = { agentId: spawned.agentId, sessionId: spawned.sessionId };
     const words = "w".repeat(2_000);
     const entries = Array.from({ length: 1_000 }, (_, n) => ({
@@ -185,9 +185,9 @@ describe("arguments", () => {
       text: `${n} ${words}`,
       from: "x",
     }));
-    stage.stores.transcripts.append(ref, entries);
+    await stage.stores.transcripts.append(ref, entries);
     const before = process.memoryUsage().heapUsed;
-    const text = logText(stage.stores.transcripts, spawned, { limit: Number("100000000"), tools: false });
+    const text = await logText(stage.stores.transcripts, spawned, { limit: Number("100000000"), tools: false });
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(100e6);
     expect(text.split("\n\n")).toHaveLength(MAX_LOG);
     expect(text).toContain("999 w");

@@ -22,14 +22,14 @@ it("[RC4] FS-011 locked for a minute: a try now and then, nothing sent unrecorde
     },
   };
   const { db, outbox } = folder.stores;
-  db.get("PRAGMA busy_timeout=1");
+  await db.get("PRAGMA busy_timeout=1");
   const common = { ...folder.stores, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints };
   const { clock } = common;
   let isOn = false;
   const find = () => (isOn ? channel : null);
-  const delivery = createDelivery({ ...common, channel: find, recordDelivery() {} });
-  delivery.start();
-  db.transaction([], (tx) => outbox.add(tx, { delivery: "reply:1", address: ADDRESS, parts: [{ text: "hello" }] }));
+  const delivery = createDelivery({ ...common, channel: find, async recordDelivery() {} });
+  await delivery.start();
+  await db.transaction([], (tx) => outbox.add(tx, { delivery: "reply:1", address: ADDRESS, parts: [{ text: "hello" }] }));
   const other = new DatabaseSync(join(folder.stateDir, "herald.db"));
   other.exec("BEGIN IMMEDIATE");
   isOn = true;
@@ -42,22 +42,22 @@ it("[RC4] FS-011 locked for a minute: a try now and then, nothing sent unrecorde
   other.close();
   await clock.advance(2_000);
   expect(sent).toEqual(["hello"]);
-  expect(outbox.get(1)).toMatchObject({ state: "sent" });
+  expect(await outbox.get(1)).toMatchObject({ state: "sent" });
   await delivery.stop();
 });
 
 it("[RC4] FS-011 a database that has become read-only refuses in words that name the disk, and takes writes again afterwards", async () => {
   using folder = await createStateFolder();
   const { db, scratchpad } = folder.stores;
-  db.get("PRAGMA query_only=ON");
+  await db.get("PRAGMA query_only=ON");
   try {
-    scratchpad.write("s", "notes", "lost");
+    await scratchpad.write("s", "notes", "lost");
     expect.unreachable();
   } catch (error) {
     expect(isStorageError(error)).toBe(true);
     expect(String(error)).toMatch(/readonly|read-only/);
   }
-  db.get("PRAGMA query_only=OFF");
-  scratchpad.write("s", "notes", "kept");
-  expect(scratchpad.read("s", "notes")).toBe("kept");
+  await db.get("PRAGMA query_only=OFF");
+  await scratchpad.write("s", "notes", "kept");
+  expect(await scratchpad.read("s", "notes")).toBe("kept");
 });

@@ -17,11 +17,11 @@ const HOSTILE_NAMES = ["two\nlines", "\"'`$(id)", "-rf", "x".repeat(255), "🦀"
 describe("files of a run", () => {
   it("[BP1] FM-021 are named after its id, whatever it is called; the name is only shown", async () => {
     await using scene = await createDelegation();
-    scene.documents.start();
-    const runs = HOSTILE_NAMES.map((label) => scene.spawn(label));
+    await scene.documents.start();
+    const runs = await Promise.all(HOSTILE_NAMES.map((label) => scene.spawn(label)));
     for (const run of runs) {
-      scene.folder.stores.runs.start(run.id);
-      scene.folder.stores.db.transaction([], (tx) =>
+      await scene.folder.stores.runs.start(run.id);
+      await scene.folder.stores.db.transaction([], (tx) =>
         scene.folder.stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }),
       );
     }
@@ -49,27 +49,29 @@ describe("files of a run", () => {
   it.each(IMPOSTORS)("[BP3] FM-022 %s is not read, not written through, and holds nobody up", async (_what, put) => {
     await using scene = await createDelegation();
     const { stores, log, lines, stateDir } = scene.folder;
-    const run = scene.spawn("job");
+    const run = await scene.spawn("job");
     const secret = join(stateDir, "secret");
     writeFileSync(secret, "TOP SECRET");
     mkdirSync(scene.folderOf(run));
     for (const name of ["BRIEF.md", "trace.md"]) put(join(scene.folderOf(run), name), secret);
     const { details } = createRunBoard({ stores, lane: { position: () => null }, archiver: { dueAt: () => null }, log });
-    expect(details.find(run.id)).toMatchObject({ run: { id: run.id } });
-    expect(JSON.stringify(details.find(run.id))).not.toContain("TOP SECRET");
-    expect(details.find(run.id)).not.toHaveProperty("brief");
-    expect(details.find(run.id)).not.toHaveProperty("trace");
+    expect(await details.find(run.id)).toMatchObject({ run: { id: run.id } });
+    expect(JSON.stringify(await details.find(run.id))).not.toContain("TOP SECRET");
+    expect(await details.find(run.id)).not.toHaveProperty("brief");
+    expect(await details.find(run.id)).not.toHaveProperty("trace");
 
-    stores.runs.start(run.id);
-    stores.db.transaction([], (tx) => stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }));
-    scene.documents.start();
+    await stores.runs.start(run.id);
+    await stores.db.transaction([], (tx) =>
+      stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }),
+    );
+    await scene.documents.start();
     await scene.documents.stop();
     expect(readFileSync(secret, "utf8")).toBe("TOP SECRET");
     expect(lines.filter((line) => line.msg === "the documents of a run could not be written")).toHaveLength(1);
     // Once the impostor is gone they are written after all.
     for (const name of ["BRIEF.md", "trace.md"]) rmSync(join(scene.folderOf(run), name), { recursive: true, force: true });
     const again = scene.restart();
-    again.start();
+    await again.start();
     await again.stop();
     expect(statSync(join(scene.folderOf(run), "trace.md")).isFile()).toBe(true);
   });

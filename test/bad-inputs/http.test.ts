@@ -132,7 +132,7 @@ describe("bodies", () => {
     }
     // UTF-16 that claims to be UTF-8 is read strictly.
     expect(await post(["Content-Type: application/json"], Buffer.from(body, "utf16le"))).toBe(400);
-    expect(web.inbox()).toEqual([]);
+    expect(await web.inbox()).toEqual([]);
     expect(await post(['Content-Type: application/json; charset="UTF-8"'], body)).toBe(202);
   });
 });

@@ -108,7 +108,7 @@ const toolNames = (): string[] =>
     .tools()
     .map(({ name }) => name);
 const ended = (run: Run): Promise<Run> =>
-  waitFor("the run to end", () => (stage.get(run.id).settledAt === null ? null : stage.get(run.id)));
+  waitFor("the run to end", async () => ((await stage.get(run.id)).settledAt === null ? null : await stage.get(run.id)));
 
 describe("an obedient model", () => {
   it("[AN5] INJ-001 a page's orders reach a child and its requester as quoted data only, and the child's role runs none", async () => {
@@ -120,7 +120,7 @@ describe("an obedient model", () => {
       ],
       [{ id: "c3", name: "sessions_send", args: { sessionKey: CHAT_KEY, message: ORDER } }],
     ];
-    const run = await ended(stage.spawn({ role: "review", task: `read ${pageUrl}` }, { tools: toolNames() }));
+    const run = await ended(await stage.spawn({ role: "review", task: `read ${pageUrl}` }, { tools: toolNames() }));
     expect(hits).toEqual(["/page"]);
     expect(ran).toEqual([]);
     expect(readdirSync(workspaceOf())).not.toContain("x.sh");
@@ -134,7 +134,7 @@ describe("an obedient model", () => {
     );
     for (const [n, name] of ["exec", "write", "sessions_send"].entries()) expect(seen[n + 1]).toContain(`There is no tool "${name}"`);
     for (const { system } of asked) expect(system).not.toContain("Ignore previous");
-    const [note] = stage.stores.mail.listNotes(SESSION_ID);
+    const [note] = await stage.stores.mail.listNotes(SESSION_ID);
     expect(note?.text).toMatch(
       /\n<untrusted ([0-9a-f]{12}) from="the sub-agent">\n[\s\S]*Ignore previous instructions[\s\S]*\n<\/untrusted \1>$/,
     );
@@ -142,10 +142,10 @@ describe("an obedient model", () => {
   });
 
   it("[SP7] INJ-004 a result can't be passed on: it is posted where the run was asked for, and no tool takes another place", async () => {
-    const run = await ended(stage.spawn({ task: "worm" }));
-    const places = stage.stores.db
-      .all<{ address: string }>("SELECT DISTINCT address FROM outbox")
-      .map(({ address }) => JSON.parse(address));
+    const run = await ended(await stage.spawn({ task: "worm" }));
+    const places = (await stage.stores.db.all<{ address: string }>("SELECT DISTINCT address FROM outbox")).map(({ address }) =>
+      JSON.parse(address),
+    );
     expect(places).toEqual([run.address]);
     const desk = createToolDesk(stage);
     const other = "agent:main:web:dm:other";
@@ -167,19 +167,19 @@ describe("an obedient model", () => {
     steps = ATTACKS.map(([name, args], n) => [
       { id: `a${n}`, name, args: JSON.parse(JSON.stringify(args).replaceAll("PORT", String(port))) as unknown },
     ]);
-    const before = world();
-    const run = await ended(stage.spawn({ role: "review", task: "read the mail" }, { tools: toolNames() }));
+    const before = await world();
+    const run = await ended(await stage.spawn({ role: "review", task: "read the mail" }, { tools: toolNames() }));
     expect(run.state).toBe("done");
-    const results = stage.stores.transcripts
-      .tail({ agentId: "main", sessionId: run.sessionId }, 1_000)
-      .flatMap((entry) => (entry.type === "tool_result" ? [entry] : []));
+    const results = (await stage.stores.transcripts.tail({ agentId: "main", sessionId: run.sessionId }, 1_000)).flatMap((entry) =>
+      entry.type === "tool_result" ? [entry] : [],
+    );
     expect(results).toHaveLength(ATTACKS.length);
     for (const { name, text, isError } of results) {
       expect(isError, `${name}: ${text.slice(0, 200)}`).toBe(true);
       expect(text).not.toMatch(/CANARY|root:x:|PRIVATE KEY/);
     }
     expect([ran, hits]).toEqual([[], []]);
-    expect(world()).toEqual({ ...before, runs: before.runs + 1 });
+    expect(await world()).toEqual({ ...before, runs: before.runs + 1 });
   });
 
   it("[RO2] INJ-011 ordinary work under the same rules succeeds as it does without them, and a block says what there is", async () => {
@@ -189,7 +189,7 @@ describe("an obedient model", () => {
       role,
       call: [name, args],
     } of BENIGN) {
-      const run = stage.spawn({ role }, { tools: toolNames() });
+      const run = await stage.spawn({ role }, { tools: toolNames() });
       const outcome = await desk.call(name, args, run);
       held += outcome.isError ? 0 : 1;
       rmSync(join(workspaceOf(), "made.md"), { force: true });
@@ -198,14 +198,19 @@ describe("an obedient model", () => {
     }
     expect(free).toBe(BENIGN.length);
     expect(held / free).toBeGreaterThanOrEqual(0.9);
-    const blocked = await desk.call("write", { path: "made.md", content: "x" }, stage.spawn({ role: "review" }, { tools: toolNames() }));
+    const blocked = await desk.call(
+      "write",
+      { path: "made.md", content: "x" },
+      await stage.spawn({ role: "review" }, { tools: toolNames() }),
+    );
     expect(blocked).toEqual({ isError: true, text: expect.stringMatching(/^There is no tool "write" here\. Available: read, list, /) });
   });
 });
 
 /** All that an attack could change: files, runs, messages to people and to runs. */
-function world() {
-  const count = (what: string): number => stage.stores.db.get<{ n: number }>(`SELECT count(*) AS n FROM ${what}`)?.n ?? -1;
+async function world() {
+  const count = async (what: string): Promise<number> =>
+    (await stage.stores.db.get<{ n: number }>(`SELECT count(*) AS n FROM ${what}`))?.n ?? -1;
   const files = readdirSync(workspaceOf(), { recursive: true }).map(String).sort();
   const hash = createHash("sha256");
   for (const name of files) {
@@ -214,7 +219,13 @@ function world() {
   }
   const elsewhere = "outbox WHERE delivery NOT LIKE 'announce:%' OR address NOT LIKE '%\"chat\":\"main\"%'";
   return {
-    ...{ files, contents: hash.digest("hex"), runs: count("runs"), mail: count("run_messages"), elsewhere: count(elsewhere) },
-    ...{ outside: readFileSync(join(stateDir, "outside.txt"), "utf8"), pads: count("scratchpad") },
+    ...{
+      files,
+      contents: hash.digest("hex"),
+      runs: await count("runs"),
+      mail: await count("run_messages"),
+      elsewhere: await count(elsewhere),
+    },
+    ...{ outside: readFileSync(join(stateDir, "outside.txt"), "utf8"), pads: await count("scratchpad") },
   };
 }

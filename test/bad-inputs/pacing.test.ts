@@ -47,7 +47,7 @@ function live(dir: string) {
   const delivered: string[] = [];
   const delivery = createDelivery({
     ...{ db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints, tries: createTries({ db, clock }), channel: () => channel },
-    recordDelivery: (_tx, row, state) => void (state === "delivered" && delivered.push(row.runId ?? "")),
+    recordDelivery: async (_tx, row, state) => void (state === "delivered" && delivered.push(row.runId ?? "")),
   });
   return { db, outbox, channel, delivery, delivered };
 }
@@ -57,20 +57,22 @@ const words = (n: number): string => `**Sub-agent: job ${n}**\n\nStatus: success
 it("[DL7] PACE-002 thirty announcements for a group, two of them for another topic, one stopped, and a kill halfway", async () => {
   const dir = makeStateDir();
   const first = live(dir);
-  const add = (n: number, thread: number): void => {
+  const add = async (n: number, thread: number): Promise<void> => {
     const parts = first.channel.render({ markdown: words(n), kind: "announcement" }, topic(thread));
-    first.db.transaction([], (tx) => first.outbox.add(tx, { delivery: `announce:${n}`, address: topic(thread), parts, runId: `run-${n}` }));
+    await first.db.transaction([], (tx) =>
+      first.outbox.add(tx, { delivery: `announce:${n}`, address: topic(thread), parts, runId: `run-${n}` }),
+    );
   };
-  for (let n = 1; n <= 30; n++) add(n, n > 28 ? 1_002 : 1_001);
-  first.db.transaction([], (tx) => first.outbox.withdraw(tx, "announce:20"));
+  for (let n = 1; n <= 30; n++) await add(n, n > 28 ? 1_002 : 1_001);
+  await first.db.transaction([], (tx) => first.outbox.withdraw(tx, "announce:20"));
   // The third message is taken and its answer never comes: that is where the process ends.
   telegram.faults.add("sendMessage", "hang_after", { skip: 2 });
-  first.delivery.start();
+  await first.delivery.start();
   await waitFor("three messages", () => telegram.allMessages().length >= 3);
   void first.delivery.stop();
   const second = live(dir);
-  second.delivery.start();
-  await waitFor("all to be said", () => second.outbox.countAllOpen() === 0);
+  await second.delivery.start();
+  await waitFor("all to be said", async () => (await second.outbox.countAllOpen()) === 0);
 
   const said = telegram.allMessages().map((message) => ({ thread: message.thread, text: message.text }));
   for (let n = 1; n <= 30; n++) {

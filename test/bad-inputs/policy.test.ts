@@ -31,17 +31,17 @@ const sandbox = await detectSandbox({ log: silentLogger });
 describe("commands", () => {
   it("[CM5] POL-002 a command is shown to people on one line with nothing hidden, and only the tool call itself runs it", async () => {
     await using stage = await createStage({ clock: systemClock, idle: true, call: async () => okReply("x") });
-    const run = stage.spawn();
+    const run = await stage.spawn();
     const ref = { agentId: run.agentId, sessionId: run.sessionId };
     const command = "echo safe\n\u202e#\u200b; rm -rf work\u2028";
-    stage.stores.transcripts.append(ref, [{ type: "tool_call", callId: "c", name: "exec", args: { command } }]);
+    await stage.stores.transcripts.append(ref, [{ type: "tool_call", callId: "c", name: "exec", args: { command } }]);
     const shown = String.raw`{"command":"echo safe\n\u{202e}#\u{200b}; rm -rf work\u{2028}"}`;
-    expect(logText(stage.stores.transcripts, run, { limit: 5, tools: true })).toContain(`→ exec ${shown}`);
-    const entries = stage.stores.transcripts.tail(ref, 5).map((entry, position) => ({ entry, position }));
+    expect(await logText(stage.stores.transcripts, run, { limit: 5, tools: true })).toContain(`→ exec ${shown}`);
+    const entries = (await stage.stores.transcripts.tail(ref, 5)).map((entry, position) => ({ entry, position }));
     const views = await createLogViews((text) => text, createRenderer()).toViews(run.id, entries);
     expect(views.find(({ kind }) => kind === "call")?.text).toBe(shown);
     // What is stored is what was called, to the byte.
-    expect(stage.stores.transcripts.tail(ref, 1)).toEqual([expect.objectContaining({ args: { command } })]);
+    expect(await stage.stores.transcripts.tail(ref, 1)).toEqual([expect.objectContaining({ args: { command } })]);
   });
 
   const HOSTILE = ["LD_PRELOAD", "NODE_OPTIONS", "BASH_ENV", "ENV", "GIT_SSH_COMMAND", "PYTHONSTARTUP", "RUSTUP_HOME", "GIT_EXTERNAL_DIFF"];
@@ -115,16 +115,18 @@ describe("children", () => {
     const first = await open({ config: { tools: { allow: ["read", "write", "sessions_spawn"] } } });
     const { text } = await createToolDesk(first).call("sessions_spawn", { task: "x" });
     const { runId } = JSON.parse(text) as { runId: string };
-    const names = (now: Stage): string[] =>
+    const names = async (now: Stage): Promise<string[]> =>
       createToolDesk(now)
-        .tools(now.get(runId))
+        .tools(await now.get(runId))
         .map((tool) => tool.name);
-    expect(names(first)).toEqual(["read", "write"]);
-    expect(names(await open({ bootId: "boot-2" }))).toEqual(["read", "write"]);
-    expect(names(await open({ bootId: "boot-3", config: { tools: { deny: ["write"] } } }))).toEqual(["read"]);
-    expect(names(await open({ bootId: "boot-4", config: { tools: { subagents: { tools: { allow: ["list", "edit"] } } } } }))).toEqual([]);
+    expect(await names(first)).toEqual(["read", "write"]);
+    expect(await names(await open({ bootId: "boot-2" }))).toEqual(["read", "write"]);
+    expect(await names(await open({ bootId: "boot-3", config: { tools: { deny: ["write"] } } }))).toEqual(["read"]);
+    expect(await names(await open({ bootId: "boot-4", config: { tools: { subagents: { tools: { allow: ["list", "edit"] } } } } }))).toEqual(
+      [],
+    );
     const last = await open({ bootId: "boot-5" });
-    expect((await createToolDesk(last).call("edit", { path: "a", oldText: "a", newText: "b" }, last.get(runId))).text).toContain(
+    expect((await createToolDesk(last).call("edit", { path: "a", oldText: "a", newText: "b" }, await last.get(runId))).text).toContain(
       'There is no tool "edit"',
     );
   });
@@ -136,7 +138,7 @@ describe("children", () => {
       const now = await open({ bootId: `boot-${Math.random()}`, config: { agents: { list: [main, { id: "strong", ...settings }] } } });
       const desk = createToolDesk(now);
       const { text, isError } = await desk.call("sessions_spawn", { task: "x", agentId: "strong", ...request });
-      return isError ? text : desk.tools(now.get((JSON.parse(text) as { runId: string }).runId)).map((tool) => tool.name);
+      return isError ? text : desk.tools(await now.get((JSON.parse(text) as { runId: string }).runId)).map((tool) => tool.name);
     };
     const grant = { subagents: { tools: { grant: ["write", "sessions_spawn"] } } };
     expect(await under({})).toEqual(["read", "list"]);

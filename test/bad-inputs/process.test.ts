@@ -19,12 +19,12 @@ it("[RN4] PROC-006 after a long pause each waiting chat is tried once, not once 
   const { clock, bus, log } = folder;
   const common = { ...folder.stores, clock, bus, log, failpoint: noFailpoints };
   const { db, outbox } = common;
-  const delivery = createDelivery({ ...common, channel: () => channel, recordDelivery() {} });
-  delivery.start();
+  const delivery = createDelivery({ ...common, channel: () => channel, async recordDelivery() {} });
+  await delivery.start();
   const chats = Array.from({ length: 5 }, (_, n) => `c${n}`);
   for (const chat of chats) {
     const address = { channel: "test", account: "a", chat, kind: "dm" } as const;
-    db.transaction([], (tx) => outbox.add(tx, { delivery: `reply:${chat}`, address, parts: [{ text: "hello" }] }));
+    await db.transaction([], (tx) => outbox.add(tx, { delivery: `reply:${chat}`, address, parts: [{ text: "hello" }] }));
   }
   await clock.advance(10_000);
   expect(tries.length).toBeGreaterThan(chats.length);

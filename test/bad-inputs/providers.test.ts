@@ -110,13 +110,13 @@ describe("tool calls", () => {
     const bad = { name: "read", args: '{"path": "x', invalid: "The arguments are not valid JSON." };
     using same = await createTurnRig({ answers: [callTools(bad)] });
     same.tools = [tool];
-    same.put({ type: "message", role: "user", text: "go", from: "ann" });
+    await same.put({ type: "message", role: "user", text: "go", from: "ann" });
     expect(await same.run({ maxIterations: 50 })).toMatchObject({ outcome: "capped" });
     expect(same.requests).toHaveLength(5);
     let n = 0;
     using changing = await createTurnRig({ answers: [(...given) => callTools({ ...bad, args: `{${n++}` })(...given)] });
     changing.tools = [tool];
-    changing.put({ type: "message", role: "user", text: "go", from: "ann" });
+    await changing.put({ type: "message", role: "user", text: "go", from: "ann" });
     expect(await changing.run({ maxIterations: 8 })).toMatchObject({ outcome: "capped", reason: "it reached its limit of 8 steps" });
     expect(runs()).toBe(0);
   });
@@ -131,9 +131,9 @@ describe("tool calls", () => {
     });
     using rig = await createTurnRig({ answers: [() => reply, () => ({ text: "I see" })] });
     rig.tools = [tool];
-    rig.put({ type: "message", role: "user", text: "go", from: "ann" });
+    await rig.put({ type: "message", role: "user", text: "go", from: "ann" });
     expect(await rig.run()).toMatchObject({ outcome: "done", text: "I see" });
-    const results = rig.entries().flatMap((entry) => (entry.type === "tool_result" ? [entry] : []));
+    const results = (await rig.entries()).flatMap((entry) => (entry.type === "tool_result" ? [entry] : []));
     expect(results.map((entry) => [entry.isError, /^(There is no tool "|The call named no tool\.)/.test(entry.text)])).toEqual(
       names.map(() => [true, true]),
     );
@@ -163,11 +163,11 @@ describe("tool calls", () => {
     const { tool } = counted("read", "x".repeat(10 * 1024 * 1024));
     using rig = await createTurnRig({ answers: [callTools({ name: "read", args: { path: "a" } }), () => ({ text: "long" })] });
     rig.tools = [tool];
-    rig.put({ type: "message", role: "user", text: "go", from: "ann" });
+    await rig.put({ type: "message", role: "user", text: "go", from: "ann" });
     const before = process.memoryUsage().heapUsed;
     await rig.run();
     expect(process.memoryUsage().heapUsed - before).toBeLessThan(50 * 1024 * 1024);
-    const result = rig.entries().find((entry) => entry.type === "tool_result");
+    const result = (await rig.entries()).find((entry) => entry.type === "tool_result");
     expect(result?.type === "tool_result" ? result.text : "").toMatch(/^x{65536}\n… \[cut: \d+ of 10485760 characters/);
   });
 });
@@ -186,7 +186,7 @@ describe("text and ends", () => {
     const reply = await subjectAt(url).call();
     expect(reply).toMatchObject({ outcome: "ok" });
     using rig = await createTurnRig({ answers: [() => reply] });
-    rig.put({ type: "message", role: "user", text: "go", from: "ann" });
+    await rig.put({ type: "message", role: "user", text: "go", from: "ann" });
     const { text } = await rig.run();
     expect(text).toBe(`ab\ufffdc[2Jdbefore-\ufffd\ufffd\ufffd-after${"\ufffd".repeat(5_000)}end`);
     const lines = readFileSync(rig.folder.stores.transcripts.path(rig.ref), "utf8").trimEnd().split("\n");
@@ -206,7 +206,7 @@ describe("text and ends", () => {
       const reply = await subjectAt(url).call();
       expect(reply).toMatchObject(fits);
       using rig = await createTurnRig({ answers: [() => reply] });
-      rig.put({ type: "message", role: "user", text: "go", from: "ann" });
+      await rig.put({ type: "message", role: "user", text: "go", from: "ann" });
       const [outcome, reason] = end;
       expect(await rig.run()).toMatchObject({ outcome, text: "half", reason: reason === null ? null : expect.stringMatching(reason) });
     },

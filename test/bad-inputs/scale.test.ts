@@ -26,7 +26,7 @@ import { fillRuns, runId } from "../bench/filled-runs.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { createStage, makeStateDir, okReply } from "../support/stage.ts";
 import { createStateFolder } from "../support/state-folder.ts";
-import { waitFor } from "../support/wait.ts";
+import { allOf, waitFor } from "../support/wait.ts";
 
 it("[RU1] SCALE-003 with 20 000 finished runs on record the stores open and every list comes at once", async () => {
   using folder = await createStateFolder();
@@ -35,10 +35,10 @@ it("[RU1] SCALE-003 with 20 000 finished runs on record the stores open and ever
   const since = performance.now();
   const stores = folder.reopen();
   const { board, details } = createRunBoard({ stores, lane: { position: () => null }, archiver: { dueAt: () => null }, log: folder.log });
-  expect(board.listRuns({ limit: 100 })).toHaveLength(100);
-  expect(details.find(runId(19_999))).not.toBeNull();
-  expect(stores.runs.listUnfinished()).toEqual([]);
-  expect(stores.runs.listUndocumented(100)).toEqual([]);
+  expect(await board.listRuns({ limit: 100 })).toHaveLength(100);
+  expect(await details.find(runId(19_999))).not.toBeNull();
+  expect(await stores.runs.listUnfinished()).toEqual([]);
+  expect(await stores.runs.listUndocumented(100)).toEqual([]);
   expect(performance.now() - since).toBeLessThan(1_500);
 });
 
@@ -47,7 +47,7 @@ const ROUNDS = 5;
 
 describe("many chats", () => {
   /** Gate, lane, conversations and turns on real stores; the model answers with the words it was told. */
-  function createDoor(stateDir: string) {
+  async function createDoor(stateDir: string) {
     const bus = createBus((error) => {
       throw error;
     });
@@ -90,7 +90,7 @@ describe("many chats", () => {
       access: createAccess({ pairing: stores.pairing, rules: () => ({ allowFrom: ["ann"], groups: {} }) }),
       commandLimit: createRateLimit({ burst: 60, refillMs: 12_000, clock: systemClock }),
     });
-    gateway.start();
+    await gateway.start();
     lane.serve(conversations.work);
     const close = async (): Promise<void> => {
       await gateway.stop();
@@ -103,25 +103,25 @@ describe("many chats", () => {
 
   it("[AG1] SCALE-004 a hundred chats that write at once: nothing lost, each in its order, and nobody waits to be heard", async () => {
     const stateDir = makeStateDir();
-    const door = createDoor(stateDir);
+    const door = await createDoor(stateDir);
     try {
       const sink = door.stores.inbox.sink("test", "a");
       const waits: number[] = [];
       for (let round = 0; round < ROUNDS; round++) {
         for (let chat = 0; chat < CHATS; chat++) {
           const since = performance.now();
-          sink.put([{ externalId: `${chat}:${round}`, raw: { text: `${round}`, chat: `c${chat}` } }]);
+          await sink.put([{ externalId: `${chat}:${round}`, raw: { text: `${round}`, chat: `c${chat}` } }]);
           waits.push(performance.now() - since);
         }
         await new Promise((resolve) => setImmediate(resolve));
       }
       const replies = () => door.stores.db.all<{ address: string; part: string }>("SELECT address, part FROM outbox ORDER BY id");
-      await waitFor("every answer", () => replies().length === CHATS * ROUNDS, 25_000);
-      const heard = Map.groupBy(replies(), (row) => (JSON.parse(row.address) as { chat: string }).chat);
+      await waitFor("every answer", async () => (await replies()).length === CHATS * ROUNDS, 25_000);
+      const heard = Map.groupBy(await replies(), (row) => (JSON.parse(row.address) as { chat: string }).chat);
       expect(heard.size).toBe(CHATS);
       const inOrder = Array.from({ length: ROUNDS }, (_, round) => `${round}`);
       for (const rows of heard.values()) expect(rows.map((row) => (JSON.parse(row.part) as { text: string }).text)).toEqual(inOrder);
-      expect(door.stores.db.all("SELECT id FROM inbox WHERE state <> 'done'")).toEqual([]);
+      expect(await door.stores.db.all("SELECT id FROM inbox WHERE state <> 'done'")).toEqual([]);
       expect(door.failures).toEqual([]);
       expect(waits.sort((a, b) => a - b)[Math.floor(waits.length * 0.99)]).toBeLessThan(500);
     } finally {
@@ -153,8 +153,8 @@ it("[AR1] SCALE-005 a day of runs leaves no timer, handle, memory or journal beh
     await using stage = await createStage({ clock, call: async () => okReply("Result:\ndone"), stateDir });
     const hours = async (count: number): Promise<void> => {
       for (let n = 0; n < count * 3; n++) {
-        const runs = [stage.spawn(), stage.spawn({ cleanup: "delete" })];
-        await waitFor("both to be announced", () => runs.every((run) => stage.get(run.id).settledAt !== null));
+        const runs = [await stage.spawn(), await stage.spawn({ cleanup: "delete" })];
+        await waitFor("both to be announced", () => allOf(runs, async (run) => (await stage.get(run.id)).settledAt !== null));
         await manual.leap(1_200_000);
       }
     };

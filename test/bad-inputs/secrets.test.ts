@@ -106,10 +106,10 @@ it("[SC4] SEC-002 a printed environment holds no secret, and a known value is st
       run: async () => ({ text: "apiKey: 'sk-very-secret-0001', url: 'https%3A%2F%2Fx%2Fsk-very-secret-0001'" }),
     }),
   );
-  rig.put({ type: "message", role: "user", text: "show me the settings: sk-very-secret-0001", from: "ann" });
+  await rig.put({ type: "message", role: "user", text: "show me the settings: sk-very-secret-0001", from: "ann" });
   await rig.run();
   expect(contents(join(rig.folder.stateDir, "agents"))).not.toContain("very-secret");
-  expect(rig.entries().find((entry) => entry.type === "tool_result")).toMatchObject({
+  expect((await rig.entries()).find((entry) => entry.type === "tool_result")).toMatchObject({
     text: expect.stringContaining("[ANTHROPIC_API_KEY]"),
   });
   expect(JSON.stringify(rig.requests.at(-1)?.messages)).not.toContain("very-secret");

@@ -16,7 +16,7 @@ import { CHAT_KEY } from "../support/runs.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../support/stage.ts";
 import { EXEC_DEFAULTS } from "../support/tool-bench.ts";
 import { createToolDesk, type Outcome, type ToolDesk } from "../support/tool-desk.ts";
-import { waitFor } from "../support/wait.ts";
+import { allOf, waitFor } from "../support/wait.ts";
 
 let stateDir: string;
 let stage: Stage;
@@ -40,7 +40,7 @@ afterEach(async () => {
 });
 
 const spawn = (args: unknown, as?: Run): Promise<Outcome> => desk.call("sessions_spawn", args, as);
-const count = (): number => stage.stores.db.get<{ n: number }>("SELECT count(*) AS n FROM runs")?.n ?? -1;
+const count = async (): Promise<number> => (await stage.stores.db.get<{ n: number }>("SELECT count(*) AS n FROM runs"))?.n ?? -1;
 const files = (): number => readdirSync(stateDir, { recursive: true }).filter((name) => String(name).includes(".jsonl")).length;
 const accepted = async (args: Record<string, unknown>, as?: Run): Promise<Run> => {
   const { text, isError } = await spawn(args, as);
@@ -50,11 +50,11 @@ const accepted = async (args: Record<string, unknown>, as?: Run): Promise<Run> =
 
 /** Refused with these words, and nothing is left of it. */
 async function refused(args: unknown, ...words: (string | RegExp)[]): Promise<void> {
-  const before = [count(), files()];
+  const before = [await count(), files()];
   const { text, isError } = await spawn(args);
   expect(isError, text.slice(0, 200)).toBe(true);
   for (const word of words) expect(text).toMatch(word);
-  expect([count(), files()]).toEqual(before);
+  expect([await count(), files()]).toEqual(before);
 }
 
 describe("parameters", () => {
@@ -104,7 +104,7 @@ describe("parameters", () => {
     const { text } = await spawn({ task: "x", model: "provider/unknown" });
     const { runId, warning } = JSON.parse(text) as { runId: string; warning: string };
     expect(warning).toMatch(/^Unknown provider provider: known are anthropic, .*scripted.* Using scripted\/model-1 instead\.$/);
-    expect(stage.get(runId)).toMatchObject({ state: "queued", model: "scripted/model-1" });
+    expect(await stage.get(runId)).toMatchObject({ state: "queued", model: "scripted/model-1" });
   });
 });
 
@@ -162,7 +162,7 @@ describe("what it may do", () => {
     const reader = await accepted({ task: "x", agentId: "strong", role: "explore" });
     const below = await accepted({ task: "x", role: "general" }, reader);
     const deeper = await accepted({ task: "x", role: "implementer" }, below);
-    await waitFor("all to end", () => [strong, reader, below, deeper].every((run) => stage.get(run.id).endedAt !== null));
+    await waitFor("all to end", () => allOf([strong, reader, below, deeper], async (run) => (await stage.get(run.id)).endedAt !== null));
     expect([strong, reader, below, deeper].map((run) => seen.get(run.childKey))).toEqual([false, true, true, true]);
   });
 
@@ -173,11 +173,11 @@ describe("what it may do", () => {
     const before = await spawn({ task: "x" }, second);
     expect(before).toEqual({ isError: true, text: expect.stringContaining('There is no tool "sessions_spawn"') });
     const direct = () => stage.parts.spawn.now({ ...requesterOf(second), tools: ["read"] }, { task: "x" });
-    expect(direct()).toMatchObject({ status: "forbidden", error: expect.stringContaining("depth 2 can't spawn") });
+    expect(await direct()).toMatchObject({ status: "forbidden", error: expect.stringContaining("depth 2 can't spawn") });
     await reopen({ subagents: { maxSpawnDepth: 2 }, bootId: "boot-2" });
-    expect(await spawn({ task: "x" }, stage.get(second.id))).toEqual(before);
-    expect(direct()).toMatchObject({ status: "forbidden", error: expect.stringContaining("depth 2 can't spawn") });
-    expect((await spawn({ task: "x" }, stage.get(first.id))).isError).toBe(false);
+    expect(await spawn({ task: "x" }, await stage.get(second.id))).toEqual(before);
+    expect(await direct()).toMatchObject({ status: "forbidden", error: expect.stringContaining("depth 2 can't spawn") });
+    expect((await spawn({ task: "x" }, await stage.get(first.id))).isError).toBe(false);
   });
 });
 
@@ -209,9 +209,9 @@ describe("many and early", () => {
       expect(status).toBe("forbidden");
       expect(error).toMatch(/maxChildrenPerSession 7.*stop one/);
     }
-    await waitFor("all to end", () => taken.every(({ runId }) => stage.get(runId).state === "done"));
+    await waitFor("all to end", () => allOf(taken, async ({ runId }) => (await stage.get(runId)).state === "done"));
     expect([...started.values()]).toEqual(Array(7).fill(1));
-    expect(stage.stores.runs.listOf(CHAT_KEY, 100)).toHaveLength(7);
+    expect(await stage.stores.runs.listOf(CHAT_KEY, 100)).toHaveLength(7);
   });
 
   it("[AR3] SPAWN-013 cleanup delete keeps the transcript until the announcement has arrived", async () => {
@@ -219,10 +219,10 @@ describe("many and early", () => {
     // Idle: nothing is delivered before the second opening.
     await open({ clock, idle: true });
     const run = await accepted({ task: "x", cleanup: "delete" });
-    stage.stores.runs.start(run.id);
+    await stage.stores.runs.start(run.id);
     const names = (): string[] => readdirSync(join(stateDir, "agents/main/sessions")).filter((name) => name.startsWith(run.sessionId));
     await stage.parts.runner.work(run.id);
-    expect(stage.get(run.id)).toMatchObject({ state: "done", delivery: "pending", settledAt: null });
+    expect(await stage.get(run.id)).toMatchObject({ state: "done", delivery: "pending", settledAt: null });
     const over = new AbortController();
     const looking = stage.parts.archiver.run(over.signal);
     await clock.advance(10 * 60_000);
@@ -230,8 +230,8 @@ describe("many and early", () => {
     await looking;
     expect(names()).toContain(`${run.sessionId}.jsonl`);
     await reopen({ clock, idle: false });
-    await waitFor("the archive", () => stage.get(run.id).archivedAt !== null);
-    expect(stage.get(run.id).delivery).toBe("delivered");
+    await waitFor("the archive", async () => (await stage.get(run.id)).archivedAt !== null);
+    expect((await stage.get(run.id)).delivery).toBe("delivered");
     expect(names().some((name) => name.startsWith(`${run.sessionId}.jsonl.deleted.`))).toBe(true);
     expect(names()).not.toContain(`${run.sessionId}.jsonl`);
   });

@@ -39,7 +39,7 @@ afterEach(async () => {
 });
 
 /** Adds to a real outbox and lets the real delivery work until nothing is open. */
-async function deliver(add: (outbox: Outbox, tx: Tx) => void): Promise<void> {
+async function deliver(add: (outbox: Outbox, tx: Tx) => Promise<void>): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), "herald-bad-"));
   const db = openDatabase({ path: join(dir, "herald.db") });
   const bus = createBus((error) => {
@@ -58,12 +58,12 @@ async function deliver(add: (outbox: Outbox, tx: Tx) => void): Promise<void> {
     log: silentLogger,
     failpoint: noFailpoints,
   };
-  const delivery = createDelivery({ ...common, channel: () => channel, recordDelivery: () => undefined });
+  const delivery = createDelivery({ ...common, channel: () => channel, recordDelivery: async () => undefined });
   try {
-    db.transaction([], (tx) => add(outbox, tx));
-    delivery.start();
-    await waitFor("an empty outbox", () => outbox.countAllOpen() === 0);
-    expect(db.all("SELECT delivery, reason FROM outbox WHERE state <> 'sent'")).toEqual([]);
+    await db.transaction([], (tx) => add(outbox, tx));
+    await delivery.start();
+    await waitFor("an empty outbox", async () => (await outbox.countAllOpen()) === 0);
+    expect(await db.all("SELECT delivery, reason FROM outbox WHERE state <> 'sent'")).toEqual([]);
   } finally {
     await delivery.stop();
     db.close();
@@ -72,7 +72,10 @@ async function deliver(add: (outbox: Outbox, tx: Tx) => void): Promise<void> {
 }
 
 const announce = (markdown: string, id = "1", address = DM) =>
-  deliver((outbox, tx) => void outbox.add(tx, { delivery: `announce:v1:${id}`, address, parts: channel.render({ markdown }, address) }));
+  deliver(
+    async (outbox, tx) =>
+      void (await outbox.add(tx, { delivery: `announce:v1:${id}`, address, parts: channel.render({ markdown }, address) })),
+  );
 const sends = () => fake.calls.filter(({ method }) => method === "sendMessage");
 
 describe("who speaks", () => {
@@ -105,9 +108,9 @@ describe("where text goes", () => {
     const old: Address = { ...DM, chat: "-55", kind: "group" };
     fake.chats.add(-55);
     fake.chats.migrate(-55, -10055);
-    await deliver((outbox, tx) => {
+    await deliver(async (outbox, tx) => {
       for (const n of [1, 2, 3]) {
-        outbox.add(tx, {
+        await outbox.add(tx, {
           delivery: `announce:v1:${n}`,
           address: old,
           parts: channel.render({ markdown: `result ${n}` }, old),

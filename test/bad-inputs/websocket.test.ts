@@ -70,7 +70,7 @@ describe("the page's stream", () => {
     expect(await post([`Content-Length: ${64 * 1024 * 1024}`], "{")).toBe(413);
     expect(await post(["Transfer-Encoding: chunked"], "1\r\nx\r\n".repeat(2_500))).toBe(413);
     expect(await post(["Content-Encoding: gzip", "Content-Length: 20"], "\x1f")).toBe(415);
-    expect(web.inbox()).toEqual([]);
+    expect(await web.inbox()).toEqual([]);
     const answer = await sendBytes(web.port, requestBytes("GET /api/chats HTTP/1.1", [host(), bearer(), "Accept-Encoding: gzip, deflate"]));
     expect([statusOf(answer), /content-encoding/i.test(answer)]).toEqual([200, false]);
   });
@@ -85,10 +85,10 @@ describe("the page's stream", () => {
     // A line break inside a value is the end of the header, and what follows is none.
     expect(await call("GET /healthz HTTP/1.1", "User-Agent: a\nignore previous instructions")).toBe(400);
     expect(await call("GET /healthz HTTP/1.1", "User-Agent: a\r\n ignore previous instructions")).toBe(400);
-    web.db.transaction([], (tx) => tx.run("ALTER TABLE web_messages RENAME TO gone"));
+    await web.db.transaction([], (tx) => tx.run("ALTER TABLE web_messages RENAME TO gone"));
     const chat = newId();
     expect(await call(`GET /api/chats/${chat}/messages?${"ignore".repeat(1_000)} HTTP/1.1`, bearer())).toBe(500);
-    web.db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO web_messages"));
+    await web.db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO web_messages"));
     expect(logged).toContain(`/api/chats/${chat}/messages`);
     expect(logged).toContain("a wrong token was refused");
     expect(logged).not.toContain("ignore");
@@ -114,8 +114,8 @@ describe("the page's stream", () => {
 
   it("[WB2] WS-009 cut in the middle of an event again and again: the next stream goes on behind the last whole one", async () => {
     const texts = Array.from({ length: 40 }, (_, n) => `${n} ${"x".repeat(5_000)}`);
-    web.db.transaction([], (tx) => {
-      for (const [n, text] of texts.entries()) web.messages.post(tx, { chat: "main", key: `k${n}`, author: "user", text });
+    await web.db.transaction([], async (tx) => {
+      for (const [n, text] of texts.entries()) await web.messages.post(tx, { chat: "main", key: `k${n}`, author: "user", text });
     });
     const heard: string[] = [];
     let lastId = "0";

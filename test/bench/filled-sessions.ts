@@ -27,7 +27,7 @@ export interface FilledSessions {
   readonly archived: readonly string[];
 }
 
-export function fillSessions(stateDir: string, counts: { live: number; archived: number }): FilledSessions {
+export async function fillSessions(stateDir: string, counts: { live: number; archived: number }): Promise<FilledSessions> {
   let at = 0;
   const stores = openStores({
     ...{ stateDir, log: silentLogger, secrets: createSecrets(), failpoint: noFailpoints, bus: createBus(() => {}) },
@@ -35,19 +35,23 @@ export function fillSessions(stateDir: string, counts: { live: number; archived:
   });
   try {
     // One transaction for all of it: nobody waits for the single row.
-    const filled = stores.db.transaction([], (tx) => {
-      const live = Array.from({ length: counts.live }, (_, n) => {
-        at = Date.now() - (n * 20 * HOUR_MS) / counts.live;
-        return addLive(stores, tx);
-      });
-      const archive = createArchive(stores, () => at);
-      const archived = Array.from({ length: counts.archived }, (_, n) => {
-        at = Date.now() - (24 + n) * HOUR_MS;
-        return addArchived(stores, tx, live[n % live.length] ?? "main", archive);
-      });
+    const filled = await stores.db.transaction([], async (tx) => {
+      const live = await Promise.all(
+        Array.from({ length: counts.live }, async (_, n) => {
+          at = Date.now() - (n * 20 * HOUR_MS) / counts.live;
+          return addLive(stores, tx);
+        }),
+      );
+      const archive = await createArchive(stores, () => at);
+      const archived = await Promise.all(
+        Array.from({ length: counts.archived }, async (_, n) => {
+          at = Date.now() - (24 + n) * HOUR_MS;
+          return addArchived(stores, tx, live[n % live.length] ?? "main", archive);
+        }),
+      );
       return { live, archived };
     });
-    stores.runs.setDocumented(filled.archived.map((id) => ({ id, generation: 1 })));
+    await stores.runs.setDocumented(filled.archived.map((id) => ({ id, generation: 1 })));
     return filled;
   } finally {
     stores.close();
@@ -56,29 +60,29 @@ export function fillSessions(stateDir: string, counts: { live: number; archived:
 
 const addressOf = (chat: string) => ({ channel: "web", account: "local", chat, kind: "dm" }) as const;
 
-function addLive(stores: Stores, tx: Tx): string {
+async function addLive(stores: Stores, tx: Tx): Promise<string> {
   const chat = randomUUID();
   const address = addressOf(chat);
   const session = { id: randomUUID(), key: chatKey("main", address), agentId: "main", address, parentKey: null };
-  stores.transcripts.create({ agentId: "main", sessionId: session.id }, { key: session.key, parent: null, entries: talk(chat) });
-  stores.sessions.insert(tx, session);
+  await stores.transcripts.create({ agentId: "main", sessionId: session.id }, { key: session.key, parent: null, entries: talk(chat) });
+  await stores.sessions.insert(tx, session);
   for (let n = 0; n < EXCHANGES; n++) {
     const id = randomUUID();
     const delivery = `reply:${id}`;
-    stores.webMessages.post(tx, { chat, key: id, author: "user", text: WORDS });
-    stores.outbox.add(tx, { delivery, address, parts: [{ text: WORDS }] });
-    const row = stores.outbox.head(addressKey(address));
-    if (row !== null) stores.outbox.markSent(tx, row.id, id);
-    stores.webMessages.post(tx, { chat, key: delivery, author: "agent", text: WORDS });
+    await stores.webMessages.post(tx, { chat, key: id, author: "user", text: WORDS });
+    await stores.outbox.add(tx, { delivery, address, parts: [{ text: WORDS }] });
+    const row = await stores.outbox.head(addressKey(address));
+    if (row !== null) await stores.outbox.markSent(tx, row.id, id);
+    await stores.webMessages.post(tx, { chat, key: delivery, author: "agent", text: WORDS });
   }
-  stores.sessions.addSpend(tx, session.id, "bench/model", SPEND);
+  await stores.sessions.addSpend(tx, session.id, "bench/model", SPEND);
   return chat;
 }
 
 /** Writes a transcript as archiving leaves it and returns its name: the same words each time, only the id is its own. */
-function createArchive({ transcripts }: Stores, now: () => number): (sessionId: string) => string {
+async function createArchive({ transcripts }: Stores, now: () => number): Promise<(sessionId: string) => string> {
   const sample = { agentId: "main", sessionId: randomUUID() };
-  transcripts.create(sample, { key: "agent:main:subagent:sample", parent: null, entries: talk("sample") });
+  await transcripts.create(sample, { key: "agent:main:subagent:sample", parent: null, entries: talk("sample") });
   const text = readFileSync(transcripts.path(sample), "utf8");
   rmSync(transcripts.path(sample));
   return (sessionId) => {
@@ -89,13 +93,13 @@ function createArchive({ transcripts }: Stores, now: () => number): (sessionId: 
   };
 }
 
-function addArchived(stores: Stores, tx: Tx, chat: string, archive: (sessionId: string) => string): string {
+async function addArchived(stores: Stores, tx: Tx, chat: string, archive: (sessionId: string) => string): Promise<string> {
   const { runs, sessions } = stores;
   const address = addressOf(chat);
   const requesterKey = chatKey("main", address);
   const id = randomUUID();
   const child = { id: randomUUID(), key: subagentKey("main", randomUUID()), agentId: "main", address, parentKey: requesterKey };
-  runs.insert(tx, {
+  await runs.insert(tx, {
     ...{ id, spawnKey: randomUUID(), childKey: child.key, sessionId: child.id, agentId: "main", depth: 1, address },
     ...{
       requesterKey,
@@ -109,16 +113,16 @@ function addArchived(stores: Stores, tx: Tx, chat: string, archive: (sessionId: 
     ...{ model: "bench/model", thinking: "off", timeoutMs: 0, maxIterations: 20, cleanup: "keep", announce: "post" },
     ...{ toolCeiling: ["read", "list", "search"], bootId: "before" },
   });
-  sessions.insert(tx, child);
+  await sessions.insert(tx, child);
   // As runs.start leaves it, which is a transaction of its own and can't be made inside this one.
-  tx.run("UPDATE runs SET state = 'running', started_at = queued_at WHERE id = ?", id);
-  runs.addSpend(tx, id, SPEND);
-  runs.end(tx, id, { as: "done", reason: null, incomplete: false, delivery: "delivered" });
-  runs.markSettled(tx, id);
+  await tx.run("UPDATE runs SET state = 'running', started_at = queued_at WHERE id = ?", id);
+  await runs.addSpend(tx, id, SPEND);
+  await runs.end(tx, id, { as: "done", reason: null, incomplete: false, delivery: "delivered" });
+  await runs.markSettled(tx, id);
   // As runs.setArchiveName leaves it, for the same reason.
-  tx.run("UPDATE runs SET archive_name = ? WHERE id = ?", archive(child.id), id);
-  runs.setArchived(tx, id);
-  sessions.end(tx, child.id);
+  await tx.run("UPDATE runs SET archive_name = ? WHERE id = ?", archive(child.id), id);
+  await runs.setArchived(tx, id);
+  await sessions.end(tx, child.id);
   return id;
 }
 

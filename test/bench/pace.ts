@@ -42,18 +42,18 @@ async function announceAll(folder: string): Promise<Row> {
   });
   const delivery = createDelivery({
     ...{ db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints, channel: () => channel },
-    recordDelivery: () => undefined,
+    recordDelivery: async () => undefined,
   });
   const address: Address = { channel: "telegram", account: String(telegram.botId), chat: String(PERSON), kind: "dm" };
   telegram.chats.add(PERSON);
-  delivery.start();
+  await delivery.start();
   const startedAt = performance.now();
   for (let n = 1; n <= ANNOUNCEMENTS; n++) {
     const markdown = `**Sub-agent: job ${n}**\n\nStatus: success\n\nResult:\n${RESULT}`;
     const parts = channel.render({ markdown, kind: "announcement" }, address);
-    db.transaction([], (tx) => outbox.add(tx, { delivery: `announce:${n}`, address, parts, runId: `run-${n}` }));
+    await db.transaction([], (tx) => outbox.add(tx, { delivery: `announce:${n}`, address, parts, runId: `run-${n}` }));
   }
-  await waitFor("all to be said", () => outbox.countAllOpen() === 0, PATIENCE_MS);
+  await waitFor("all to be said", async () => (await outbox.countAllOpen()) === 0, PATIENCE_MS);
   const tookMs = performance.now() - startedAt;
   const messages = telegram.messages(PERSON).length;
   await delivery.stop();

@@ -71,7 +71,7 @@ async function startWithRuns(): Promise<number> {
   try {
     await harness.stop();
     fillRuns(join(harness.stateDir, "herald.db"), FINISHED);
-    addUnfinished(harness.stateDir);
+    await addUnfinished(harness.stateDir);
     return await timed(() => harness.restart());
   } finally {
     // It has a thousand runs to do, and nobody waits for them.
@@ -81,25 +81,28 @@ async function startWithRuns(): Promise<number> {
 }
 
 /** Half of them queued, half of them found running, as a kill -9 leaves them. */
-function addUnfinished(stateDir: string): void {
+async function addUnfinished(stateDir: string): Promise<void> {
   const db = openDatabase({ path: join(stateDir, "herald.db") });
   const deps = { db, clock: systemClock };
   const runs = createRuns(deps);
   const sessions = createSessions(deps);
   const transcripts = createTranscripts({ stateDir, log: silentLogger, now: Date.now, redact: (text) => text });
   const running: string[] = [];
-  db.transaction([], (tx) => {
+  await db.transaction([], async (tx) => {
     for (let n = 0; n < UNFINISHED; n++) {
       const run = unfinishedRun(`agent:main:web:dm:${randomUUID()}`);
       const owner = { id: run.sessionId, key: run.childKey, agentId: "main", address: run.address, parentKey: run.requesterKey };
       const task = { type: "message", role: "user", text: run.task, from: run.requesterKey, id: "task" } as const;
-      transcripts.create({ agentId: "main", sessionId: run.sessionId }, { key: run.childKey, parent: run.requesterKey, entries: [task] });
-      sessions.insert(tx, owner);
-      runs.insert(tx, run);
+      await transcripts.create(
+        { agentId: "main", sessionId: run.sessionId },
+        { key: run.childKey, parent: run.requesterKey, entries: [task] },
+      );
+      await sessions.insert(tx, owner);
+      await runs.insert(tx, run);
       if (n % 2 === 0) running.push(run.id);
     }
   });
-  for (const id of running) runs.start(id);
+  for (const id of running) await runs.start(id);
   transcripts.close();
   db.close();
 }

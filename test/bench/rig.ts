@@ -74,7 +74,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
   const turns = createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() });
   const parts = { ...base, stores, agents, models, turns, channels, confirmed: tools.confirmed, memoryViews: createMemoryViews() };
   const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
-  const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: () => "" });
+  const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: async () => "" });
   const delivery = createDelivery({
     ...{ ...base, ...stores, channel: channels.find },
     recordDelivery: (...moved) => recordDelivery(stores, ...moved),
@@ -90,7 +90,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
     ...{ ...parts, subagents, frontDoor, delivery, page: null, mcp: tools.mcp, lanes: { ...lanes, subagent: held } },
     facts: () => ({
       ...{ version: "0", model: MODEL, why: "", stateDir: loaded.stateDir, config: loaded.config, channels: channels.list(), sandbox },
-      ...{ lanes: [], mcp: [], openMessages: 0, problem: null },
+      ...{ lanes: [], mcp: [], problem: null },
     }),
   });
   await life.start();
@@ -98,7 +98,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
     ...{ stores, subagents, bus, databasePath: join(loaded.stateDir, "herald.db"), stop: life.stop },
     async ask(chat, text) {
       const answered = nextEvent(bus, (event) => event.type === "outbox.settled" && event.delivery.startsWith("reply:"));
-      channels.web.accept({ id: randomUUID(), chat, text, kind: "message" });
+      await channels.web.accept({ id: randomUUID(), chat, text, kind: "message" });
       await answered;
     },
     serveRuns: () => lanes.subagent.serve(handler),

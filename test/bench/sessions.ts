@@ -16,7 +16,7 @@ export const sessions: Topic = { name: "sessions", run: measureSessions };
 async function measureSessions(): Promise<Row[]> {
   await using harness = await createHarness();
   await harness.stop();
-  const filled = fillSessions(harness.stateDir, COUNTS);
+  const filled = await fillSessions(harness.stateDir, COUNTS);
   const starts: number[] = [];
   for (let i = 0; i < STARTS; i++) {
     await harness.stop();

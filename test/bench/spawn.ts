@@ -30,11 +30,11 @@ type Disk = ReturnType<typeof createBareDisk>;
 
 /** The lane does not work yet, so that only the accepting is measured. */
 async function measureAccept(rig: Rig, disk: Disk): Promise<Row> {
-  const accept = (): void => {
+  const accept = async (): Promise<void> => {
     // A chat of its own per round, below the cap of children.
     const requester = createRequester(randomUUID());
     for (let i = 0; i < PER_ROUND; i++)
-      accepted(rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+      accepted(await rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
   };
   const writes = each(await countWrites(rig.databasePath, async () => accept()), PER_ROUND);
   const one = { commits: 1, syncs: 0 };
@@ -54,7 +54,7 @@ async function measureAccept(rig: Rig, disk: Disk): Promise<Row> {
 }
 
 async function measureAnnouncement(rig: Rig, disk: Disk): Promise<Row> {
-  const waiting = rig.stores.runs.listUnfinished().length;
+  const waiting = (await rig.stores.runs.listUnfinished()).length;
   const drained = waiting === 0 ? Promise.resolve() : settledCount(rig, waiting);
   rig.serveRuns();
   await drained;
@@ -62,7 +62,7 @@ async function measureAnnouncement(rig: Rig, disk: Disk): Promise<Row> {
   const announce = async (): Promise<void> => {
     for (let i = 0; i < PER_ROUND; i++) {
       const settled = settledCount(rig, 1);
-      accepted(rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+      accepted(await rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
       await settled;
     }
   };

@@ -47,7 +47,7 @@ async function measureEfficiency(): Promise<Row> {
 async function runAll(folder: string): Promise<number> {
   const rig = await createRig({ folder, models });
   try {
-    spawnMany(rig, RUNS);
+    await spawnMany(rig, RUNS);
     let announced = 0;
     const off = rig.bus.on((event) => {
       if (isAnnounced(event)) announced++;
@@ -90,13 +90,13 @@ interface Batch {
 }
 
 /** What a turn asks at each step, and a command in a chat with threads: what of its own is at work. Twenty of those wait here are its own. */
-function lookBelow({ stores: { runs, inbox } }: Rig): void {
-  const [own] = runs.listRecent(1);
+async function lookBelow({ stores: { runs, inbox } }: Rig): Promise<void> {
+  const [own] = await runs.listRecent(1);
   const key = own?.requesterKey ?? "";
   for (let n = 0; n < LOOKS; n++) {
-    if (runs.unfinishedBelow(key).length !== CHILDREN) throw new Error("not all of its own runs were found");
-    runs.rootsAtWork(`${key}:`, 101);
-    inbox.waitingSessions(`${key}:`, 101);
+    if ((await runs.unfinishedBelow(key)).length !== CHILDREN) throw new Error("not all of its own runs were found");
+    await runs.rootsAtWork(`${key}:`, 101);
+    await inbox.waitingSessions(`${key}:`, 101);
   }
 }
 
@@ -135,10 +135,10 @@ function queueRows(batches: readonly Batch[]): Row[] {
 }
 
 /** As chats do it: each no more than its cap of children. */
-function spawnMany(rig: Rig, count: number): void {
+async function spawnMany(rig: Rig, count: number): Promise<void> {
   for (let n = 0; n < count; n += CHILDREN) {
     const requester = createRequester(randomUUID());
     for (let i = 0; i < CHILDREN; i++)
-      accepted(rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+      accepted(await rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
   }
 }

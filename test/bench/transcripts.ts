@@ -16,17 +16,17 @@ export const transcripts: Topic = { name: "transcripts", run: () => withFolder(m
 async function measureTranscripts(folder: string): Promise<Row[]> {
   const store = createTranscripts({ stateDir: folder, log: silentLogger, now: Date.now, redact: (text) => text });
   try {
-    const many = filled(store, MANY);
+    const many = await filled(store, MANY);
     // A fresh short one for every round: after some rounds of appending it would not be short any more.
-    const few = Array.from({ length: ROUNDS + 1 }, () => filled(store, FEW));
+    const few = await Promise.all(Array.from({ length: ROUNDS + 1 }, () => filled(store, FEW)));
     let round = 0;
-    const append = (ref: TranscriptRef): void => {
-      for (let i = 0; i < PER_ROUND; i++) store.append(ref, [ENTRY]);
+    const append = async (ref: TranscriptRef): Promise<void> => {
+      for (let i = 0; i < PER_ROUND; i++) await store.append(ref, [ENTRY]);
     };
-    const read = (ref: TranscriptRef): void => {
-      for (let i = 0; i < PER_ROUND; i++) store.tail(ref, TAIL);
+    const read = async (ref: TranscriptRef): Promise<void> => {
+      for (let i = 0; i < PER_ROUND; i++) await store.tail(ref, TAIL);
     };
-    const untouched = filled(store, FEW);
+    const untouched = await filled(store, FEW);
     const appends = await interleave(ROUNDS, { few: () => append(few[round++] ?? untouched), many: () => append(many) });
     const reads = await interleave(ROUNDS, { few: () => read(untouched), many: () => read(many) });
     const detail = (times: { few: number; many: number }): string => `${us(times.many / PER_ROUND)} against ${us(times.few / PER_ROUND)}`;
@@ -43,11 +43,11 @@ async function measureTranscripts(folder: string): Promise<Row[]> {
   }
 }
 
-function filled(store: Transcripts, entries: number): TranscriptRef {
+async function filled(store: Transcripts, entries: number): Promise<TranscriptRef> {
   const ref = { agentId: "main", sessionId: randomUUID() };
-  store.create(ref, { key: "agent:main:web:dm:main", parent: null });
-  for (let left = entries; left > 0; left -= 1_000) store.append(ref, new Array<NewEntry>(Math.min(left, 1_000)).fill(ENTRY));
+  await store.create(ref, { key: "agent:main:web:dm:main", parent: null });
+  for (let left = entries; left > 0; left -= 1_000) await store.append(ref, new Array<NewEntry>(Math.min(left, 1_000)).fill(ENTRY));
   // The disk must not be busy with writing this back while others are measured.
-  store.sync(ref);
+  await store.sync(ref);
   return ref;
 }

@@ -35,13 +35,13 @@ interface Filled {
   readonly count: number;
 }
 
-function move({ db, runs, count }: Filled): void {
+async function move({ db, runs, count }: Filled): Promise<void> {
   for (let i = 0; i < PER_ROUND; i++) {
     const id = runId(Math.floor(Math.random() * count));
     const moved = [
-      db.transaction([], (tx) => runs.reopen(tx, { id, requesterKey: "k" })),
-      runs.start(id),
-      db.transaction([], (tx) => runs.end(tx, id, { as: "done", reason: null, incomplete: false, delivery: "pending" })),
+      await db.transaction([], (tx) => runs.reopen(tx, { id, requesterKey: "k" })),
+      await runs.start(id),
+      await db.transaction([], (tx) => runs.end(tx, id, { as: "done", reason: null, incomplete: false, delivery: "pending" })),
     ];
     if (moved.includes(false)) throw new Error(`run ${id} refused a transition`);
   }

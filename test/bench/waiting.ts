@@ -68,19 +68,20 @@ async function runParents(folder: string, slots: number, count: number): Promise
     for (let n = 0; n < count; n += PER_CHAT) {
       const requester = { ...createRequester(randomUUID()), tools: ["sessions_spawn"] };
       for (let i = n; i < Math.min(n + PER_CHAT, count); i++)
-        accepted(rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: PARENT }));
+        accepted(await rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: PARENT }));
     }
     let most = 0;
     let mostWaiting = 0;
     const ms = await timed(async () => {
       rig.serveRuns();
       const deadline = performance.now() + MAX_MS;
-      const isOver = (): boolean => rig.stores.runs.listUnfinished(1).length === 0 && rig.stores.outbox.countAllOpen() === 0;
-      while (!isOver() && performance.now() < deadline) {
+      const isOver = async (): Promise<boolean> =>
+        (await rig.stores.runs.listUnfinished(1)).length === 0 && (await rig.stores.outbox.countAllOpen()) === 0;
+      while (!(await isOver()) && performance.now() < deadline) {
         await new Promise((resolve) => setTimeout(resolve, 100));
         globalThis.gc?.();
         most = Math.max(most, rssMb("self"));
-        mostWaiting = Math.max(mostWaiting, rig.stores.runs.countUnfinishedByState().waiting ?? 0);
+        mostWaiting = Math.max(mostWaiting, (await rig.stores.runs.countUnfinishedByState()).waiting ?? 0);
       }
     });
     return { announced, mostWaiting, rssMb: most, ms };

@@ -31,7 +31,7 @@ const turn = await count(async (n) => {
 const requester = createRequester(randomUUID());
 const run = await count(async () => {
   const announced = nextEvent(rig.bus, isAnnounced);
-  accepted(rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+  accepted(await rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
   await announced;
 });
 await rig.stop();

@@ -16,7 +16,7 @@ async function makeRig(mode: "socket" | "http"): Promise<ChannelRig> {
   const httpPort = mode === "http" ? await freePort() : undefined;
   if (mode === "http") fake.sendTo(`http://127.0.0.1:${httpPort}/slack/events`);
   const { botToken, appToken, signingSecret, apiUrl } = fake;
-  const channel = createSlackChannel({
+  const channel = await createSlackChannel({
     accounts: createMemoryAccounts(fake.teamId),
     botToken,
     appToken,

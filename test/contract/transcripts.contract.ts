@@ -26,24 +26,24 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
     beforeEach(async () => {
       rig = await makeRig();
       ref = { agentId: "main", sessionId: newId() };
-      rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null });
+      await rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null });
     });
     afterEach(() => rig[Symbol.dispose]());
-    const texts = (transcripts: Transcripts, count = 1_000): unknown[] =>
-      transcripts.tail(ref, count).map((entry) => (entry.type === "message" ? entry.text : entry.type));
+    const texts = async (transcripts: Transcripts, count = 1_000): Promise<unknown[]> =>
+      (await transcripts.tail(ref, count)).map((entry) => (entry.type === "message" ? entry.text : entry.type));
 
-    it("[SE2] entries come back in order, each with id, parentId and time, also after a restart", () => {
-      const first = rig.transcripts.append(ref, [user("one", "in:1"), user("two")]);
-      const second = rig.transcripts.append(ref, [user("three")]);
-      const all = rig.reopen().tail(ref, 10);
+    it("[SE2] entries come back in order, each with id, parentId and time, also after a restart", async () => {
+      const first = await rig.transcripts.append(ref, [user("one", "in:1"), user("two")]);
+      const second = await rig.transcripts.append(ref, [user("three")]);
+      const all = await rig.reopen().tail(ref, 10);
       expect(all).toEqual([...first, ...second]);
       expect(all.map((entry) => entry.parentId)).toEqual([null, "in:1", all[1]?.id]);
       expect(all.every((entry) => !Number.isNaN(Date.parse(entry.timestamp)))).toBe(true);
-      const [next] = rig.transcripts.append(ref, [user("four")]);
+      const [next] = await rig.transcripts.append(ref, [user("four")]);
       expect(next?.parentId).toBe(all[2]?.id);
     });
 
-    it("[SE2] every kind of entry comes back as it was", () => {
+    it("[SE2] every kind of entry comes back as it was", async () => {
       const entries: NewEntry[] = [
         user('hi\n\u2028 "quoted" 👋🏽 \\u0000'),
         {
@@ -60,107 +60,110 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
         { type: "compaction", summary: "earlier", keptFrom: null },
         { type: "message", role: "assistant", text: "cut", model: "a/b", calls: 0, partial: true, phase: "announce" },
       ];
-      rig.transcripts.append(ref, entries);
-      expect(rig.reopen().tail(ref, 10)).toMatchObject(entries);
+      await rig.transcripts.append(ref, entries);
+      expect(await rig.reopen().tail(ref, 10)).toMatchObject(entries);
     });
 
-    it("[SE4] tail gives the last N, oldest first; more than there are gives all", () => {
-      for (let n = 0; n < 20; n++) rig.transcripts.append(ref, [user(String(n))]);
-      expect(texts(rig.transcripts, 3)).toEqual(["17", "18", "19"]);
-      expect(texts(rig.transcripts)).toHaveLength(20);
-      expect(texts(rig.transcripts, 0)).toEqual([]);
+    it("[SE4] tail gives the last N, oldest first; more than there are gives all", async () => {
+      for (let n = 0; n < 20; n++) await rig.transcripts.append(ref, [user(String(n))]);
+      expect(await texts(rig.transcripts, 3)).toEqual(["17", "18", "19"]);
+      expect(await texts(rig.transcripts)).toHaveLength(20);
+      expect(await texts(rig.transcripts, 0)).toEqual([]);
     });
 
-    it("[SE6] window gives the newest that fit, at least one, and stops at what the last compaction kept", () => {
-      const kept = rig.transcripts.append(
-        ref,
-        ["old", "older", "kept 1", "kept 2"].map((text) => user(text)),
+    it("[SE6] window gives the newest that fit, at least one, and stops at what the last compaction kept", async () => {
+      const kept = (
+        await rig.transcripts.append(
+          ref,
+          ["old", "older", "kept 1", "kept 2"].map((text) => user(text)),
+        )
       )[2];
       const weigh = (entry: Entry): number => (entry.type === "message" ? entry.text.length : 0);
-      const window = (chars: number): unknown[] =>
-        rig.transcripts.window(ref, chars, weigh).map((entry) => (entry.type === "message" ? entry.text : entry.type));
-      expect(window(1)).toEqual(["kept 2"]);
-      expect(window(6)).toEqual(["kept 1", "kept 2"]);
-      expect(window(1_000_000)).toEqual(["old", "older", "kept 1", "kept 2"]);
-      rig.transcripts.append(ref, [{ type: "compaction", summary: "s", keptFrom: kept?.id ?? null }, user("new")]);
-      expect(window(1_000_000)).toEqual(["kept 1", "kept 2", "compaction", "new"]);
-      rig.transcripts.append(ref, [{ type: "compaction", summary: "s", keptFrom: null }, user("newer")]);
-      expect(window(1_000_000)).toEqual(["compaction", "newer"]);
+      const window = async (chars: number): Promise<unknown[]> =>
+        (await rig.transcripts.window(ref, chars, weigh)).map((entry) => (entry.type === "message" ? entry.text : entry.type));
+      expect(await window(1)).toEqual(["kept 2"]);
+      expect(await window(6)).toEqual(["kept 1", "kept 2"]);
+      expect(await window(1_000_000)).toEqual(["old", "older", "kept 1", "kept 2"]);
+      await rig.transcripts.append(ref, [{ type: "compaction", summary: "s", keptFrom: kept?.id ?? null }, user("new")]);
+      expect(await window(1_000_000)).toEqual(["kept 1", "kept 2", "compaction", "new"]);
+      await rig.transcripts.append(ref, [{ type: "compaction", summary: "s", keptFrom: null }, user("newer")]);
+      expect(await window(1_000_000)).toEqual(["compaction", "newer"]);
     });
 
-    it("[SE7] the last compaction is found, also when more was written behind it than fits", () => {
-      expect(rig.transcripts.lastCompaction(ref)).toBeNull();
-      rig.transcripts.append(ref, [user("old"), { type: "compaction", summary: "first", keptFrom: null }]);
-      rig.transcripts.append(ref, [user("between"), { type: "compaction", summary: "second", keptFrom: null }]);
-      rig.transcripts.append(
+    it("[SE7] the last compaction is found, also when more was written behind it than fits", async () => {
+      expect(await rig.transcripts.lastCompaction(ref)).toBeNull();
+      await rig.transcripts.append(ref, [user("old"), { type: "compaction", summary: "first", keptFrom: null }]);
+      await rig.transcripts.append(ref, [user("between"), { type: "compaction", summary: "second", keptFrom: null }]);
+      await rig.transcripts.append(
         ref,
         Array.from({ length: 50 }, (_, n) => user(`new ${n}`)),
       );
-      expect(rig.transcripts.window(ref, 4, () => 1).map((entry) => entry.type)).not.toContain("compaction");
-      expect(rig.transcripts.lastCompaction(ref)).toMatchObject({ type: "compaction", summary: "second" });
+      expect((await rig.transcripts.window(ref, 4, () => 1)).map((entry) => entry.type)).not.toContain("compaction");
+      expect(await rig.transcripts.lastCompaction(ref)).toMatchObject({ type: "compaction", summary: "second" });
     });
 
-    it("[SE7] a stretch of it is read from its beginning, in order, whatever a page begins or ends with", () => {
+    it("[SE7] a stretch of it is read from its beginning, in order, whatever a page begins or ends with", async () => {
       const texts = Array.from({ length: 300 }, (_, n) => `${n} ${"ä".repeat(n * 3)}`);
-      rig.transcripts.append(
+      await rig.transcripts.append(
         ref,
         texts.map((text) => user(text)),
       );
-      const { entries } = rig.transcripts.page(ref, { before: null, limit: 1_000, fits: () => true });
+      const { entries } = await rig.transcripts.page(ref, { before: null, limit: 1_000, fits: () => true });
       expect(entries).toHaveLength(300);
-      const read = (from: number, to: number): unknown[] =>
-        [...rig.transcripts.between(ref, entries[from]?.position ?? 0, entries[to]?.position ?? Number.MAX_SAFE_INTEGER)].map(
+      const read = async (from: number, to: number): Promise<unknown[]> =>
+        [...(await rig.transcripts.between(ref, entries[from]?.position ?? 0, entries[to]?.position ?? Number.MAX_SAFE_INTEGER))].map(
           (entry) => entry.type === "message" && entry.text,
         );
-      expect(read(0, 300)).toEqual(texts);
-      expect(read(17, 250)).toEqual(texts.slice(17, 250));
-      expect(read(40, 40)).toEqual([]);
+      expect(await read(0, 300)).toEqual(texts);
+      expect(await read(17, 250)).toEqual(texts.slice(17, 250));
+      expect(await read(40, 40)).toEqual([]);
     });
 
-    it("[SE2] making the same transcript twice is refused and changes nothing", () => {
-      rig.transcripts.append(ref, [user("one")]);
-      expect(() => rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null })).toThrow();
-      expect(texts(rig.reopen())).toEqual(["one"]);
+    it("[SE2] making the same transcript twice is refused and changes nothing", async () => {
+      await rig.transcripts.append(ref, [user("one")]);
+      await expect(() => rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null })).rejects.toThrow();
+      expect(await texts(rig.reopen())).toEqual(["one"]);
     });
 
-    it("[RC4] appending to one that is not there fails and makes nothing", () => {
+    it("[RC4] appending to one that is not there fails and makes nothing", async () => {
       const missing = { agentId: "main", sessionId: newId() };
-      expect(() => rig.transcripts.append(missing, [user("x")])).toThrow();
-      expect(() => rig.transcripts.tail(missing, 1)).toThrow();
+      await expect(() => rig.transcripts.append(missing, [user("x")])).rejects.toThrow();
+      await expect(() => rig.transcripts.tail(missing, 1)).rejects.toThrow();
     });
 
-    it("[SE1] ids that are no ids are refused, never used as a path", () => {
+    it("[SE1] ids that are no ids are refused, never used as a path", async () => {
       for (const bad of [
         { agentId: "../main", sessionId: ref.sessionId },
         { agentId: "Main", sessionId: ref.sessionId },
         { agentId: "main", sessionId: "../../etc/passwd" },
         { agentId: "main", sessionId: "" },
       ]) {
-        expect(() => rig.transcripts.create(bad, { key: "k", parent: null })).toThrow(/not an? (agent|session) id/);
-        expect(() => rig.transcripts.tail(bad, 1)).toThrow(/not an? (agent|session) id/);
+        await expect(() => rig.transcripts.create(bad, { key: "k", parent: null })).rejects.toThrow(/not an? (agent|session) id/);
+        await expect(() => rig.transcripts.tail(bad, 1)).rejects.toThrow(/not an? (agent|session) id/);
       }
     });
 
-    it("[AR2] archiving renames, twice is harmless, reading goes on under the new name, restoring brings it back", () => {
-      rig.transcripts.append(ref, [user("one")]);
+    it("[AR2] archiving renames, twice is harmless, reading goes on under the new name, restoring brings it back", async () => {
+      await rig.transcripts.append(ref, [user("one")]);
       const archiveName = `${ref.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
-      expect([rig.transcripts.archive(ref, archiveName), rig.transcripts.archive(ref, archiveName)]).toEqual([true, true]);
+      expect([await rig.transcripts.archive(ref, archiveName), await rig.transcripts.archive(ref, archiveName)]).toEqual([true, true]);
       const archived = { ...ref, archiveName };
       expect(rig.transcripts.path(archived).endsWith(archiveName)).toBe(true);
-      expect(rig.transcripts.tail(archived, 5)).toHaveLength(1);
-      expect(() => rig.transcripts.append(ref, [user("x")])).toThrow();
-      rig.transcripts.restore(archived);
-      rig.transcripts.append(ref, [user("two")]);
-      expect(texts(rig.transcripts)).toEqual(["one", "two"]);
-      expect(rig.transcripts.archive({ agentId: "main", sessionId: newId() }, "x.deleted")).toBe(false);
+      expect(await rig.transcripts.tail(archived, 5)).toHaveLength(1);
+      await expect(() => rig.transcripts.append(ref, [user("x")])).rejects.toThrow();
+      await rig.transcripts.restore(archived);
+      await rig.transcripts.append(ref, [user("two")]);
+      expect(await texts(rig.transcripts)).toEqual(["one", "two"]);
+      expect(await rig.transcripts.archive({ agentId: "main", sessionId: newId() }, "x.deleted")).toBe(false);
     });
 
-    it("[SE2] many transcripts at once keep their entries apart", () => {
+    it("[SE2] many transcripts at once keep their entries apart", async () => {
       const refs = Array.from({ length: 100 }, () => ({ agentId: "main", sessionId: newId() }));
-      for (const one of refs) rig.transcripts.create(one, { key: "agent:main:web:dm:main", parent: null });
-      for (let round = 0; round < 2; round++) for (const one of refs) rig.transcripts.append(one, [user(`${one.sessionId} ${round}`)]);
+      for (const one of refs) await rig.transcripts.create(one, { key: "agent:main:web:dm:main", parent: null });
+      for (let round = 0; round < 2; round++)
+        for (const one of refs) await rig.transcripts.append(one, [user(`${one.sessionId} ${round}`)]);
       for (const one of refs) {
-        const found = rig.transcripts.tail(one, 5);
+        const found = await rig.transcripts.tail(one, 5);
         expect(found.map((entry) => entry.type === "message" && entry.text)).toEqual([`${one.sessionId} 0`, `${one.sessionId} 1`]);
         expect(found[1]?.parentId).toBe(found[0]?.id);
       }

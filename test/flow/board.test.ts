@@ -171,9 +171,9 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.locator("#panel-state", { hasText: "step 2" }).waitFor();
     await page.keyboard.type("up");
     await page.keyboard.press("Enter");
-    await waitFor("the words", () => web.inbox().length === 1);
+    await waitFor("the words", async () => (await web.inbox()).length === 1);
     await page.click("#panel-stop");
-    await waitFor("the stop", () => web.inbox().length === 2);
+    await waitFor("the stop", async () => (await web.inbox()).length === 2);
     web.runs.splice(0, 1, { ...run, state: "done", endedAt: 2, delivery: "blocked" });
     web.details.set(run.id, { reason: "the disk is full" });
     changed(run.id);
@@ -182,7 +182,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.click("#panel-retry");
     await waitFor("the next try", () => web.redelivered.length === 1);
     expect(web.redelivered).toEqual([run.id]);
-    expect(web.inbox().map(({ raw }) => [raw.text, raw.kind, raw.chat])).toEqual([
+    expect((await web.inbox()).map(({ raw }) => [raw.text, raw.kind, raw.chat])).toEqual([
       [`/subagents send ${run.id} hurry up`, "button", "main"],
       [`/subagents stop ${run.id}`, "button", "main"],
     ]);
@@ -230,12 +230,12 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     web.runs.splice(0, 1, { ...run, state: "running", endedAt: null, delivery: "none" });
     changed(run.id);
     await page.waitForSelector("#panel-plan [data-status='doing']");
-    expect(web.inbox()).toEqual([]);
+    expect(await web.inbox()).toEqual([]);
   });
 
   it("[WB2] a hundred runs are one stop of the Tab key, arrows move in them, and those with one name are told apart", async () => {
     web.runs.push(...Array.from({ length: 100 }, (_, n) => aRun({ label: n < 3 ? "compare" : `run ${n}`, createdAt: 1000 - n })));
-    for (let n = 0; n < 20; n++) web.channel.accept({ id: newId(), chat: newId(), text: `chat ${n}`, kind: "message" });
+    for (let n = 0; n < 20; n++) await web.channel.accept({ id: newId(), chat: newId(), text: `chat ${n}`, kind: "message" });
     const page = await start();
     await page.locator(".run").nth(99).waitFor();
     await page.locator(".chat-link").nth(20).waitFor();
@@ -260,8 +260,8 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     changed(web.runs[0]?.id ?? "");
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
-    await waitFor("the stop", () => web.inbox().length === 21);
-    expect(web.inbox().at(-1)?.raw.text).toBe(`/subagents stop ${web.runs[99]?.id}`);
+    await waitFor("the stop", async () => (await web.inbox()).length === 21);
+    expect((await web.inbox()).at(-1)?.raw.text).toBe(`/subagents stop ${web.runs[99]?.id}`);
     await page.keyboard.press("Shift+Tab");
     await page.keyboard.press("Home");
     await page.keyboard.press("Enter");
@@ -301,7 +301,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
       { id: "d", type: "note", text: ATTACK },
       { id: "e", type: "compaction", summary: ATTACK, keptFrom: null },
     );
-    web.db.transaction([], (tx) => web.pairing.request(tx, { ...ann, senderName: ATTACK }));
+    await web.db.transaction([], (tx) => web.pairing.request(tx, { ...ann, senderName: ATTACK }));
     const page = await start();
     await page.locator("#pairing .person-name", { hasText: "<script>" }).waitFor();
     await page.click(".run-label");
@@ -358,26 +358,29 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     const page = await start();
     await page.waitForSelector("#runs-empty", { state: "visible" });
     expect(await page.isVisible("#pairing")).toBe(false);
-    const code = web.db.transaction([], (tx) => web.pairing.request(tx, ann)) ?? "";
-    web.db.transaction([], (tx) => web.pairing.request(tx, { ...ann, senderId: "43", senderName: "" }));
+    const code = (await web.db.transaction([], (tx) => web.pairing.request(tx, ann))) ?? "";
+    await web.db.transaction([], (tx) => web.pairing.request(tx, { ...ann, senderId: "43", senderName: "" }));
     await page.locator("#pairing .person").nth(1).waitFor();
     const first = page.locator("#pairing .person").first();
     expect(await first.textContent()).toBe(`Anntelegram 42${code}RefuseApprove`);
     await first.getByRole("button", { name: "Approve" }).press("Enter");
     await page.locator("#toast", { hasText: "Ann may talk to Herald now and is told so." }).waitFor();
     await waitFor("one to be gone", async () => (await page.locator("#pairing .person").count()) === 1);
-    expect([web.pairing.isPaired("telegram", "bot", "42"), web.pairing.isPaired("telegram", "bot", "43")]).toEqual([true, false]);
+    expect([await web.pairing.isPaired("telegram", "bot", "42"), await web.pairing.isPaired("telegram", "bot", "43")]).toEqual([
+      true,
+      false,
+    ]);
     // Let in elsewhere meanwhile: it goes away here too.
-    web.pairing.approve(web.pairing.listPending()[0]?.code ?? "");
+    await web.pairing.approve((await web.pairing.listPending())[0]?.code ?? "");
     await page.waitForSelector("#pairing", { state: "hidden" });
   });
 
   it("[SC1] somebody is refused by a press; who was let in or refused is listed, and that can be taken back", async () => {
     const page = await start();
-    for (const { channel, account, senderId } of web.pairing.listPeople()) web.pairing.revoke({ channel, account, senderId });
+    for (const { channel, account, senderId } of await web.pairing.listPeople()) await web.pairing.revoke({ channel, account, senderId });
     await page.waitForSelector("#people", { state: "hidden" });
-    web.pairing.approve(web.db.transaction([], (tx) => web.pairing.request(tx, ann)) ?? "");
-    web.db.transaction([], (tx) => web.pairing.request(tx, { ...ann, senderId: "43", senderName: "Bob" }));
+    await web.pairing.approve((await web.db.transaction([], (tx) => web.pairing.request(tx, ann))) ?? "");
+    await web.db.transaction([], (tx) => web.pairing.request(tx, { ...ann, senderId: "43", senderName: "Bob" }));
     await page.locator("#pairing .person").getByRole("button", { name: "Refuse" }).click();
     await page.locator("#toast", { hasText: "Bob is not let in and is told so once." }).waitFor();
     await page.waitForSelector("#pairing", { state: "hidden" });
@@ -386,10 +389,10 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     expect(await person("Bob").textContent()).toMatch(/^Bobtelegram 43, refused .*Let them ask again$/);
     await person("Ann").getByRole("button", { name: "Revoke" }).press("Enter");
     await person("Ann").waitFor({ state: "detached" });
-    expect(web.pairing.isPaired("telegram", "bot", "42")).toBe(false);
+    expect(await web.pairing.isPaired("telegram", "bot", "42")).toBe(false);
     await person("Bob").getByRole("button", { name: "Let them ask again" }).click();
     await page.waitForSelector("#people", { state: "hidden" });
-    expect(web.pairing.listPeople()).toEqual([]);
+    expect(await web.pairing.listPeople()).toEqual([]);
   });
 });
 

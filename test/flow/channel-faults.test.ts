@@ -56,15 +56,15 @@ async function deliverThree(channel: Channel, address: Address, delivery: string
   const db = openDatabase({ path: join(dir, `${delivery.replaceAll(":", "-")}.db`), onEvent: (event) => bus.emit(event) });
   const outbox = createOutbox({ db, clock });
   const common = { db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints };
-  const sender = createDelivery({ ...common, channel: () => channel, recordDelivery: () => undefined });
+  const sender = createDelivery({ ...common, channel: () => channel, recordDelivery: async () => undefined });
   const size = channel.name === "telegram" ? 3_900 : 9_000;
   const markdown = ["A", "B", "C"].map((letter) => `${letter.repeat(49)} `.repeat(size / 50)).join("\n\n");
-  sender.start();
+  await sender.start();
   try {
     const kind = delivery.startsWith("announce:") ? { kind: "announcement" as const } : {};
-    db.transaction([], (tx) => outbox.add(tx, { delivery, address, parts: channel.render({ markdown, ...kind }, address) }));
-    await waitFor("all parts to be settled", () => outbox.countAllOpen() === 0);
-    expect(db.all("SELECT state FROM outbox WHERE state <> 'sent'")).toEqual([]);
+    await db.transaction([], (tx) => outbox.add(tx, { delivery, address, parts: channel.render({ markdown, ...kind }, address) }));
+    await waitFor("all parts to be settled", async () => (await outbox.countAllOpen()) === 0);
+    expect(await db.all("SELECT state FROM outbox WHERE state <> 'sent'")).toEqual([]);
   } finally {
     await sender.stop();
     db.close();
@@ -142,7 +142,7 @@ describe("[DL4] each fault on part 2 of 3", () => {
     ...(["429", "429_bare", "500", "html", "html_200", "drop", "hang", "slow", { error: "fatal_error" }] as const),
     ...(["500_after", "drop_after", "truncate_after", "cut_json_after", "hang_after"] as const),
   ])("[DL4] SL-019 SL-023 Slack, %s: exactly three messages", async (fault) => {
-    const channel = createSlackChannel({
+    const channel = await createSlackChannel({
       accounts: createMemoryAccounts(),
       ...{ botToken: slack.botToken, appToken: slack.appToken, apiUrl: slack.apiUrl, mode: "socket" },
       ...{ clock, log: silentLogger, timeoutMs: SEND_TIMEOUT_MS, settleMs: 15_000 },

@@ -101,12 +101,12 @@ it("[RC4] a database damaged where the start reads it: one sentence, exit 1, not
   let bytes = Buffer.alloc(0);
   await using herald = runHerald({
     config: QUIET,
-    prepare(dir) {
+    async prepare(dir) {
       const path = join(dir, "state/herald.db");
       mkdirSync(join(dir, "state"), { mode: 0o700 });
       const db = openDatabase({ path });
-      const [root] = db.all<{ rootpage: number }>("SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_sequence'");
-      const [size] = db.all<{ page_size: number }>("PRAGMA page_size");
+      const [root] = await db.all<{ rootpage: number }>("SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_sequence'");
+      const [size] = await db.all<{ page_size: number }>("PRAGMA page_size");
       db.close();
       bytes = readFileSync(path);
       const from = ((root?.rootpage ?? 0) - 1) * (size?.page_size ?? 0);

@@ -129,7 +129,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     for (const tab of [page, other]) await saw(tab, ["first\nsecond", "done"]);
     await page.reload();
     await saw(page, ["first\nsecond", "done"]);
-    expect(web.inbox().map((row) => row.raw.text)).toEqual(["first\nsecond"]);
+    expect((await web.inbox()).map((row) => row.raw.text)).toEqual(["first\nsecond"]);
     expect(await page.inputValue("#text")).toBe("");
   });
 
@@ -191,8 +191,8 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     await page.locator("#draft em", { hasText: "far" }).waitFor();
     await page.locator("#working-text", { hasText: "Working… (read a.md)" }).waitFor();
     await page.dblclick("#stop");
-    await waitFor("the press", () => web.inbox().length === 1);
-    expect(web.inbox()[0]?.raw).toMatchObject({ text: "/stop answer", kind: "button", chat: "main" });
+    await waitFor("the press", async () => (await web.inbox()).length === 1);
+    expect((await web.inbox())[0]?.raw).toMatchObject({ text: "/stop answer", kind: "button", chat: "main" });
     await web.say("So far, so good");
     web.bus.emit({ type: "turn.ended", ...turn, outcome: "ok" });
     await page.waitForSelector("#working", { state: "hidden" });
@@ -201,12 +201,12 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     // Once for each answer, however often it was pressed: a second one would end the sub-agents too.
     web.bus.emit({ type: "turn.started", ...turn, turnId: "next" });
     await page.click("#stop:enabled");
-    await waitFor("the next press", () => web.inbox().length === 2);
+    await waitFor("the next press", async () => (await web.inbox()).length === 2);
   });
 
   it("[AG4] what was written stays where it is when the answer takes its place", async () => {
     for (let n = 0; n < 12; n++) await web.say(`earlier ${n}`);
-    web.channel.accept({ id: newId(), chat: "main", text: "and now?", kind: "message" });
+    await web.channel.accept({ id: newId(), chat: "main", text: "and now?", kind: "message" });
     const page = await openPage();
     await page.locator("#messages .user").waitFor();
     const turn = { sessionKey: "k", address: MAIN, turnId: "turn:70" };
@@ -347,7 +347,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     await saw(page, ["before", "missed", "typed while away"]);
     await page.waitForSelector("#banner", { state: "hidden" });
     expect(await page.locator("#pending li").count()).toBe(0);
-    expect(web.inbox()).toHaveLength(1);
+    expect(await web.inbox()).toHaveLength(1);
   });
 
   it("[WB2] a message that could not be sent survives a reload and is sent once", async () => {
@@ -365,7 +365,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     await page.reload();
     await saw(page, ["once"]);
     expect(await page.locator("#pending li").count()).toBe(0);
-    expect(web.inbox()).toHaveLength(1);
+    expect(await web.inbox()).toHaveLength(1);
   });
 
   it("[WB1] unsent words wait in their chat; a new chat is another session; back goes back", async () => {
@@ -376,7 +376,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     await page.fill("#text", "hello there");
     await page.keyboard.press("Enter");
     await saw(page, ["hello there"]);
-    expect(String(web.inbox()[0]?.raw.chat)).toMatch(/^[0-9a-f-]{36}$/);
+    expect(String((await web.inbox())[0]?.raw.chat)).toMatch(/^[0-9a-f-]{36}$/);
     await page.goBack();
     await waitFor("the unsent words", async () => (await page.inputValue("#text")) === "half a thought");
     await saw(page, []);
@@ -412,7 +412,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
 
   it("[WB1] scrolling up loads what came before, in place", async () => {
     for (let n = 0; n < 75; n++)
-      web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "agent", text: `message ${n}` }));
+      await web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "agent", text: `message ${n}` }));
     const page = await openPage();
     await waitFor("the newest", async () => (await texts(page)).length === 30);
     await waitFor("all of them", async () => {

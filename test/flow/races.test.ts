@@ -52,8 +52,8 @@ async function modelCall(round: Round, request: ModelRequest): Promise<ModelRepl
 
 async function race(
   options: { subagents?: Record<string, unknown>; spawn?: Parameters<Stage["spawn"]>[0]; reply?: ModelReply },
-  rival: (stage: Stage, run: Run) => void,
-  check: (stage: Stage, run: Run, seen: Map<string, number>) => void,
+  rival: (stage: Stage, run: Run) => Promise<void>,
+  check: (stage: Stage, run: Run, seen: Map<string, number>) => Promise<void>,
 ): Promise<Map<string, number>> {
   const random = createRandom(SEED);
   const round: Round = { modelTurns: 0, rivalTurns: 0, reply: options.reply ?? okReply("the answer") };
@@ -66,15 +66,15 @@ async function race(
   for (let n = 0; n < ROUNDS; n++) {
     round.modelTurns = random.between(0, 3);
     round.rivalTurns = random.between(0, SPREAD - 1);
-    const { id } = stage.spawn(options.spawn);
+    const { id } = await stage.spawn(options.spawn);
     await turns(round.rivalTurns);
-    rival(stage, stage.get(id));
+    await rival(stage, await stage.get(id));
     await settled(stage, id);
-    const run = stage.get(id);
+    const run = await stage.get(id);
     seen.set(run.state, (seen.get(run.state) ?? 0) + 1);
     try {
       expect(stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
-      check(stage, run, seen);
+      await check(stage, run, seen);
     } catch (error) {
       throw new Error(`round ${n} of seed ${SEED}, ${JSON.stringify(round)}: ${JSON.stringify(run)}`, { cause: error });
     }
@@ -85,10 +85,10 @@ async function race(
 /** The run is over, its announcements are out and the lane is empty. */
 async function settled(stage: Stage, id: string): Promise<void> {
   // The lane first: it is asked in every turn of the event loop, and costs nothing.
-  const over = (): boolean =>
-    stage.lane.depth().running === 0 && !isUnfinished(stage.get(id).state) && stage.stores.outbox.countAllOpen() === 0;
-  for (let i = 0; i < 2_000 && !over(); i++) await turns(1);
-  if (!over()) await waitFor(`run ${id} to settle`, over, 5_000);
+  const over = async (): Promise<boolean> =>
+    stage.lane.depth().running === 0 && !isUnfinished((await stage.get(id)).state) && (await stage.stores.outbox.countAllOpen()) === 0;
+  for (let i = 0; i < 2_000 && !(await over()); i++) await turns(1);
+  if (!(await over())) await waitFor(`run ${id} to settle`, over, 5_000);
   await turns(3);
 }
 
@@ -98,14 +98,14 @@ describe("races", () => {
   it("[RU2] stop against finish: one winner, and a stopped run never announces", async () => {
     const seen = await race(
       {},
-      (stage, run) => {
-        stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [run], "by the test"));
+      async (stage, run) => {
+        await stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [run], "by the test"));
       },
-      (stage, run) => {
+      async (stage, run) => {
         expect(["done", "stopped"]).toContain(run.state);
-        expect(stage.announced(run)).toHaveLength(run.state === "done" ? 1 : 0);
+        expect(await stage.announced(run)).toHaveLength(run.state === "done" ? 1 : 0);
         expect(run.delivery).toBe(run.state === "done" ? "delivered" : "none");
-        expect(stage.notes(run)).toBe(1);
+        expect(await stage.notes(run)).toBe(1);
       },
     );
     // Both must have won, or nothing was raced.
@@ -116,11 +116,11 @@ describe("races", () => {
     const failed: ModelReply = { ...okReply("so far"), outcome: "error", error: { kind: "bad-request", message: "The model refused." } };
     const seen = await race(
       { spawn: { runTimeoutSeconds: TIMEOUT_SECONDS }, reply: failed },
-      () => {},
-      (stage, run) => {
+      async () => {},
+      async (stage, run) => {
         expect(["error", "timeout"]).toContain(run.state);
-        expect(stage.announced(run)).toHaveLength(1);
-        expect(stage.notes(run)).toBe(1);
+        expect(await stage.announced(run)).toHaveLength(1);
+        expect(await stage.notes(run)).toBe(1);
       },
     );
     expect(Math.min(seen.get("error") ?? 0, seen.get("timeout") ?? 0)).toBeGreaterThan(ROUNDS / 50);
@@ -129,21 +129,21 @@ describe("races", () => {
   it("[CM7] send against finish: what was accepted is read, each generation announces once", async () => {
     const seen = await race(
       {},
-      (stage, run) => {
-        const answer = stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, run, "test", "one more thing"));
+      async (stage, run) => {
+        const answer = await stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, run, "test", "one more thing"));
         expect(["queued", "running", "continued"]).toContain(answer);
       },
-      (stage, run, counts) => {
+      async (stage, run, counts) => {
         expect(run.state).toBe("done");
-        expect(stage.unread(run)).toBe(0);
-        const entries = stage.stores.transcripts.tail(run, 100);
+        expect(await stage.unread(run)).toBe(0);
+        const entries = await stage.stores.transcripts.tail(run, 100);
         expect(
           entries.filter((entry) => entry.type === "message" && entry.role === "user" && entry.text === "one more thing"),
         ).toHaveLength(1);
         // The message was answered: the last words of the work stand behind it.
         const work = entries.filter((entry) => entry.type === "message" && entry.phase !== "announce");
         expect(work.at(-1)).toMatchObject({ role: "assistant" });
-        expect(stage.announced(run)).toHaveLength(run.generation);
+        expect(await stage.announced(run)).toHaveLength(run.generation);
         tally(counts, `generation ${run.generation}`);
       },
     );
@@ -154,18 +154,18 @@ describe("races", () => {
     const counted = new Map<string, number>();
     const seen = await race(
       { spawn: { cleanup: "delete" } },
-      (stage, run) => {
+      async (stage, run) => {
         tally(counted, run.archivedAt === null ? "before archiving" : "after archiving");
-        stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, run, "test", "one more thing"));
+        await stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, run, "test", "one more thing"));
       },
-      (stage, run) => {
+      async (stage, run) => {
         expect(run.state).toBe("done");
-        expect(stage.unread(run)).toBe(0);
-        expect(stage.announced(run)).toHaveLength(run.generation);
+        expect(await stage.unread(run)).toBe(0);
+        expect(await stage.announced(run)).toHaveLength(run.generation);
         expect(run.archivedAt).not.toBeNull();
         const folder = stage.stores.transcripts.folder("main");
         expect([run.archiveName, `${run.sessionId}.jsonl`].map((name) => existsSync(`${folder}/${name}`))).toEqual([true, false]);
-        const text = JSON.stringify(stage.stores.transcripts.tail({ ...run, archiveName: run.archiveName }, 100));
+        const text = JSON.stringify(await stage.stores.transcripts.tail({ ...run, archiveName: run.archiveName }, 100));
         expect(text.match(/one more thing/g)).toHaveLength(1);
       },
     );

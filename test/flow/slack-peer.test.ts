@@ -77,7 +77,7 @@ async function call(method: string, args: Record<string, string>): Promise<Recor
 async function setUp(): Promise<{ channel: Channel; address: Address; posts(): Promise<{ key: string; text: string }[]> }> {
   const apiUrl = `http://127.0.0.1:${(relay.address() as AddressInfo).port}/api/`;
   const tokens = { botToken: BOT_TOKEN, appToken: "xapp-1-A0PEER-2-x" };
-  const channel = createSlackChannel({
+  const channel = await createSlackChannel({
     accounts: createMemoryAccounts(),
     ...tokens,
     apiUrl,

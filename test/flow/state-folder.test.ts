@@ -222,24 +222,25 @@ it("[RC4] a journal without its database: the way back names it, and a new datab
 });
 
 it("[RC4] a backup put in under the journal of another database: the start is refused in words, and the backup stays whole", async () => {
-  const fill = (db: Database, from: number, to: number): void =>
-    db.transaction([], (tx) => {
-      for (let n = from; n < to; n++) tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
+  const fill = (db: Database, from: number, to: number): Promise<void> =>
+    db.transaction([], async (tx) => {
+      for (let n = from; n < to; n++)
+        await tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
     });
   let backup = Buffer.alloc(0);
   await using herald = runHerald({
     config: "{web: {port: 0}}",
-    prepare(dir) {
+    async prepare(dir) {
       const path = join(dir, "state/herald.db");
       mkdirSync(join(dir, "state"), { mode: 0o700 });
       const early = openDatabase({ path });
-      fill(early, 0, 20);
+      await fill(early, 0, 20);
       early.close();
       backup = readFileSync(path);
       const db = openDatabase({ path });
-      fill(db, 20, 9_000);
-      db.optimize();
-      fill(db, 9_000, 9_100);
+      await fill(db, 20, 9_000);
+      await db.optimize();
+      await fill(db, 9_000, 9_100);
       // As a kill leaves it: closing would empty it.
       const journal = readFileSync(`${path}-wal`);
       db.close();

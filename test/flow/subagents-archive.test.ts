@@ -35,7 +35,7 @@ afterEach(async () => {
 const folder = (): string => join(stateDir, "agents/main/sessions");
 const files = (run: Run): string[] => readdirSync(folder()).filter((name) => name.startsWith(`${run.sessionId}.jsonl`));
 const settled = (id: string): Promise<Run> =>
-  waitFor("the announcement to be settled", () => (stage.get(id).settledAt === null ? null : stage.get(id)));
+  waitFor("the announcement to be settled", async () => ((await stage.get(id)).settledAt === null ? null : await stage.get(id)));
 
 describe("the due time", () => {
   it("[AR1] counts from the end and its settled announcement; a running run is never archived", async () => {
@@ -43,44 +43,44 @@ describe("the due time", () => {
     reply = ({ messages }) =>
       messages.at(-1)?.text.startsWith("Your work is over.") ? okReply("done") : new Promise((resolve) => (finish = resolve));
     await open({ archiveAfterMinutes: 60 });
-    const { id } = stage.spawn();
-    await waitFor("it to run", () => stage.get(id).state === "running");
+    const { id } = await stage.spawn();
+    await waitFor("it to run", async () => (await stage.get(id)).state === "running");
     await clock.leap(10 * 60 * MINUTE);
-    expect(stage.get(id)).toMatchObject({ state: "running", archivedAt: null });
+    expect(await stage.get(id)).toMatchObject({ state: "running", archivedAt: null });
     finish(okReply("after ten hours"));
     const run = await settled(id);
     expect(stage.parts.archiver.dueAt(run)).toBe(clock.now() + 60 * MINUTE);
     await clock.advance(59 * MINUTE);
-    expect(stage.get(id).archivedAt).toBeNull();
+    expect((await stage.get(id)).archivedAt).toBeNull();
     await clock.advance(2 * MINUTE);
-    await waitFor("it to be archived", () => stage.get(id).archivedAt !== null);
+    await waitFor("it to be archived", async () => (await stage.get(id)).archivedAt !== null);
   });
 
   it("[AR1] survives a restart, and a changed setting applies to those that wait", async () => {
     await open({ archiveAfterMinutes: 60 });
-    const first = await settled(stage.spawn().id);
+    const first = await settled((await stage.spawn()).id);
     await clock.advance(50 * MINUTE);
     await stage[Symbol.asyncDispose]();
     await open({ archiveAfterMinutes: 60 });
-    expect(stage.parts.archiver.dueAt(stage.get(first.id))).toBe((first.settledAt ?? 0) + 60 * MINUTE);
+    expect(stage.parts.archiver.dueAt(await stage.get(first.id))).toBe((first.settledAt ?? 0) + 60 * MINUTE);
     await clock.advance(9 * MINUTE);
-    expect(stage.get(first.id).archivedAt).toBeNull();
+    expect((await stage.get(first.id)).archivedAt).toBeNull();
     await clock.advance(2 * MINUTE);
-    await waitFor("it to be archived", () => stage.get(first.id).archivedAt !== null);
+    await waitFor("it to be archived", async () => (await stage.get(first.id)).archivedAt !== null);
 
-    const second = await settled(stage.spawn().id);
+    const second = await settled((await stage.spawn()).id);
     stage.reconfigure({ archiveAfterMinutes: 5 });
     expect(stage.parts.archiver.dueAt(second)).toBe((second.settledAt ?? 0) + 5 * MINUTE);
     await clock.advance(6 * MINUTE);
-    await waitFor("it to be archived sooner", () => stage.get(second.id).archivedAt !== null);
+    await waitFor("it to be archived sooner", async () => (await stage.get(second.id)).archivedAt !== null);
   });
 
   it("[AR1] 0 means never", async () => {
     await open({ archiveAfterMinutes: 0 });
-    const run = await settled(stage.spawn().id);
+    const run = await settled((await stage.spawn()).id);
     expect(stage.parts.archiver.dueAt(run)).toBeNull();
     await clock.leap(400 * DAY);
-    expect(stage.get(run.id).archivedAt).toBeNull();
+    expect((await stage.get(run.id)).archivedAt).toBeNull();
     expect(files(run)).toEqual([`${run.sessionId}.jsonl`]);
   });
 
@@ -88,92 +88,97 @@ describe("the due time", () => {
     reply = ({ signal }) =>
       new Promise((resolve) => signal.addEventListener("abort", () => resolve({ ...okReply("half of it"), outcome: "aborted" })));
     await open({ archiveAfterMinutes: 60 });
-    const { id } = stage.spawn({ runTimeoutSeconds: 5, cleanup: "keep" });
-    await waitFor("it to run", () => stage.get(id).state === "running");
+    const { id } = await stage.spawn({ runTimeoutSeconds: 5, cleanup: "keep" });
+    await waitFor("it to run", async () => (await stage.get(id)).state === "running");
     await clock.advance(6_000);
     const run = await settled(id);
     expect(run).toMatchObject({ state: "timeout", archivedAt: null });
     await clock.advance(59 * MINUTE);
-    expect(files(stage.get(id))).toEqual([`${run.sessionId}.jsonl`]);
+    expect(files(await stage.get(id))).toEqual([`${run.sessionId}.jsonl`]);
     await clock.advance(2 * MINUTE);
-    await waitFor("it to be archived like any other", () => stage.get(id).archivedAt !== null);
+    await waitFor("it to be archived like any other", async () => (await stage.get(id)).archivedAt !== null);
   });
 });
 
 describe("archiving", () => {
   it("[AR2] renames in the same folder to a name with the time, mode kept; record, log and info still work", async () => {
     await open({ archiveAfterMinutes: 60 });
-    const before = await settled(stage.spawn({ label: "kept on record" }).id);
+    const before = await settled((await stage.spawn({ label: "kept on record" })).id);
     await clock.advance(61 * MINUTE);
-    const run = await waitFor("it to be archived", () => (stage.get(before.id).archivedAt === null ? null : stage.get(before.id)));
+    const run = await waitFor("it to be archived", async () =>
+      (await stage.get(before.id)).archivedAt === null ? null : await stage.get(before.id),
+    );
     expect(run.archiveName).toMatch(
       new RegExp(`^${run.sessionId}\\.jsonl\\.deleted\\.\\d{4}-\\d\\d-\\d\\dT\\d\\d-\\d\\d-\\d\\d\\.\\d{3}Z$`),
     );
     expect(files(run)).toEqual([run.archiveName]);
     expect(statSync(join(folder(), run.archiveName ?? "")).mode & 0o777).toBe(0o600);
     expect(run).toMatchObject({ state: "done", delivery: "delivered", spend: before.spend });
-    expect(findTarget(stage.stores, CHAT_KEY, "kept on record")).toMatchObject({ run: { id: run.id } });
-    expect(logText(stage.stores.transcripts, run, { limit: 20, tools: true })).toContain("the answer");
+    expect(await findTarget(stage.stores, CHAT_KEY, "kept on record")).toMatchObject({ run: { id: run.id } });
+    expect(await logText(stage.stores.transcripts, run, { limit: 20, tools: true })).toContain("the answer");
   });
 
   it("[CM5] a message to an archived run brings its transcript back, and it is archived anew later", async () => {
     await open({ archiveAfterMinutes: 60 });
-    const { id } = await settled(stage.spawn().id);
+    const { id } = await settled((await stage.spawn()).id);
     await clock.advance(61 * MINUTE);
-    const first = await waitFor("it to be archived", () => stage.get(id).archiveName);
-    expect(stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(id), "me", "one more"))).toBe("continued");
-    expect(files(stage.get(id))).toEqual([`${stage.get(id).sessionId}.jsonl`]);
+    const first = await waitFor("it to be archived", async () => (await stage.get(id)).archiveName);
+    expect(await stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(id), "me", "one more"))).toBe(
+      "continued",
+    );
+    expect(files(await stage.get(id))).toEqual([`${(await stage.get(id)).sessionId}.jsonl`]);
     const again = await settled(id);
     expect(again).toMatchObject({ generation: 2, archivedAt: null });
-    expect(logText(stage.stores.transcripts, again, { limit: 20, tools: false })).toMatch(/the answer[\s\S]*one more/);
+    expect(await logText(stage.stores.transcripts, again, { limit: 20, tools: false })).toMatch(/the answer[\s\S]*one more/);
     await clock.advance(61 * MINUTE);
-    await waitFor("the second archiving", () => stage.get(id).archivedAt !== null);
-    expect(stage.get(id).archiveName).not.toBe(first);
-    expect(files(stage.get(id))).toEqual([stage.get(id).archiveName]);
+    await waitFor("the second archiving", async () => (await stage.get(id)).archivedAt !== null);
+    expect((await stage.get(id)).archiveName).not.toBe(first);
+    expect(files(await stage.get(id))).toEqual([(await stage.get(id)).archiveName]);
   });
 
   it("[AR3] cleanup delete archives as soon as the announcement is delivered or skipped, by the same rename", async () => {
     await open({ archiveAfterMinutes: 0 });
-    const delivered = stage.spawn({ cleanup: "delete" });
-    await waitFor("it to be archived", () => stage.get(delivered.id).archivedAt !== null);
-    expect(stage.get(delivered.id)).toMatchObject({ delivery: "delivered" });
-    expect(files(stage.get(delivered.id))).toEqual([stage.get(delivered.id).archiveName]);
+    const delivered = await stage.spawn({ cleanup: "delete" });
+    await waitFor("it to be archived", async () => (await stage.get(delivered.id)).archivedAt !== null);
+    expect(await stage.get(delivered.id)).toMatchObject({ delivery: "delivered" });
+    expect(files(await stage.get(delivered.id))).toEqual([(await stage.get(delivered.id)).archiveName]);
     reply = ({ messages }) => okReply(messages.at(-1)?.text.startsWith("Your work is over.") ? "ANNOUNCE_SKIP" : "nothing much");
-    const skipped = stage.spawn({ cleanup: "delete" });
-    await waitFor("it to be archived", () => stage.get(skipped.id).archivedAt !== null);
-    expect(stage.get(skipped.id)).toMatchObject({ delivery: "skipped" });
+    const skipped = await stage.spawn({ cleanup: "delete" });
+    await waitFor("it to be archived", async () => (await stage.get(skipped.id)).archivedAt !== null);
+    expect(await stage.get(skipped.id)).toMatchObject({ delivery: "skipped" });
   });
 
   it("[AR3] cleanup delete archives also when the announcement is blocked for good", async () => {
     await open({ archiveAfterMinutes: 0 });
     const gone = { channel: "telegram", account: "nobody", chat: "1", kind: "dm" as const };
-    const { id } = stage.spawn({ cleanup: "delete" }, { address: gone });
-    await waitFor("it to be archived", () => stage.get(id).archivedAt !== null);
-    expect(stage.get(id)).toMatchObject({ delivery: "blocked", deliveryReason: expect.stringContaining("telegram") });
+    const { id } = await stage.spawn({ cleanup: "delete" }, { address: gone });
+    await waitFor("it to be archived", async () => (await stage.get(id)).archivedAt !== null);
+    expect(await stage.get(id)).toMatchObject({ delivery: "blocked", deliveryReason: expect.stringContaining("telegram") });
   });
 });
 
 it("[AR5] purging removes archived transcripts older than the setting with what belongs to them, and nothing else", async () => {
   await open({ archiveAfterMinutes: 60 });
-  stage.parts.documents.start();
-  const { id, sessionId } = await settled(stage.spawn({ brief: { mission: "look", sharedMemory: [], constraints: [] } }).id);
+  await stage.parts.documents.start();
+  const { id, sessionId } = await settled((await stage.spawn({ brief: { mission: "look", sharedMemory: [], constraints: [] } })).id);
   const documents = (): string[] => (existsSync(join(folder(), sessionId)) ? readdirSync(join(folder(), sessionId)) : []);
   await waitFor("its documents", () => documents().some((name) => name.endsWith(".response.md")));
-  const kept = (sql: string, ...params: string[]): number => stage.stores.db.get<{ n: number }>(sql, ...params)?.n ?? 0;
-  const left = (): number[] => [
-    kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${id}%`),
-    kept("SELECT count(*) AS n FROM briefs WHERE session_id = ?", sessionId),
+  const kept = async (sql: string, ...params: string[]): Promise<number> =>
+    (await stage.stores.db.get<{ n: number }>(sql, ...params))?.n ?? 0;
+  const left = async (): Promise<number[]> => [
+    await kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${id}%`),
+    await kept("SELECT count(*) AS n FROM briefs WHERE session_id = ?", sessionId),
     documents().length,
   ];
-  expect(left().every((count) => count > 0)).toBe(true);
+  expect((await left()).every((count) => count > 0)).toBe(true);
   await clock.advance(61 * MINUTE);
-  await waitFor("it to be archived", () => stage.get(id).archivedAt !== null);
-  const live = await settled(stage.spawn().id);
+  await waitFor("it to be archived", async () => (await stage.get(id)).archivedAt !== null);
+  const live = await settled((await stage.spawn()).id);
   writeFileSync(join(folder(), "notes.deleted.txt"), "not ours");
   writeFileSync(join(folder(), "x.jsonl"), "not archived");
   stage.reconfigure({ archiveAfterMinutes: 0 });
   await clock.leap(40 * DAY);
-  const archived = stage.get(id).archiveName ?? "";
+  const archived = (await stage.get(id)).archiveName ?? "";
   expect(existsSync(join(folder(), archived))).toBe(true);
 
   stage.reconfigure({ archiveAfterMinutes: 0 }, { archive: { purgeAfterDays: 30 } });
@@ -181,12 +186,12 @@ it("[AR5] purging removes archived transcripts older than the setting with what 
   await waitFor("the old one to be gone", () => !existsSync(join(folder(), archived)));
   for (const name of ["notes.deleted.txt", "x.jsonl"]) expect(existsSync(join(folder(), name))).toBe(true);
   expect(files(live)).toHaveLength(1);
-  expect(left()).toEqual([0, 0, 0]);
-  expect(kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${live.id}%`)).toBe(1);
+  expect(await left()).toEqual([0, 0, 0]);
+  expect(await kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${live.id}%`)).toBe(1);
   // Its record stays, and says plainly that the file is not there.
-  expect(stage.get(id)).toMatchObject({ state: "done", archiveName: archived });
-  const send = () => stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(id), "me", "go on"));
-  expect(send()).toEqual({ refused: expect.stringMatching(/can't go on: .* was removed/) });
-  expect(stage.get(id)).toMatchObject({ state: "done", generation: 1, archiveName: archived });
-  expect(stage.stores.mail.listForRun(id)).toEqual([]);
+  expect(await stage.get(id)).toMatchObject({ state: "done", archiveName: archived });
+  const send = () => stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(id), "me", "go on"));
+  expect(await send()).toEqual({ refused: expect.stringMatching(/can't go on: .* was removed/) });
+  expect(await stage.get(id)).toMatchObject({ state: "done", generation: 1, archiveName: archived });
+  expect(await stage.stores.mail.listForRun(id)).toEqual([]);
 });

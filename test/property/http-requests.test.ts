@@ -145,7 +145,7 @@ it("[SC3][SC2] any bytes on a socket are answered or closed, never with a 5xx, n
   );
   expect(await exchange([Buffer.from(fill(head("GET /healthz", "Connection: close\r\n\r\n")))])).toContain('{"status":"ok"}');
   // Only whole, signed-in posts were taken, each id once.
-  for (const { externalId, raw } of web.inbox()) {
+  for (const { externalId, raw } of await web.inbox()) {
     expect(externalId).toContain(BODY.id.slice(0, 4));
     expect(Object.keys(raw)).not.toContain("__proto__");
   }

@@ -20,10 +20,10 @@ beforeAll(async () => {
   own = [];
   for (const label of LABELS) {
     await clock.advance(1);
-    own.unshift(stage.spawn({ label }));
+    own.unshift(await stage.spawn({ label }));
   }
-  theirs = [stage.spawn({ label: "theirs" }, { sessionKey: OTHER }), stage.spawn({ label: "first" }, { sessionKey: OTHER })];
-  stage.stores.db.transaction([], (tx) =>
+  theirs = [await stage.spawn({ label: "theirs" }, { sessionKey: OTHER }), await stage.spawn({ label: "first" }, { sessionKey: OTHER })];
+  await stage.stores.db.transaction([], (tx) =>
     stage.stores.listings.save(
       tx,
       CHAT_KEY,
@@ -49,7 +49,7 @@ function isNamed(run: Run, text: string): boolean {
   );
 }
 
-it("[CM3][TL4] any text finds the caller's own run that it names, or gets one short sentence; nobody else's is ever found", () => {
+it("[CM3][TL4] any text finds the caller's own run that it names, or gets one short sentence; nobody else's is ever found", async () => {
   // Runs exist only inside a test; their names are picked by number.
   const form = fc.tuple(fc.nat(), fc.nat(9), fc.nat(20)).map(([n, how, length]) => (): string => {
     const all = [...own, ...theirs];
@@ -58,10 +58,10 @@ it("[CM3][TL4] any text finds the caller's own run that it names, or gets one sh
     return forms[how] ?? run.label.toUpperCase();
   });
   let found = 0;
-  fc.assert(
-    fc.property(form, fc.nat(1), damagedText(fc.constant("x")), hostileText, (name, isPlain, damage, noise) => {
+  await fc.assert(
+    fc.asyncProperty(form, fc.nat(1), damagedText(fc.constant("x")), hostileText, async (name, isPlain, damage, noise) => {
       const text = isPlain === 1 ? name() : damage.replace("x", () => name()) || noise;
-      const answer = findTarget(stage.stores, CHAT_KEY, text);
+      const answer = await findTarget(stage.stores, CHAT_KEY, text);
       if ("run" in answer) {
         found++;
         const mine = own.find((run) => run.id === answer.run.id);
@@ -73,16 +73,16 @@ it("[CM3][TL4] any text finds the caller's own run that it names, or gets one sh
   expect(found).toBeGreaterThan(0);
 });
 
-it("[TL4] somebody else's run and one that does not exist get the same answer", () => {
+it("[TL4] somebody else's run and one that does not exist get the same answer", async () => {
   const [run] = theirs as [Run];
-  fc.assert(
-    fc.property(fc.nat(35), fc.constantFrom("", " ", '"'), (at, wrap) => {
+  await fc.assert(
+    fc.asyncProperty(fc.nat(35), fc.constantFrom("", " ", '"'), async (at, wrap) => {
       const digit = run.id[at] === "-" ? "-" : run.id[at] === "0" ? "1" : "0";
       const unknown = run.id.slice(0, at) + digit + run.id.slice(at + 1);
       for (const name of [(id: string) => id, () => run.childKey, () => "theirs"]) {
         const [real, made] = [name(run.id), name(unknown)].map((text) => wrap + text + wrap);
         const strip = (text: string) => text.replaceAll(run.id, "?").replaceAll(unknown, "?");
-        const [one, two] = [real, made].map((text) => findTarget(stage.stores, CHAT_KEY, text ?? ""));
+        const [one, two] = await Promise.all([real, made].map((text) => findTarget(stage.stores, CHAT_KEY, text ?? "")));
         if (one === undefined || two === undefined || !("problem" in one) || !("problem" in two)) throw new Error("found");
         expect(strip(one.problem)).toBe(strip(two.problem));
       }

@@ -35,7 +35,7 @@ const REAL: Tool[] = [
   createWebFetch({ maxBytes: 1_000_000, timeoutMs: 20_000 }),
   createRemember({ clock: systemClock }),
   createScratchpadTool(nothing),
-  createSpawnTool({ spawn: nothing, toolNames: () => [] }),
+  createSpawnTool({ spawn: nothing, toolNames: async () => [] }),
   createSubagentsTool(nothing as ControlDeps),
   ...createSessionTools(nothing as ControlDeps),
   createPlanTool(nothing),
@@ -47,7 +47,7 @@ const note = (run: (typeof ran)[number]): ToolResult => {
   ran.push(run);
   return { text: "ran" };
 };
-const TOOLS = REAL.map((tool): Tool => ({ ...tool, waitsFor: () => null, run: async (args) => note({ tool, args }) }));
+const TOOLS = REAL.map((tool): Tool => ({ ...tool, waitsFor: async () => null, run: async (args) => note({ tool, args }) }));
 const NAMES: ReadonlySet<string> = new Set(TOOLS.map((tool) => tool.name));
 const toolCalls = createToolCalls({ failpoint: noFailpoints, secrets: createSecrets() });
 const turn: CallingTurn = {
@@ -100,7 +100,7 @@ async function carryOut(call: ToolCall): Promise<{ text: string; isError: boolea
   ran = [];
   await toolCalls.run(turn, [{ ...call, entryId: "e", calledAt: 0 }], {
     maxChars: 300_000,
-    append: (fresh) => void entries.push(...fresh),
+    append: async (fresh) => void entries.push(...fresh),
   });
   const [result] = entries;
   if (entries.length !== 1 || result?.type !== "tool_result") throw new Error("a call has one result");

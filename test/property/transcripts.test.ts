@@ -77,7 +77,7 @@ afterAll(() => rmSync(stateDir, { recursive: true, force: true }));
 const ref = { agentId: "main", sessionId };
 const NEW: NewEntry = { type: "note", text: "after the damage" };
 
-it("[SE3][RC4] after any damage every whole line is still read in order, a torn end is cut, and appending goes on", () => {
+it("[SE3][RC4] after any damage every whole line is still read in order, a torn end is cut, and appending goes on", async () => {
   const warned: string[] = [];
   const log = { ...silentLogger, warn: (_fields: object, message: string) => void warned.push(message) };
   const open = () => createTranscripts({ stateDir, log, now: Date.now, redact: (text) => text });
@@ -86,23 +86,23 @@ it("[SE3][RC4] after any damage every whole line is still read in order, a torn 
   // Lines longer than one read, so that damage falls on the borders of chunks too.
   const long = JSON.stringify({ ...ENTRIES[0], id: "long", text: "ä".repeat(40_000) });
   const file = fc.array(fc.constantFrom(...LINES, ...LINES, long), { maxLength: 8 }).map((lines) => `${[HEADER, ...lines].join("\n")}\n`);
-  fc.assert(
-    fc.property(damagedBytes(file), fc.nat(3), (bytes, count) => {
+  await fc.assert(
+    fc.asyncProperty(damagedBytes(file), fc.nat(3), async (bytes, count) => {
       writeFileSync(path, bytes);
       const whole = bytes.toString("utf8").split("\n").slice(0, -1);
       const expected = whole.flatMap((text) => parseEntry(text) ?? []);
       const transcripts = open();
       warned.splice(0);
-      expect(transcripts.tail(ref, 1_000)).toEqual(expected);
+      expect(await transcripts.tail(ref, 1_000)).toEqual(expected);
       const skipped = whole.filter((text, n) => parseEntry(text) === null && !(n === 0 && text.startsWith('{"type":"session"')));
       expect(warned).toHaveLength(skipped.length);
-      expect(transcripts.tail(ref, count)).toEqual(count === 0 ? [] : expected.slice(-count));
-      const shown = transcripts.window(ref, 3, () => 1);
+      expect(await transcripts.tail(ref, count)).toEqual(count === 0 ? [] : expected.slice(-count));
+      const shown = await transcripts.window(ref, 3, () => 1);
       expect(shown).toEqual(shown.length === 0 ? [] : expected.slice(-shown.length));
-      expect(transcripts.lastCompaction(ref)).toEqual(expected.findLast((entry) => entry.type === "compaction") ?? null);
-      const [fresh] = transcripts.append(ref, [NEW]);
+      expect(await transcripts.lastCompaction(ref)).toEqual(expected.findLast((entry) => entry.type === "compaction") ?? null);
+      const [fresh] = await transcripts.append(ref, [NEW]);
       expect(fresh?.parentId).toBe(expected.at(-1)?.id ?? null);
-      expect(transcripts.tail(ref, 1_000)).toEqual([...expected, fresh]);
+      expect(await transcripts.tail(ref, 1_000)).toEqual([...expected, fresh]);
       transcripts.close();
       const end = bytes.lastIndexOf(10) + 1;
       expect(readFileSync(path).subarray(0, end).equals(bytes.subarray(0, end))).toBe(true);
@@ -111,28 +111,28 @@ it("[SE3][RC4] after any damage every whole line is still read in order, a torn 
   );
 });
 
-it("[SE4] leafing back in pages of any size gives every entry once, from any cursor", () => {
+it("[SE4] leafing back in pages of any size gives every entry once, from any cursor", async () => {
   const transcripts = createTranscripts({ stateDir, log: silentLogger, now: Date.now, redact: (text) => text });
   const path = transcripts.path(ref);
-  fc.assert(
-    fc.property(
+  await fc.assert(
+    fc.asyncProperty(
       damagedBytes(fc.constant(`${[HEADER, ...LINES, ...LINES].join("\n")}\n`)),
       fc.integer({ min: 1, max: 5 }),
       fc.nat(3_000),
-      (bytes, limit, from) => {
+      async (bytes, limit, from) => {
         writeFileSync(path, bytes);
         const all: Entry[] = [];
         let before: number | null = null;
         for (let pages = 0; pages <= 200; pages++) {
-          const page = transcripts.page(ref, { before, limit, fits: () => true });
+          const page = await transcripts.page(ref, { before, limit, fits: () => true });
           expect(page.entries.length).toBeLessThanOrEqual(limit);
           all.unshift(...page.entries.map(({ entry }) => entry));
           before = page.before;
           if (before === null) break;
         }
         expect(before).toBeNull();
-        expect(all).toEqual(transcripts.tail(ref, 1_000));
-        for (const { position } of transcripts.page(ref, { before: from, limit, fits: () => true }).entries)
+        expect(all).toEqual(await transcripts.tail(ref, 1_000));
+        for (const { position } of (await transcripts.page(ref, { before: from, limit, fits: () => true })).entries)
           expect(position).toBeLessThan(from);
       },
     ),

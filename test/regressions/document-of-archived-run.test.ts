@@ -11,16 +11,16 @@ it("[BP1] the documents of a run that was archived meanwhile carry its task and 
   await using delegation = await createDelegation();
   const { folder, briefing, folderOf, get } = delegation;
   const { db, runs, transcripts } = folder.stores;
-  const run = delegation.spawn("worker", undefined, { state: "running" });
+  const run = await delegation.spawn("worker", undefined, { state: "running" });
   const ref = { agentId: run.agentId, sessionId: run.sessionId };
-  transcripts.append(ref, [{ type: "message", role: "assistant", text: "what it found", model: "m", usage: null, calls: 0 }]);
-  runs.start(run.id);
-  db.transaction([], (tx) => runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }));
-  const asItWas = get(run);
+  await transcripts.append(ref, [{ type: "message", role: "assistant", text: "what it found", model: "m", usage: null, calls: 0 }]);
+  await runs.start(run.id);
+  await db.transaction([], (tx) => runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }));
+  const asItWas = await get(run);
   const name = `${run.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
-  runs.setArchiveName(run.id, name);
-  transcripts.archive(ref, name);
-  db.transaction([], (tx) => runs.setArchived(tx, run.id));
+  await db.transaction([], (tx) => runs.setArchiveName(tx, run.id, name));
+  await transcripts.archive(ref, name);
+  await db.transaction([], (tx) => runs.setArchived(tx, run.id));
 
   const agents = { find: () => null, list: () => [], defaultId: () => "main" };
   await writeDocuments({ runs, transcripts, agents, briefing, log: silentLogger, redact: (text) => text }, asItWas);

@@ -45,8 +45,8 @@ export interface Delegation extends AsyncDisposable {
   /** Another set on the same folder, as after a restart. */
   restart(): Documents;
   /** Records a queued run with its transcript, below `above` when given. */
-  spawn(label: string, above?: Run, changes?: Partial<Run>): Run;
-  get(run: Run): Run;
+  spawn(label: string, above?: Run, changes?: Partial<Run>): Promise<Run>;
+  get(run: Run): Promise<Run>;
   /** Where the run's documents are. */
   folderOf(run: Run): string;
   /** Writes a file of an agent's workspace. */
@@ -76,8 +76,8 @@ export async function createDelegation(): Promise<Delegation> {
   return {
     ...{ folder, briefing, documents, restart: make },
     spawn: (label, above, changes = {}) => spawn(folder, label, above, changes),
-    get(run) {
-      const found = stores.runs.get(run.id);
+    async get(run) {
+      const found = await stores.runs.get(run.id);
       if (found === null) throw new Error(`run ${run.label} vanished`);
       return found;
     },
@@ -93,7 +93,7 @@ export async function createDelegation(): Promise<Delegation> {
   };
 }
 
-function spawn({ stores }: StateFolder, label: string, above: Run | undefined, changes: Partial<Run>): Run {
+async function spawn({ stores }: StateFolder, label: string, above: Run | undefined, changes: Partial<Run>): Promise<Run> {
   const agentId = changes.agentId ?? "main";
   const run = makeRun({
     id: newId(),
@@ -108,8 +108,10 @@ function spawn({ stores }: StateFolder, label: string, above: Run | undefined, c
     ...changes,
   });
   const ref = { agentId: run.agentId, sessionId: run.sessionId };
-  stores.transcripts.create(ref, { key: run.childKey, parent: run.requesterKey });
-  stores.transcripts.append(ref, [{ type: "message", role: "user", text: `the whole of ${label}`, from: run.requesterKey, id: "task" }]);
-  stores.db.transaction([], (tx) => stores.runs.insert(tx, run));
-  return stores.runs.get(run.id) ?? run;
+  await stores.transcripts.create(ref, { key: run.childKey, parent: run.requesterKey });
+  await stores.transcripts.append(ref, [
+    { type: "message", role: "user", text: `the whole of ${label}`, from: run.requesterKey, id: "task" },
+  ]);
+  await stores.db.transaction([], (tx) => stores.runs.insert(tx, run));
+  return (await stores.runs.get(run.id)) ?? run;
 }

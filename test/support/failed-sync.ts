@@ -21,41 +21,41 @@ mkdirSync(stateDir);
 const faults = openFaultControl(path);
 
 /** The storage error of what is tried under a sync that fails once. */
-function refusalOf(work: () => void): string {
+async function refusalOf(work: () => Promise<unknown>): Promise<string> {
   faults.arm({ name: "unsynced", skip: 0, lasts: "once" });
   try {
-    work();
+    await work();
     return "none";
   } catch (error) {
     return isStorageError(error) ? errorText(error) : `not a storage error: ${errorText(error)}`;
   }
 }
 
-function failTranscript(): FailedSyncs["transcript"] {
+async function failTranscript(): Promise<FailedSyncs["transcript"]> {
   const transcripts = createTranscripts({ stateDir, log: silentLogger, now: Date.now, redact: (text) => text });
   const ref = { agentId: "main", sessionId: newId() };
-  transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null });
-  transcripts.append(ref, [{ type: "note", text: "one" }]);
-  const error = refusalOf(() => transcripts.sync(ref));
-  transcripts.sync(ref);
+  await transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null });
+  await transcripts.append(ref, [{ type: "note", text: "one" }]);
+  const error = await refusalOf(() => transcripts.sync(ref));
+  await transcripts.sync(ref);
   const { writes } = faults.tally();
   transcripts.close();
   return { error, writes };
 }
 
-function failDatabase(): FailedSyncs["database"] {
+async function failDatabase(): Promise<FailedSyncs["database"]> {
   const db = openDatabase({ path: join(stateDir, "herald.db") });
-  const insert = (tx: Tx, key: string): void =>
-    void tx.run("INSERT INTO web_messages (chat, key, author, text, at) VALUES ('main', ?, 'user', '', 1)", key);
+  const insert = async (tx: Tx, key: string): Promise<void> =>
+    void (await tx.run("INSERT INTO web_messages (chat, key, author, text, at) VALUES ('main', ?, 'user', '', 1)", key));
   const sizeOfWal = (): number => statSync(join(stateDir, "herald.db-wal")).size;
-  db.transaction([], (tx) => insert(tx, "relaxed"), RELAXED);
-  const error = refusalOf(() => db.transaction([], (tx) => insert(tx, "refused")));
+  await db.transaction([], (tx) => insert(tx, "relaxed"), RELAXED);
+  const error = await refusalOf(() => db.transaction([], (tx) => insert(tx, "refused")));
   const walBefore = sizeOfWal();
-  db.transaction([], (tx) => insert(tx, "accepted"));
-  const rows = db.all("SELECT key FROM web_messages WHERE key IN ('relaxed', 'accepted')").length;
+  await db.transaction([], (tx) => insert(tx, "accepted"));
+  const rows = (await db.all("SELECT key FROM web_messages WHERE key IN ('relaxed', 'accepted')")).length;
   const result = { error, walBefore, walAfter: sizeOfWal(), rows };
   db.close();
   return result;
 }
 
-process.stdout.write(JSON.stringify({ transcript: failTranscript(), database: failDatabase() } satisfies FailedSyncs));
+process.stdout.write(JSON.stringify({ transcript: await failTranscript(), database: await failDatabase() } satisfies FailedSyncs));

@@ -2,8 +2,8 @@
 import type { SlackOptions } from "../../src/channels/slack/channel.ts";
 
 export interface MemoryAccounts {
-  last(): string | null;
-  adopt(account: string, former: readonly string[]): void;
+  last(): Promise<string | null>;
+  adopt(account: string, former: readonly string[]): Promise<void>;
   /** The names it had before, as told last. */
   readonly former: readonly string[];
 }
@@ -12,8 +12,8 @@ export function createMemoryAccounts(known: string | null = null): MemoryAccount
   let account = known;
   let former: readonly string[] = [];
   return {
-    last: () => account,
-    adopt(next, names) {
+    last: async () => account,
+    async adopt(next, names) {
       account = next;
       former = names;
     },

@@ -15,7 +15,7 @@ export function createMemoryInbox(): MemoryInbox {
     rows,
     broken: false,
     refused: 0,
-    put(updates, cursor) {
+    async put(updates, cursor) {
       if (inbox.broken) {
         inbox.refused++;
         throw Object.assign(new Error("database or disk is full"), { code: "ERR_SQLITE_ERROR" });
@@ -24,7 +24,7 @@ export function createMemoryInbox(): MemoryInbox {
       for (const { externalId, raw } of updates) if (!rows.has(externalId)) rows.set(externalId, JSON.parse(JSON.stringify(raw)));
       if (cursor !== undefined) stored = { value: cursor, at: Date.now() };
     },
-    cursor: () => stored,
+    cursor: async () => stored,
   };
   return inbox;
 }

@@ -17,7 +17,7 @@ export interface SlackRig extends AsyncDisposable {
 export async function createSlackRig(options: Partial<SlackOptions> = {}): Promise<SlackRig> {
   const fake = await createFakeSlack({ ackTimeoutMs: 200 });
   const { botToken, appToken, signingSecret, apiUrl } = fake;
-  const channel = createSlackChannel({
+  const channel = await createSlackChannel({
     accounts: createMemoryAccounts(),
     ...{ botToken, appToken, signingSecret, apiUrl, mode: "socket", timeoutMs: 1_000 },
     ...{ clock: createImpatientClock(20), log: silentLogger, ...options },

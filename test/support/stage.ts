@@ -35,12 +35,12 @@ export interface Stage extends AsyncDisposable {
   readonly agents: Agents;
   readonly secrets: Secrets;
   /** Spawns from the chat; throws when it is not accepted. */
-  spawn(request?: Partial<SpawnRequest>, requester?: Partial<Requester>): Run;
-  get(id: string): Run;
+  spawn(request?: Partial<SpawnRequest>, requester?: Partial<Requester>): Promise<Run>;
+  get(id: string): Promise<Run>;
   /** Ids of the announcements of a run, in order. */
-  announced(run: Run): string[];
-  notes(run: Run): number;
-  unread(run: Run): number;
+  announced(run: Run): Promise<string[]>;
+  notes(run: Run): Promise<number>;
+  unread(run: Run): Promise<number>;
   /** A changed settings file. */
   reconfigure(subagents: Record<string, unknown>, rest?: Record<string, unknown>): void;
 }
@@ -109,7 +109,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   if (options.idle !== true) {
     lane.serve(parts.runner.work);
     parts.waker.start();
-    delivery.start();
+    await delivery.start();
     chores = parts.archiver.run(over.signal);
   }
   return {
@@ -119,7 +119,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
       config = settings(subagents, rest);
     },
     async [Symbol.asyncDispose]() {
-      parts.runner.suspend();
+      await parts.runner.suspend();
       parts.waker.stop();
       over.abort();
       await Promise.all([options.idle === true ? null : lane.drain(), delivery.stop(), chores]);
@@ -132,16 +132,16 @@ export async function createStage(options: StageOptions): Promise<Stage> {
 
 function lookUps(stores: Stores, parts: SubagentParts): Pick<Stage, "spawn" | "get" | "announced" | "notes" | "unread"> {
   let spawned = 0;
-  const get = (id: string): Run => {
-    const run = stores.runs.get(id);
+  const get = async (id: string): Promise<Run> => {
+    const run = await stores.runs.get(id);
     if (run === null) throw new Error(`there is no run ${id}`);
     return run;
   };
-  const count = (sql: string, ...params: string[]): number => stores.db.get<{ n: number }>(sql, ...params)?.n ?? 0;
+  const count = async (sql: string, ...params: string[]): Promise<number> => (await stores.db.get<{ n: number }>(sql, ...params))?.n ?? 0;
   return {
     get,
-    spawn(request = {}, requester = {}) {
-      const answer = parts.spawn.now(
+    async spawn(request = {}, requester = {}) {
+      const answer = await parts.spawn.now(
         {
           ...{ sessionKey: CHAT_KEY, sessionId: SESSION_ID, agentId: "main", runId: null, tools: ["read"] },
           address: { channel: "web", account: "local", chat: "main", kind: "dm" },
@@ -153,13 +153,13 @@ function lookUps(stores: Stores, parts: SubagentParts): Pick<Stage, "spawn" | "g
       if (answer.status !== "accepted") throw new Error(answer.error);
       return get(answer.runId);
     },
-    announced: (run) =>
-      stores.db
-        .all<{ delivery: string }>(
+    announced: async (run) =>
+      (
+        await stores.db.all<{ delivery: string }>(
           "SELECT DISTINCT delivery FROM outbox WHERE run_id = ? AND delivery LIKE 'announce:%' ORDER BY id",
           run.id,
         )
-        .map((row) => row.delivery),
+      ).map((row) => row.delivery),
     notes: (run) => count("SELECT count(*) AS n FROM notes WHERE about LIKE ?", `${run.id}:%`),
     unread: (run) => count("SELECT count(*) AS n FROM run_messages WHERE run_id = ? AND taken_at IS NULL", run.id),
   };

@@ -11,7 +11,7 @@ import { childTools } from "../../src/subagents/child.ts";
 import { isOver } from "../../src/subagents/waits.ts";
 import { CHAT_KEY } from "./runs.ts";
 import type { Stage } from "./stage.ts";
-import { waitFor } from "./wait.ts";
+import { allOf, waitFor } from "./wait.ts";
 
 export interface Outcome {
   readonly text: string;
@@ -57,7 +57,7 @@ export function createToolDesk(stage: Stage): ToolDesk {
     const wanted = calls.map(([name, args], n) => ({ id: `c${n}`, entryId: `e${n}`, calledAt: stage.clock.now(), name, args }));
     const space: ResultSpace = {
       maxChars: 300_000,
-      append(fresh) {
+      async append(fresh) {
         for (const entry of fresh)
           if (entry.type === "tool_result") results.set(entry.callId, { text: entry.text, isError: entry.isError });
       },
@@ -65,8 +65,13 @@ export function createToolDesk(stage: Stage): ToolDesk {
     let { waits } = await toolCalls.run(turn, wanted, space);
     // As whoever runs the turn does: the calls that wait are made again once that has come.
     while (waits.length > 0) {
-      await waitFor("what a call waits for", () =>
-        waits.some((wait) => wait.for !== "runs" || isOver({ runs: stage.stores.runs, clock: stage.clock }, wait)),
+      await waitFor(
+        "what a call waits for",
+        async () =>
+          !(await allOf(
+            waits,
+            async (wait) => wait.for === "runs" && !(await isOver({ runs: stage.stores.runs, clock: stage.clock }, wait)),
+          )),
       );
       waits = await toolCalls.resume(turn, { calls: wanted.filter(({ id }) => !results.has(id)), made: wanted.length }, space);
     }

@@ -1,5 +1,6 @@
 // A turn on a real transcript with a model that answers as the test says. The model is the seam of the architecture,
 // so an object in its place is no mock of our own code.
+import { readFileSync } from "node:fs";
 import { createTurns, type Turn, type TurnEnd } from "../../src/agents/turn.ts";
 import type { Failpoint } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
@@ -22,8 +23,10 @@ export interface TurnRig extends Disposable {
   readonly abort: AbortController;
   tools: Tool[];
   /** Puts entries into the transcript, as an earlier turn or the gateway would. */
-  put(...entries: NewEntry[]): void;
-  entries(): Entry[];
+  put(...entries: NewEntry[]): Promise<void>;
+  entries(): Promise<Entry[]>;
+  /** How many entries its file holds at this very moment. */
+  countOnDisk(): number;
   run(changes?: Partial<Turn>): Promise<TurnEnd>;
 }
 
@@ -31,7 +34,7 @@ export interface TurnRigOptions {
   /** One per model call, the last one again and again. */
   readonly answers: readonly Answer[];
   readonly contextWindow?: number;
-  onFailpoint?(name: Failpoint): void;
+  onFailpoint?(name: Failpoint): unknown;
 }
 
 export const say =
@@ -48,7 +51,7 @@ export async function createTurnRig(options: TurnRigOptions): Promise<TurnRig> {
   const folder = await createStateFolder();
   const ref = { agentId: "main", sessionId: newId() };
   const { transcripts } = folder.stores;
-  transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null });
+  await transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null });
   const requests: ModelRequest[] = [];
   const models: Models = {
     async call(request, onEvent) {
@@ -60,11 +63,13 @@ export async function createTurnRig(options: TurnRigOptions): Promise<TurnRig> {
     check: () => null,
     contextWindow: () => options.contextWindow ?? 100_000,
   };
-  const turns = createTurns({ models, transcripts, failpoint: (name) => options.onFailpoint?.(name), secrets: createSecrets() });
+  const turns = createTurns({ models, transcripts, failpoint: (name) => void options.onFailpoint?.(name), secrets: createSecrets() });
   const rig: TurnRig = {
     ...{ folder, ref, requests, doing: [], texts: [], abort: new AbortController(), tools: [] },
-    put: (...entries) => void transcripts.append(ref, entries),
+    put: async (...entries) => void (await transcripts.append(ref, entries)),
     entries: () => transcripts.tail(ref, 10_000),
+    // A header before them, and nothing behind the last line's end.
+    countOnDisk: () => readFileSync(transcripts.path(ref), "utf8").split("\n").length - 2,
     run: (changes) =>
       turns.run({
         ...{ id: "turn:1", ref, sessionKey: "agent:main:web:dm:main", runId: null, address: null, model: "test/model" },
@@ -73,10 +78,10 @@ export async function createTurnRig(options: TurnRigOptions): Promise<TurnRig> {
         log: folder.log,
         prompt: async () => ({ system: "the system prompt", topics: [] }),
         tools: () => rig.tools,
-        mail: () => ({ entries: [], commit() {} }),
+        mail: async () => ({ entries: [], async commit() {} }),
         onText: (text) => void rig.texts.push(text),
         onDoing: (doing) => void rig.doing.push(doing),
-        onSpend() {},
+        async onSpend() {},
         ...changes,
       }),
     [Symbol.dispose]: () => folder[Symbol.dispose](),

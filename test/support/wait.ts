@@ -47,3 +47,9 @@ export function waitOn<T>(wakers: Set<() => void>, what: string, probe: () => T,
     look();
   });
 }
+
+/** For what only a look at the stores can tell of each. */
+export async function allOf<T>(items: readonly T[], holds: (item: T) => Promise<boolean>): Promise<boolean> {
+  for (const item of items) if (!(await holds(item))) return false;
+  return true;
+}

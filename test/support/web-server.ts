@@ -28,7 +28,7 @@ export interface WebFixture {
   port: number;
   token: string;
   /** The settings have another token now. */
-  changeToken(next: string): void;
+  changeToken(next: string): Promise<void>;
   /** Signs in as a browser would; resolves with the headers it sends from then on. */
   signIn(agent?: string): Promise<{ cookie: string; "x-herald-key": string; origin: string }>;
   stateDir: string;
@@ -47,7 +47,7 @@ export interface WebFixture {
   /** Appends entries to the run's transcript, as lines of its file. */
   log(runId: string, ...entries: (EntryBody & { id: string })[]): void;
   /** What was recorded for the gateway, in order. */
-  inbox(): { externalId: string; raw: Record<string, unknown> }[];
+  inbox(): Promise<{ externalId: string; raw: Record<string, unknown> }[]>;
   /** The agent says something in a chat. */
   say(text: string, options?: { chat?: string; key?: string; buttons?: { label: string; command: string }[] }): Promise<void>;
   /** Stops the server and starts it again on the same port and state. */
@@ -99,17 +99,17 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
       bus,
       channel,
       messages,
-      board: { listRuns: () => runs },
+      board: { listRuns: async () => runs },
       details: {
-        find(id) {
+        async find(id) {
           const run = runs.find((one) => one.id === id);
           return run === undefined ? null : { run, task: "Do it", reason: null, incomplete: false, facts: FACTS, ...details.get(id) };
         },
-        transcript: (id, range) =>
+        transcript: async (id, range) =>
           existsSync(transcriptOf(id)) ? readTranscriptPage(transcriptOf(id), { ...range, fits: () => true }) : null,
       },
       pairing,
-      redeliver: (id) => {
+      redeliver: async (id) => {
         const run = runs.find((one) => one.id === id);
         if (run === undefined) return null;
         redelivered.push(id);
@@ -136,9 +136,9 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
     get token() {
       return token;
     },
-    changeToken(next) {
+    async changeToken(next) {
       token = next;
-      fixture.server.followToken();
+      await fixture.server.followToken();
     },
     async signIn(agent = "test") {
       const headers = { origin: url, "content-type": "application/json", "user-agent": agent };
@@ -162,10 +162,11 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
       appendFileSync(transcriptOf(id), entries.map((entry) => `${JSON.stringify({ parentId: null, at, ...entry })}\n`).join(""));
       bus.emit({ type: "run.changed", runId: id, state: "running" });
     },
-    inbox: () =>
-      db
-        .all<{ external_id: string; raw: string }>("SELECT external_id, raw FROM inbox ORDER BY id")
-        .map((row) => ({ externalId: row.external_id, raw: JSON.parse(row.raw) })),
+    inbox: async () =>
+      (await db.all<{ external_id: string; raw: string }>("SELECT external_id, raw FROM inbox ORDER BY id")).map((row) => ({
+        externalId: row.external_id,
+        raw: JSON.parse(row.raw),
+      })),
     async say(text, { chat = "main", key = `reply:${++posted}#0`, buttons } = {}) {
       const address = { channel: "web", account: "local", chat, kind: "dm" } as const;
       const [part] = channel.render({ markdown: text, ...(buttons && { buttons }) }, address);

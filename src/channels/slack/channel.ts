@@ -31,9 +31,9 @@ export interface SlackOptions {
   readonly mode: "socket" | "http";
   /** What is remembered of which workspace the token belongs to, over restarts. */
   readonly accounts: {
-    last(): string | null;
+    last(): Promise<string | null>;
     /** Durable on return; what is recorded under the former names is the account's from then on. Throws when the disk refuses. */
-    adopt(account: string, former: readonly string[]): void;
+    adopt(account: string, former: readonly string[]): Promise<void>;
   };
   readonly clock: Clock;
   readonly log: Logger;
@@ -69,10 +69,10 @@ const UNNAMED = "slack";
 const RECEIPT = "eyes";
 
 /** Throws AppError("config") when the tokens can't work; reaches for no network yet. */
-export function createSlackChannel(options: SlackOptions): Channel {
+export async function createSlackChannel(options: SlackOptions): Promise<Channel> {
   const settings = readSettings(options);
   const { log } = settings;
-  const state = createState(settings);
+  const state = await createState(settings);
   const sending = new AbortController();
   const sender = createSender(settings, state, sending.signal);
   const statusLine = createStatusLine(options.clock);
@@ -126,11 +126,11 @@ function readSettings(options: SlackOptions) {
   };
 }
 
-function createState(settings: Settings): State {
+async function createState(settings: Settings): Promise<State> {
   const stopping = new AbortController();
   const side = createClient(settings.botToken, { ...settings, signal: stopping.signal });
   const formerly = formerNames(settings.appId);
-  const account = settings.accounts.last() ?? formerly[0] ?? UNNAMED;
+  const account = (await settings.accounts.last()) ?? formerly[0] ?? UNNAMED;
   return { account, formerly, receiving: { state: "off" }, refused: null, stopping, running: Promise.resolve(), side, loose: new Set() };
 }
 
@@ -159,9 +159,9 @@ async function start(settings: Settings, state: State, inbox: InboxSink): Promis
   const show = (next: ChannelState, detail?: string): void => {
     state.receiving = { state: next, ...(detail === undefined ? {} : { detail }) };
   };
-  const adopt = (account: string, app: string): void => {
+  const adopt = async (account: string, app: string): Promise<void> => {
     const formerly = formerNames(app);
-    accounts.adopt(account, formerly);
+    await accounts.adopt(account, formerly);
     Object.assign(state, { account, formerly });
   };
   const receiver: Receiver = { client: state.side, clock, log, inbox, adopt, appId, signal, groups: new Set(), show };

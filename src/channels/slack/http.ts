@@ -58,7 +58,7 @@ async function answer(listener: Listener, request: IncomingMessage): Promise<Ans
   }
   // Who the bot is must be stored with each payload; Slack will call again.
   if (me === null || receiver.signal.aborted) return { status: 503 };
-  takePayload(receiver, me, { ...read, fallbackId: `body:${createHash("sha256").update(body).digest("hex")}` });
+  await takePayload(receiver, me, { ...read, fallbackId: `body:${createHash("sha256").update(body).digest("hex")}` });
   return { status: 200 };
 }
 

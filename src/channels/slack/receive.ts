@@ -22,7 +22,7 @@ export interface Receiver {
   readonly groups: Set<string>;
   show(state: ChannelState, detail?: string): void;
   /** Called before the first payload is taken. Throws when the disk refuses. */
-  adopt(account: string, appId: string): void;
+  adopt(account: string, appId: string): Promise<void>;
 }
 
 const BASE_DELAY_MS = 500;
@@ -62,7 +62,7 @@ async function askWho(receiver: Receiver): Promise<Me> {
   const isOrg = place.is_enterprise_install === true;
   const account = isOrg ? place.enterprise_id : place.team_id;
   // The same in both modes, and another one for another workspace's token: its people and chats are not these.
-  if (account !== undefined) receiver.adopt(account, appId);
+  if (account !== undefined) await receiver.adopt(account, appId);
   return { userId, botId, teamId: isOrg ? "" : (place.team_id ?? ""), appId };
 }
 
@@ -88,10 +88,10 @@ export interface Arrival {
  * workspace) is not kept at all. One that comes again, by Slack or by somebody who kept a copy of the signed request, finds
  * its id in the inbox and does nothing: rows are kept for days, signatures are good for minutes. Throws when the disk refuses.
  */
-export function takePayload(receiver: Receiver, me: Me, { kind, payload, fallbackId }: Arrival): void {
+export async function takePayload(receiver: Receiver, me: Me, { kind, payload, fallbackId }: Arrival): Promise<void> {
   const raw = { me, kind, payload, ...channelType(receiver, payload) };
   if (decodePayload(raw, "") === null) return;
-  receiver.inbox.put([{ externalId: externalIdOf(payload, fallbackId), raw }]);
+  await receiver.inbox.put([{ externalId: externalIdOf(payload, fallbackId), raw }]);
 }
 
 /** Both events of one mention must lead to the same session, so what a `message` said is remembered for the `app_mention`. */

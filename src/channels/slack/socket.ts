@@ -145,7 +145,7 @@ async function close(client: SocketModeClient): Promise<void> {
 }
 
 /** Never throws: an error here would be the client's unhandled one. */
-function take(pool: Pool, envelope: Envelope): void {
+async function take(pool: Pool, envelope: Envelope): Promise<void> {
   const { receiver, options } = pool;
   // Unacknowledged, it comes again to whoever connects next.
   if (receiver.signal.aborted) return;
@@ -153,7 +153,7 @@ function take(pool: Pool, envelope: Envelope): void {
   const { body: payload, envelope_id } = envelope;
   try {
     // An envelope of another type (`hello`, something new) holds nothing for us; it is acknowledged all the same.
-    if (kind !== undefined) takePayload(receiver, options.me, { kind, payload, fallbackId: `envelope:${envelope_id}` });
+    if (kind !== undefined) await takePayload(receiver, options.me, { kind, payload, fallbackId: `envelope:${envelope_id}` });
   } catch (error) {
     return receiver.log.error({ err: error }, "an event from Slack can't be recorded; it is not acknowledged");
   }

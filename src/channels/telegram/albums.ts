@@ -3,47 +3,54 @@
 // come, all of them go into the inbox as one message.
 // webhook.ts → take → put aside (the channel's cursor) → quiet → takeUpdates → inbox row
 import type { Update } from "grammy/types";
+import { createInTurn } from "../../core/in-turn.ts";
 import { albumOf, isUpdate, type Me, type Receiver, takeUpdates } from "./receive.ts";
 
 interface Albums {
   /** Durable on return: as a row, or put aside. Throws when the disk refuses: then nothing may be confirmed. */
-  take(update: Update): void;
+  take(update: Update): Promise<void>;
 }
 
 const QUIET_MS = 1_000;
 /** All that is put aside is written again with each picture. */
 const MAX_HELD = 50;
 
-/** Takes up what an earlier process put aside. */
-export function createAlbums(receiver: Receiver, me: Me): Albums {
-  let held = heldUpdates(receiver);
-  const release = (album: readonly Update[], after: readonly Update[] = []) => {
+/** `left`: what an earlier process put aside; it is taken up. */
+export function createAlbums(receiver: Receiver, me: Me, left: readonly Update[]): Albums {
+  let held = left;
+  // Each rests on what the one before put aside.
+  const inTurn = createInTurn();
+  const release = async (album: readonly Update[], after: readonly Update[] = []) => {
     const rest = held.filter((update) => !album.includes(update));
-    takeUpdates(receiver, me, [...album, ...after], JSON.stringify(rest));
+    await takeUpdates(receiver, me, [...album, ...after], JSON.stringify(rest));
     held = rest;
   };
   const members = (album: string | null) => held.filter((update) => albumOf(update) === album);
-  for (const album of new Set(held.map(albumOf))) releaseWhenQuiet(receiver, () => members(album), release);
-  return {
-    take(update) {
-      if (held.some(({ update_id }) => update_id === update.update_id)) return;
-      const album = albumOf(update);
-      // Whatever else is said in the chat comes after it.
-      const before = held.filter((other) => other.message?.chat.id === update.message?.chat?.id && albumOf(other) !== album);
-      if (album === null) return before.length === 0 ? takeUpdates(receiver, me, [update]) : release(before, [update]);
-      if (before.length > 0) release(before);
-      if (held.length >= MAX_HELD) release(held);
-      const next = [...held, update];
-      receiver.inbox.put([], JSON.stringify(next));
-      held = next;
-      releaseWhenQuiet(receiver, () => members(album), release);
-    },
+  const waitForMore = (album: string | null): void =>
+    releaseWhenQuiet(receiver, {
+      members: () => members(album),
+      release: () => inTurn(() => release(members(album))),
+    });
+  for (const album of new Set(held.map(albumOf))) waitForMore(album);
+  const take = async (update: Update): Promise<void> => {
+    if (held.some(({ update_id }) => update_id === update.update_id)) return;
+    const album = albumOf(update);
+    // Whatever else is said in the chat comes after it.
+    const before = held.filter((other) => other.message?.chat.id === update.message?.chat?.id && albumOf(other) !== album);
+    if (album === null) return before.length === 0 ? takeUpdates(receiver, me, [update]) : release(before, [update]);
+    if (before.length > 0) await release(before);
+    if (held.length >= MAX_HELD) await release(held);
+    const next = [...held, update];
+    await receiver.inbox.put([], JSON.stringify(next));
+    held = next;
+    waitForMore(album);
   };
+  return { take: (update) => inTurn(() => take(update)) };
 }
 
 /** What was confirmed to Telegram but is no message yet. A poll's offset is no list. */
-export function heldUpdates({ inbox, log }: Receiver): Update[] {
-  const { value } = inbox.cursor() ?? { value: "" };
+export async function heldUpdates({ inbox, log }: Receiver): Promise<Update[]> {
+  const { value } = (await inbox.cursor()) ?? { value: "" };
   if (!value.startsWith("[")) return [];
   try {
     return (JSON.parse(value) as unknown[]).filter(isUpdate).filter((update) => albumOf(update) !== null);
@@ -53,18 +60,23 @@ export function heldUpdates({ inbox, log }: Receiver): Update[] {
   }
 }
 
+interface Waiting {
+  members(): readonly Update[];
+  /** Those that are members by then. */
+  release(): Promise<void>;
+}
+
 /** Does nothing when another picture comes in the meantime: that one waits in its turn. */
-function releaseWhenQuiet(receiver: Receiver, members: () => readonly Update[], release: (album: readonly Update[]) => void): void {
+function releaseWhenQuiet(receiver: Receiver, album: Waiting): void {
   const { clock, signal, log } = receiver;
-  const last = members().at(-1);
-  const waiting = clock.sleep(QUIET_MS, signal).then(() => {
-    const album = members();
-    if (signal.aborted || album.length === 0 || album.at(-1) !== last) return;
+  const last = album.members().at(-1);
+  const waiting = clock.sleep(QUIET_MS, signal).then(async () => {
+    if (signal.aborted || last === undefined || album.members().at(-1) !== last) return;
     try {
-      release(album);
+      await album.release();
     } catch (error) {
       log.error({ err: error }, "an album could not be recorded; it is kept and tried again");
-      releaseWhenQuiet(receiver, members, release);
+      releaseWhenQuiet(receiver, album);
     }
   });
   const tracked = waiting.finally(() => receiver.loose.delete(tracked));

@@ -42,9 +42,9 @@ export async function poll(receiver: Receiver, options: PollOptions): Promise<vo
     const startedAt = clock.now();
     try {
       if (!ready) {
-        offset = storedOffset(receiver);
-        const left = heldUpdates(receiver);
-        if (left.length > 0) record(() => takeUpdates(receiver, me, left));
+        offset = await storedOffset(receiver);
+        const left = await heldUpdates(receiver);
+        if (left.length > 0) await record(() => takeUpdates(receiver, me, left));
         await receiver.api.deleteWebhook({}, asGrammySignal(signal));
         ready = true;
       }
@@ -53,7 +53,7 @@ export async function poll(receiver: Receiver, options: PollOptions): Promise<vo
       if (signal.aborted) return;
       if (updates.length > 0) {
         const next = Math.max(...updates.map((update) => update.update_id)) + 1;
-        record(() => takeUpdates(receiver, me, updates, String(next)));
+        await record(() => takeUpdates(receiver, me, updates, String(next)));
         offset = { value: next, at: clock.now() };
       }
       proven = true;
@@ -67,8 +67,8 @@ export async function poll(receiver: Receiver, options: PollOptions): Promise<vo
   }
 }
 
-function storedOffset(receiver: Receiver): Offset | null {
-  const cursor = receiver.inbox.cursor();
+async function storedOffset(receiver: Receiver): Promise<Offset | null> {
+  const cursor = await receiver.inbox.cursor();
   const value = Number(cursor?.value);
   return cursor === null || !Number.isSafeInteger(value) ? null : { value, at: cursor.at };
 }
@@ -114,9 +114,9 @@ class PollFailure extends Error {
 }
 
 /** When the disk refuses, nothing may be confirmed: the same updates are fetched again. */
-function record(put: () => void): void {
+async function record(put: () => Promise<void>): Promise<void> {
   try {
-    put();
+    await put();
   } catch (error) {
     throw new PollFailure({ kind: "offline", reason: `can't record updates: ${errorText(error)}` }, { cause: error });
   }

@@ -96,7 +96,7 @@ export const isUpdate = (value: unknown): value is Update =>
   typeof value === "object" && value !== null && "update_id" in value && Number.isSafeInteger(value.update_id);
 
 /** Records updates; durable on return. Throws when the disk refuses: then nothing may be confirmed. */
-export function takeUpdates(receiver: Receiver, me: Me, updates: readonly Update[], cursor?: string): void {
+export async function takeUpdates(receiver: Receiver, me: Me, updates: readonly Update[], cursor?: string): Promise<void> {
   const rows = mergeAlbums(updates).map(({ id, update, album }) => ({
     externalId: String(id),
     raw: { me, update, ...(album.length === 0 ? {} : { album }) },
@@ -105,7 +105,7 @@ export function takeUpdates(receiver: Receiver, me: Me, updates: readonly Update
   const carried = updates
     .filter((update) => albumOf(update) !== null)
     .map(({ update_id }) => ({ externalId: String(update_id), raw: null }));
-  receiver.inbox.put([...rows, ...carried], cursor);
+  await receiver.inbox.put([...rows, ...carried], cursor);
   for (const { message, callback_query: press } of updates) {
     if (message?.chat?.is_forum === true && typeof message.chat.id === "number") receiver.forums.add(String(message.chat.id));
     if (message?.migrate_to_chat_id !== undefined) reportMove(receiver, message.chat?.id, message.migrate_to_chat_id);

@@ -5,7 +5,7 @@ import type { IncomingMessage } from "node:http";
 import type { Update } from "grammy/types";
 import { errorText } from "../../core/errors.ts";
 import { openListener, readBody } from "../listener.ts";
-import { createAlbums } from "./albums.ts";
+import { createAlbums, heldUpdates } from "./albums.ts";
 import { asGrammySignal, explainFailure } from "./api.ts";
 import { ALLOWED_UPDATES, createBackoff, isUpdate, learnMe, type Receiver } from "./receive.ts";
 
@@ -25,7 +25,7 @@ export interface Webhook {
 
 /** Null until it is known who the bot is: that is stored with each update. */
 interface Intake {
-  take: ((update: Update) => void) | null;
+  take: ((update: Update) => Promise<void>) | null;
 }
 
 /** Resolves once the port is open; registering with Telegram goes on by itself. Throws AppError("port") when it can't be opened. */
@@ -49,7 +49,7 @@ async function register(receiver: Receiver, options: WebhookOptions, intake: Int
   const backoff = createBackoff(receiver);
   while (!receiver.signal.aborted) {
     try {
-      intake.take ??= createAlbums(receiver, me).take;
+      intake.take ??= createAlbums(receiver, me, await heldUpdates(receiver)).take;
       const settings = { secret_token: options.secret, allowed_updates: ALLOWED_UPDATES };
       await receiver.api.setWebhook(options.url, settings, asGrammySignal(receiver.signal));
       return receiver.show("on");
@@ -70,7 +70,7 @@ async function take(receiver: Receiver, options: WebhookOptions, intake: Intake,
   if (body === null) return 413;
   const update = parseUpdate(body);
   if (update === null) return 400;
-  intake.take(update);
+  await intake.take(update);
   return 200;
 }
 

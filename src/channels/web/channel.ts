@@ -14,9 +14,9 @@ interface Posted {
 
 /** What the channel needs of its table and of the inbox (stores/web-posts.ts). */
 interface Posts {
-  say(message: { chat: string; key: string; text: string; extra: Readonly<Record<string, unknown>> }): Posted;
-  take(update: { externalId: string; raw: unknown }, message: { chat: string; key: string; text: string } | null): Posted | null;
-  findByKey(key: string): { readonly seq: number } | null;
+  say(message: { chat: string; key: string; text: string; extra: Readonly<Record<string, unknown>> }): Promise<Posted>;
+  take(update: { externalId: string; raw: unknown }, message: { chat: string; key: string; text: string } | null): Promise<Posted | null>;
+  findByKey(key: string): Promise<{ readonly seq: number } | null>;
 }
 
 export interface WebChannelOptions {
@@ -40,7 +40,7 @@ export interface WebChannel extends Channel {
    * Takes one post; durable on return. `known`: this id came before, nothing was added. `conflict`: this id came
    * before with other words. `off`: the channel is not started. Throws when the disk refuses.
    */
-  accept(post: WebPost): "accepted" | "known" | "conflict" | "off";
+  accept(post: WebPost): Promise<"accepted" | "known" | "conflict" | "off">;
   /** Chats of the page are `main`, or a uuid the page made. */
   isChat(text: string): boolean;
 }
@@ -67,10 +67,10 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
       isOn = false;
     },
     health: () => ({ state: isOn ? "on" : "off" }),
-    accept(post) {
+    async accept(post) {
       if (!isOn) return "off";
       const { id, chat, text, kind } = post;
-      const taken = options.posts.take({ externalId: id, raw: post }, kind === "message" ? { chat, key: `in:${id}`, text } : null);
+      const taken = await options.posts.take({ externalId: id, raw: post }, kind === "message" ? { chat, key: `in:${id}`, text } : null);
       if (taken?.status === "inserted") posted(chat, taken.seq);
       return taken === null || taken.status === "inserted" ? "accepted" : taken.status === "known" ? "known" : "conflict";
     },
@@ -80,7 +80,7 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     async send({ address, part, key }) {
       try {
         const { text, ...extra } = part as { text: string };
-        const { seq, status } = options.posts.say({ chat: address.chat, key, text, extra });
+        const { seq, status } = await options.posts.say({ chat: address.chat, key, text, extra });
         if (status === "inserted") posted(address.chat, seq);
         return { status: "sent", ref: String(seq) };
       } catch (error) {
@@ -90,7 +90,7 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     },
     async reconcile({ key }) {
       try {
-        const found = options.posts.findByKey(key);
+        const found = await options.posts.findByKey(key);
         return found === null ? { status: "absent" } : { status: "found", ref: String(found.seq) };
       } catch (error) {
         return { status: "unknown", reason: errorText(error) };

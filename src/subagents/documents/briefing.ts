@@ -21,17 +21,17 @@ export type BriefedChild = Pick<Run, "agentId" | "sessionId" | "requesterKey">;
 
 export interface Briefing {
   /** Null, or why this requester can't share what the brief names. Writes nothing. */
-  check(requesterKey: string, brief: BriefParams): string | null;
+  check(requesterKey: string, brief: BriefParams): Promise<string | null>;
   /** Replaces all this requester said before. BRIEF.md follows the commit. */
-  apply(tx: Tx, child: BriefedChild, requesterKey: string, brief: BriefParams): void;
+  apply(tx: Tx, child: BriefedChild, requesterKey: string, brief: BriefParams): Promise<void>;
   /** Takes one requester's brief back, or all with null; returns how many there were. */
-  revoke(tx: Tx, child: BriefedChild, requesterKey: string | null): number;
+  revoke(tx: Tx, child: BriefedChild, requesterKey: string | null): Promise<number>;
   /** Oldest first. */
-  list(child: BriefedChild): RequesterBrief[];
+  list(child: BriefedChild): Promise<RequesterBrief[]>;
   /** What the child's memory block shows of its briefs; both empty without one. Never throws on a missing memory file. */
   read(child: BriefedChild): Promise<{ readonly section: string; readonly memory: string }>;
   /** Makes BRIEF.md say what the rows say. Never throws. */
-  write(child: BriefedChild): void;
+  write(child: BriefedChild): Promise<void>;
 }
 
 export interface BriefingDeps {
@@ -50,28 +50,28 @@ export interface BriefingDeps {
 export const BRIEF_FILE = "BRIEF.md";
 
 export function createBriefing(deps: BriefingDeps): Briefing {
-  const list = (child: BriefedChild): RequesterBrief[] => listBriefs(deps, child);
-  const write = (child: BriefedChild): void => writeFile(deps, child, list(child));
+  const list = (child: BriefedChild): Promise<RequesterBrief[]> => listBriefs(deps, child);
+  const write = async (child: BriefedChild): Promise<void> => writeFile(deps, child, await list(child));
   const changed = (tx: Tx, { agentId, sessionId, requesterKey }: BriefedChild): void =>
     tx.emit({ type: "brief.changed", child: { agentId, sessionId, requesterKey } });
-  deps.bus.on((event) => {
-    if (event.type === "brief.changed") write(event.child);
+  deps.bus.on(async (event) => {
+    if (event.type === "brief.changed") await write(event.child);
   });
   return {
     check: (requesterKey, brief) => checkReach(deps, requesterKey, brief),
-    apply(tx, child, requesterKey, brief) {
-      deps.briefs.put(tx, child.sessionId, requesterKey, brief);
+    async apply(tx, child, requesterKey, brief) {
+      await deps.briefs.put(tx, child.sessionId, requesterKey, brief);
       changed(tx, child);
     },
-    revoke(tx, child, requesterKey) {
-      const removed = deps.briefs.remove(tx, child.sessionId, requesterKey);
+    async revoke(tx, child, requesterKey) {
+      const removed = await deps.briefs.remove(tx, child.sessionId, requesterKey);
       changed(tx, child);
       return removed;
     },
     list,
     write,
     async read(child) {
-      const briefs = list(child);
+      const briefs = await list(child);
       const memory = deps.memoryEnabled() ? await deps.confirmed(() => readReferences(deps, child, briefs)) : [];
       return { section: renderBrief(briefs).section, memory: memory.length === 0 ? "" : `# Shared memory\n\n${formatMemory(memory)}` };
     },
@@ -79,8 +79,8 @@ export function createBriefing(deps: BriefingDeps): Briefing {
 }
 
 /** A row this version can't read is left out, not guessed at. */
-function listBriefs({ briefs, log }: BriefingDeps, child: BriefedChild): RequesterBrief[] {
-  return briefs.list(child.sessionId).flatMap(({ requesterKey, appliedAt, brief }) => {
+async function listBriefs({ briefs, log }: BriefingDeps, child: BriefedChild): Promise<RequesterBrief[]> {
+  return (await briefs.list(child.sessionId)).flatMap(({ requesterKey, appliedAt, brief }) => {
     const parsed = parseBriefParams(brief);
     if (parsed.ok) return [{ requesterKey, appliedAt, brief: parsed.brief }];
     log.error({ sessionId: child.sessionId, requesterKey, reason: parsed.error }, "a stored brief can't be read");
@@ -94,10 +94,10 @@ const nameOf = ({ tier, key }: MemoryReference): string => (key === undefined ? 
  * A sub-agent can share what it can read itself: AGENT, which it inherits, and what its own briefs name. Otherwise it
  * could have a child of its own read the rest to it (BF4).
  */
-function checkReach(deps: BriefingDeps, requesterKey: string, brief: BriefParams): string | null {
-  const run = deps.runs.findByChildKey(requesterKey);
+async function checkReach(deps: BriefingDeps, requesterKey: string, brief: BriefParams): Promise<string | null> {
+  const run = await deps.runs.findByChildKey(requesterKey);
   if (run === null) return null;
-  const own = listReferences(listBriefs(deps, run));
+  const own = listReferences(await listBriefs(deps, run));
   const covers = (given: (typeof own)[number], wanted: (typeof own)[number]): boolean =>
     given.tier === wanted.tier && (given.key === undefined || given.key === wanted.key);
   const beyond = brief.sharedMemory.filter((wanted) => wanted.tier !== "AGENT" && !own.some((given) => covers(given, wanted)));

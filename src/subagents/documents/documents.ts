@@ -16,7 +16,7 @@ export interface DocumentDeps extends RunDocumentDeps {
 
 export interface Documents {
   /** Makes good what a crash left undone and follows the runs from now on, from when they start to work, a moment behind. */
-  start(): void;
+  start(): Promise<void>;
   /**
    * Follows no more; resolves when all that waited is written, or its time is over and the run at hand done: the rows of the
    * others say that they are not documented, so the next start writes them. Never rejects.
@@ -48,8 +48,8 @@ export function createDocuments(deps: DocumentDeps): Documents {
     if (working.has(runId) && !stopping.signal.aborted) queue.add(runId);
   };
   return {
-    start() {
-      for (const run of deps.runs.listUndocumented(MAX_BACKLOG)) {
+    async start() {
+      for (const run of await deps.runs.listUndocumented(MAX_BACKLOG)) {
         left.add(run.id);
         queue.add(run.id);
       }
@@ -111,8 +111,9 @@ function createQueue(deps: DocumentDeps, left: Set<string>, stopping: AbortSigna
       else waits.delete(runId);
       if (typeof done === "object") written.push(done);
     }
-    working = null;
-    if (written.length > 0 && !tickOff(deps, written)) for (const { id } of written) void tryLater(id);
+    if (written.length > 0 && !(await tickOff(deps, written))) for (const { id } of written) void tryLater(id);
+    // What was added while they were ticked off.
+    working = waiting.size === 0 ? null : work();
   };
   return {
     add,
@@ -131,7 +132,7 @@ interface Written {
 /** The run and generation whose last document was written, `more` when it goes on. Never rejects. */
 async function writeOne(deps: DocumentDeps, runId: string): Promise<Written | "more" | "failed"> {
   try {
-    const run = deps.runs.get(runId);
+    const run = await deps.runs.get(runId);
     if (run === null) return "more";
     await writeDocuments(deps, run);
     return isUnfinished(run.state) ? "more" : { id: run.id, generation: run.generation };
@@ -145,8 +146,8 @@ async function writeOne(deps: DocumentDeps, runId: string): Promise<Written | "m
 async function writeLeft(deps: DocumentDeps, runId: string): ReturnType<typeof writeOne> {
   const work = `documents:${runId}`;
   try {
-    const deaths = deps.tries.begin(work);
-    const run = deps.runs.get(runId);
+    const deaths = await deps.tries.begin(work);
+    const run = await deps.runs.get(runId);
     if (deaths < MAX_DEATHS || run === null) return await writeOne(deps, runId);
     deps.log.error({ runId, deaths }, "writing the documents of a run ends the gateway; they are left as they are");
     return { id: run.id, generation: run.generation };
@@ -154,22 +155,22 @@ async function writeLeft(deps: DocumentDeps, runId: string): ReturnType<typeof w
     deps.log.error({ err: error, runId }, "the documents of a run could not be written");
     return "failed";
   } finally {
-    forget(deps, work);
+    await forget(deps, work);
   }
 }
 
 /** Left standing it counts once too often, which is all. */
-function forget(deps: DocumentDeps, work: string): void {
+async function forget(deps: DocumentDeps, work: string): Promise<void> {
   try {
-    deps.tries.end(work);
+    await deps.tries.end(work);
   } catch (error) {
     deps.log.warn({ err: error, work }, "a try that came to its end could not be struck off");
   }
 }
 
-function tickOff(deps: DocumentDeps, written: readonly Written[]): boolean {
+async function tickOff(deps: DocumentDeps, written: readonly Written[]): Promise<boolean> {
   try {
-    deps.runs.setDocumented(written);
+    await deps.runs.setDocumented(written);
     return true;
   } catch (error) {
     deps.log.error({ err: error, runs: written.length }, "written documents could not be ticked off; they are written again");

@@ -45,7 +45,7 @@ export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<v
   if (isUnfinished(run.state)) return writeBeginning(deps, run);
   const isBegun = hasBrief(deps, run);
   const trace = await writeTrace(deps, run);
-  await replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.response.md`, responseOf(deps, run, run.state).content);
+  await replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.response.md`, (await responseOf(deps, run, run.state)).content);
   await handBack(deps, run, trace ?? readTrace(folderOf(deps, run)), isBegun);
   if (!isBegun) await writeBrief(deps, run);
 }
@@ -61,21 +61,22 @@ async function writeBeginning(deps: RunDocumentDeps, run: Run): Promise<void> {
 async function writeTrace(deps: RunDocumentDeps, run: Run): Promise<Trace | null> {
   const folder = folderOf(deps, run);
   // The trace goes down the tree: what stands above begins first. It ends in its own time, after all below it.
-  const above = requesterOf(deps, run);
+  const above = await requesterOf(deps, run);
   if (above !== null && !hasBrief(deps, above)) await writeBeginning(deps, above);
-  deps.briefing.write(run);
-  if (!existsSync(join(folder, TRACE_FILE))) return startTrace(folder, readTraceEnd(requesterFolder(deps, run)), entriesOf(deps, run));
-  await addToTrace(folder, entriesOf(deps, run));
+  await deps.briefing.write(run);
+  if (!existsSync(join(folder, TRACE_FILE)))
+    return startTrace(folder, readTraceEnd(requesterFolder(deps, run)), await entriesOf(deps, run));
+  await addToTrace(folder, await entriesOf(deps, run));
   return null;
 }
 
-const writeBrief = (deps: RunDocumentDeps, run: Run): Promise<void> =>
-  replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.brief.md`, briefOf(deps, run).content);
+const writeBrief = async (deps: RunDocumentDeps, run: Run): Promise<void> =>
+  replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.brief.md`, (await briefOf(deps, run)).content);
 
 const hasBrief = (deps: RunDocumentDeps, run: Run): boolean => existsSync(join(folderOf(deps, run), `${briefIdOf(run.id)}.brief.md`));
 
-function briefOf(deps: RunDocumentDeps, run: Run): Brief {
-  const entries = fromTranscript(deps, run, (found) => deps.transcripts.tail(transcriptOfRun(found), 50)) ?? [];
+async function briefOf(deps: RunDocumentDeps, run: Run): Promise<Brief> {
+  const entries = (await fromTranscript(deps, run, (found) => deps.transcripts.tail(transcriptOfRun(found), 50))) ?? [];
   const task = entries.find((entry) => entry.id === "task");
   const body = `# ${oneLine(run.label)}\n\n${task?.type === "message" ? task.text : run.task}\n`;
   return Brief.create({
@@ -94,10 +95,10 @@ function briefOf(deps: RunDocumentDeps, run: Run): Brief {
  * A transcript somebody damaged or removed leaves what the record knows. Where it lies is asked anew: it may have been
  * archived while the files before this one were written.
  */
-function fromTranscript<T>({ log, runs }: RunDocumentDeps, run: Run, read: (found: Run) => T): T | null {
+async function fromTranscript<T>({ log, runs }: RunDocumentDeps, run: Run, read: (found: Run) => Promise<T>): Promise<T | null> {
   try {
-    const { archivedAt, archiveName } = runs.get(run.id) ?? run;
-    return read({ ...run, archivedAt, archiveName });
+    const { archivedAt, archiveName } = (await runs.get(run.id)) ?? run;
+    return await read({ ...run, archivedAt, archiveName });
   } catch (error) {
     // It may be read later; then the document is written then.
     if (isStorageError(error)) throw error;
@@ -111,8 +112,8 @@ function responseStatus(run: Run, as: EndState): ResponseStatus {
   return as === "stopped" ? "rejected" : "failure";
 }
 
-function responseOf(deps: RunDocumentDeps, run: Run, as: EndState): BriefResponse {
-  const { result, notes } = fromTranscript(deps, run, (found) => resultOf(deps.transcripts, found)) ?? { result: "", notes: "" };
+async function responseOf(deps: RunDocumentDeps, run: Run, as: EndState): Promise<BriefResponse> {
+  const { result, notes } = (await fromTranscript(deps, run, (found) => resultOf(deps.transcripts, found))) ?? { result: "", notes: "" };
   const parts = [
     outcomeSentence(run, { ...run, as }, result),
     `## Result\n\n${result.trim() || "(not available)"}`,
@@ -131,10 +132,10 @@ function responseOf(deps: RunDocumentDeps, run: Run, as: EndState): BriefRespons
 const timeOf = (at: number): string => new Date(at).toISOString();
 
 /** What the row itself tells of the run. The same row gives the same entries, so that adding them again changes nothing. */
-function entriesOf(deps: RunDocumentDeps, run: Run): TraceEntry[] {
+async function entriesOf(deps: RunDocumentDeps, run: Run): Promise<TraceEntry[]> {
   const briefId = briefIdOf(run.id);
   const entries = [delegation(deps, run)];
-  for (const { requesterKey, appliedAt } of deps.briefing.list(run))
+  for (const { requesterKey, appliedAt } of await deps.briefing.list(run))
     entries.push({ agent: requesterKey, action: "Applied a brief", briefId, timestamp: timeOf(appliedAt) });
   if (run.startedAt !== null) {
     const action = run.generation === 1 ? "Started" : `Took it up again (generation ${run.generation})`;
@@ -167,12 +168,12 @@ async function handBack(deps: RunDocumentDeps, run: Run, trace: Trace, isBegun: 
   // With a brief its own delegation stands there since the spawn; to look for it again would mean reading the whole file.
   const fresh = isBegun ? gained.filter((entry) => !isDelegation(entry, run)) : gained;
   await addToTrace(requesterFolder(deps, run), fresh);
-  for (let above = requesterOf(deps, run); above !== null && !isUnfinished(above.state); above = requesterOf(deps, above))
+  for (let above = await requesterOf(deps, run); above !== null && !isUnfinished(above.state); above = await requesterOf(deps, above))
     await addToTrace(requesterFolder(deps, above), gained);
 }
 
-const requesterOf = ({ runs }: RunDocumentDeps, run: Run): Run | null =>
-  run.requesterRunId === null ? null : runs.get(run.requesterRunId);
+const requesterOf = async ({ runs }: RunDocumentDeps, run: Run): Promise<Run | null> =>
+  run.requesterRunId === null ? null : await runs.get(run.requesterRunId);
 
 const isDelegation = (entry: TraceEntry, run: Run): boolean =>
   entry.briefId === briefIdOf(run.id) && entry.agent === run.requesterKey && entry.action.startsWith("Delegated ");

@@ -19,12 +19,12 @@ function withSummaries(...summaries: readonly Answer[]): Answer {
   };
 }
 
-function fill(rig: TurnRig, from: number, count = 20): void {
-  for (let n = from; n < from + count; n++) rig.put(user(`message ${n} ${"x".repeat(200)}`));
+async function fill(rig: TurnRig, from: number, count = 20): Promise<void> {
+  for (let n = from; n < from + count; n++) await rig.put(user(`message ${n} ${"x".repeat(200)}`));
 }
 
 const textOf = (messages: readonly ChatMessage[]): string => messages.map((message) => message.text).join("\n");
-const compactions = (rig: TurnRig) => rig.entries().filter((entry) => entry.type === "compaction");
+const compactions = async (rig: TurnRig) => (await rig.entries()).filter((entry) => entry.type === "compaction");
 const failed: Partial<ModelReply> = { outcome: "error", error: { kind: "overload", message: "The provider is down." } };
 
 describe("a compaction that fails", () => {
@@ -46,14 +46,14 @@ describe("a compaction that fails", () => {
     ],
   ])("[SE7] by %s changes nothing; the turn goes on with what fits and says so", async (_how, summary, reason) => {
     using rig = await createTurnRig({ answers: [withSummaries(summary)], contextWindow: WINDOW });
-    fill(rig, 0, 30);
-    rig.put(user("the question"));
+    await fill(rig, 0, 30);
+    await rig.put(user("the question"));
     const end = await rig.run();
     expect(end).toMatchObject({ outcome: "done", text: "the answer" });
     expect(end.notice).toMatch(reason);
     expect(end.notice).toMatch(/\d+ earlier messages/);
-    expect(compactions(rig)).toEqual([]);
-    expect(rig.entries()).toHaveLength(32);
+    expect(await compactions(rig)).toEqual([]);
+    expect(await rig.entries()).toHaveLength(32);
 
     const sent = rig.requests.at(-1);
     expect(sent?.messages.at(-1)).toEqual({ role: "user", text: "the question" });
@@ -64,8 +64,8 @@ describe("a compaction that fails", () => {
 
   it("[SE7] says so also when everything still fits", async () => {
     using rig = await createTurnRig({ answers: [withSummaries(() => failed)], contextWindow: WINDOW });
-    fill(rig, 0, 17);
-    rig.put(user("the question"));
+    await fill(rig, 0, 17);
+    await rig.put(user("the question"));
     expect((await rig.run()).notice).toMatch(/could not be summed up: The provider is down\. Nothing of it is lost/);
     expect(rig.requests.at(-1)?.messages).toHaveLength(18);
   });
@@ -77,11 +77,11 @@ describe("a compaction that fails", () => {
       return request.messages.at(-1)?.role === "user" ? step(request, onEvent) : { text: "done" };
     };
     using rig = await createTurnRig({ answers: [answers], contextWindow: WINDOW });
-    fill(rig, 0);
-    rig.put(user("the question"));
+    await fill(rig, 0);
+    await rig.put(user("the question"));
     await rig.run();
     expect(rig.requests.map(isCompaction)).toEqual([true, false, false]);
-    rig.put(user("another"));
+    await rig.put(user("another"));
     await rig.run();
     expect(rig.requests.slice(3).map(isCompaction)).toEqual([true, false, false]);
   });
@@ -89,13 +89,13 @@ describe("a compaction that fails", () => {
   it("[SE7] later succeeds over all that stayed, and what was summed up before is still there", async () => {
     const answer = withSummaries(say("FIRST: they greeted"), () => failed, say("SECOND: they worked"));
     using rig = await createTurnRig({ answers: [answer], contextWindow: WINDOW });
-    fill(rig, 0);
+    await fill(rig, 0);
     await rig.run();
-    fill(rig, 100);
+    await fill(rig, 100);
     expect((await rig.run()).notice).toMatch(/provider is down/);
     expect(textOf(rig.requests.at(-1)?.messages ?? [])).toContain("FIRST: they greeted");
-    expect(compactions(rig)).toHaveLength(1);
-    rig.put(user("the question"));
+    expect(await compactions(rig)).toHaveLength(1);
+    await rig.put(user("the question"));
     expect((await rig.run()).notice).toBeNull();
     const protocols = rig.requests.filter(isCompaction).slice(2);
     expect(textOf(protocols.flatMap((request) => request.messages))).toContain("message 100 ");
@@ -112,9 +112,9 @@ it.each(["other", "stop"] as const)(
       answers: [withSummaries(() => ({ text: "they greeted\nEND OF SUMMARY", finish }))],
       contextWindow: WINDOW,
     });
-    fill(rig, 0, 18);
+    await fill(rig, 0, 18);
     expect((await rig.run()).notice).toBeNull();
-    expect(compactions(rig)).toMatchObject([{ summary: "they greeted" }]);
+    expect(await compactions(rig)).toMatchObject([{ summary: "they greeted" }]);
   },
 );
 
@@ -123,16 +123,16 @@ describe("a compaction after another", () => {
     const first = `FIRST BEGINS ${"a long record ".repeat(80)} FIRST ENDS`;
     using rig = await createTurnRig({ answers: [withSummaries(say(first), say("SECOND"), say("THIRD"))], contextWindow: WINDOW });
     for (let round = 0; round < 3; round++) {
-      fill(rig, round * 100, round === 0 ? 17 : 14);
-      rig.put(user(`question ${round}`));
+      await fill(rig, round * 100, round === 0 ? 17 : 14);
+      await rig.put(user(`question ${round}`));
       await rig.run();
     }
-    expect(compactions(rig)).toHaveLength(3);
+    expect(await compactions(rig)).toHaveLength(3);
     const messages = rig.requests.at(-1)?.messages ?? [];
     expect(messages[0]?.text).toBe(`[Summary of the earlier conversation]\n${first}\n\nSECOND\n\nTHIRD`);
     expect(messages.filter((message) => message.text.startsWith("[Summary of"))).toHaveLength(1);
     // A later reader of the file sees the same.
-    rig.put(user("and now?"));
+    await rig.put(user("and now?"));
     await rig.run();
     expect(rig.requests.at(-1)?.messages[0]).toEqual(messages[0]);
   });
@@ -144,8 +144,8 @@ describe("a compaction after another", () => {
       contextWindow: WINDOW,
     });
     for (let round = 0; round < 2; round++) {
-      fill(rig, round * 100, round === 0 ? 17 : 14);
-      rig.put(user(`question ${round}`));
+      await fill(rig, round * 100, round === 0 ? 17 : 14);
+      await rig.put(user(`question ${round}`));
       await rig.run();
     }
     const merging = rig.requests.filter(isCompaction)[2]?.messages[0]?.text ?? "";
@@ -156,10 +156,10 @@ describe("a compaction after another", () => {
 
   it("[SE7] finds the one before also when more stands behind it than a window holds", async () => {
     using rig = await createTurnRig({ answers: [withSummaries(say("FIRST"), () => failed)], contextWindow: WINDOW });
-    fill(rig, 0);
+    await fill(rig, 0);
     await rig.run();
-    fill(rig, 100, 400);
-    rig.put(user("the question"));
+    await fill(rig, 100, 400);
+    await rig.put(user("the question"));
     await rig.run();
     expect(rig.requests.at(-1)?.messages[0]?.text).toBe("[Summary of the earlier conversation]\nFIRST");
     expect(rig.requests.at(-1)?.messages.at(-1)?.text).toBe("the question");
@@ -169,7 +169,7 @@ describe("a compaction after another", () => {
 describe("more than a window", () => {
   it("[SE7] CACHE-006 a message longer than the window is cut in its middle with a note, not dropped, and nothing loops", async () => {
     using rig = await createTurnRig({ answers: [withSummaries(say("a summary"))], contextWindow: WINDOW });
-    rig.put(user(`BEGINS ${"x".repeat(4 * CHARS)} ENDS with the question`));
+    await rig.put(user(`BEGINS ${"x".repeat(4 * CHARS)} ENDS with the question`));
     const end = await rig.run();
     expect(end).toMatchObject({ outcome: "done", text: "the answer" });
     expect(end.notice).toMatch(/\d+ characters .* left out/);
@@ -177,7 +177,7 @@ describe("more than a window", () => {
     const text = rig.requests[0]?.messages.at(-1)?.text ?? "";
     expect(text).toMatch(/^BEGINS x+\n… \[The gateway left \d+ characters out here: .*\] …\nx+ ENDS with the question$/s);
     expect(text.length).toBeLessThan(CHARS);
-    expect(rig.entries()[0]).toMatchObject({ text: expect.stringMatching(/^BEGINS x{24000} ENDS/) });
+    expect((await rig.entries())[0]).toMatchObject({ text: expect.stringMatching(/^BEGINS x{24000} ENDS/) });
   });
 
   it("[SE7] a provider that finds it too long all the same gets it shorter, a few times at most", async () => {
@@ -189,14 +189,14 @@ describe("more than a window", () => {
       return sizes.length < 3 ? tooLong : { text: "the answer" };
     };
     using rig = await createTurnRig({ answers: [answer], contextWindow: WINDOW });
-    fill(rig, 0, 15);
-    rig.put(user("the question"));
+    await fill(rig, 0, 15);
+    await rig.put(user("the question"));
     expect(await rig.run()).toMatchObject({ outcome: "done", text: "the answer" });
     expect(sizes).toEqual(sizes.toSorted((a, b) => b - a));
     expect(new Set(sizes).size).toBe(3);
 
     using hopeless = await createTurnRig({ answers: [() => tooLong], contextWindow: WINDOW });
-    hopeless.put(user("hi"));
+    await hopeless.put(user("hi"));
     expect(await hopeless.run()).toMatchObject({ outcome: "error", reason: "It does not fit." });
     expect(hopeless.requests.length).toBeLessThanOrEqual(4);
   });

@@ -37,7 +37,7 @@ const run = async (...calls: Partial<ToolCall>[]): Promise<string> => {
   const { digest } = await toolCalls.run(
     turn(),
     calls.map((call, n) => ({ id: `c${n}`, entryId: `e${n}`, calledAt: 0, name: "copy", args: {}, ...call })),
-    { maxChars, append: (fresh) => void entries.push(...fresh) },
+    { maxChars, append: async (fresh) => void entries.push(...fresh) },
   );
   return digest;
 };
@@ -250,7 +250,7 @@ describe("a call that waits", () => {
   let changed: string[];
   const wait = { for: "children" } as const;
   const calls = (...names: string[]) => names.map((name, n) => ({ id: `c${n}`, entryId: `e${n}`, calledAt: 0, name, args: { from: "a" } }));
-  const space = { maxChars: 300_000, append: (fresh: readonly NewEntry[]) => void entries.push(...fresh) };
+  const space = { maxChars: 300_000, append: async (fresh: readonly NewEntry[]) => void entries.push(...fresh) };
   const left = (made: ReturnType<typeof calls>) => {
     const done = new Set(entries.flatMap((entry) => (entry.type === "tool_result" ? [entry.callId] : [])));
     return { calls: made.filter(({ id }) => !done.has(id)), made: made.length };
@@ -260,7 +260,7 @@ describe("a call that waits", () => {
     changed = [];
     const patient = tool("patient", "session", () => "they are back");
     tools = [
-      { ...patient, repeatable: () => true, waitsFor: () => (isDue ? null : wait) },
+      { ...patient, repeatable: () => true, waitsFor: async () => (isDue ? null : wait) },
       tool("look", "read", () => "seen"),
       tool("change", "write", () => String(changed.push("x"))),
     ];

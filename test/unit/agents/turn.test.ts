@@ -37,13 +37,13 @@ describe("a turn", () => {
     using rig = await createTurnRig({ answers: [callTools({ name: "look" }), say("the answer")] });
     const look = countingTool("look");
     rig.tools = [look.tool];
-    rig.put(user("question"));
+    await rig.put(user("question"));
     expect(await rig.run()).toEqual({ outcome: "done", steps: 2, text: "the answer", reason: null, error: null, notice: null });
-    expect(kinds(rig.entries())).toEqual(["message", "message", "tool_call", "tool_result", "message"]);
+    expect(kinds(await rig.entries())).toEqual(["message", "message", "tool_call", "tool_result", "message"]);
     expect(rig.requests[0]).toMatchObject({ system: "the system prompt", messages: [{ role: "user", text: "question" }] });
     expect(rig.requests[0]?.tools.map((tool) => tool.name)).toEqual(["look"]);
     expect(rig.requests[1]?.messages.at(-1)).toEqual({ role: "tool", callId: "call-look", name: "look", text: "look 1", isError: false });
-    expect(look.contexts[0]).toMatchObject({ agentId: "main", turnId: "turn:1", callId: rig.entries()[2]?.id, runId: null });
+    expect(look.contexts[0]).toMatchObject({ agentId: "main", turnId: "turn:1", callId: (await rig.entries())[2]?.id, runId: null });
     expect(rig.doing).toEqual(["thinking", "look", "thinking"]);
   });
 
@@ -51,10 +51,10 @@ describe("a turn", () => {
     const seen: string[] = [];
     using rig = await createTurnRig({
       answers: [callTools({ name: "look" }), say("end")],
-      onFailpoint: (name) => seen.push(`${name}: ${rig.entries().length}`),
+      onFailpoint: (name) => seen.push(`${name}: ${rig.countOnDisk()}`),
     });
     rig.tools = [countingTool("look").tool];
-    rig.put(user("question"));
+    await rig.put(user("question"));
     await rig.run();
     expect(seen).toEqual([
       "turn.before-model: 1",
@@ -76,7 +76,7 @@ describe("a turn", () => {
       return { text: "Hello" };
     };
     using rig = await createTurnRig({ answers: [answer] });
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     await rig.run();
     expect(rig.texts).toEqual(["Hel", "Hello"]);
     expect(rig.doing).toEqual(["thinking", "waiting for test/model (overloaded)", "switched from test/model to test/other (overloaded)"]);
@@ -86,9 +86,9 @@ describe("a turn", () => {
     using rig = await createTurnRig({
       answers: [() => ({ outcome: "error", text: "I was about", error: { kind: "rate", message: "The provider is busy." } })],
     });
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     expect(await rig.run()).toMatchObject({ outcome: "error", reason: "The provider is busy.", text: "I was about" });
-    expect(rig.entries().at(-1)).toMatchObject({ text: "I was about", partial: true, calls: 0 });
+    expect((await rig.entries()).at(-1)).toMatchObject({ text: "I was about", partial: true, calls: 0 });
   });
 
   it("[AG2] the iteration cap ends it with what there is, and says so", async () => {
@@ -97,7 +97,7 @@ describe("a turn", () => {
       answers: [() => ({ text: `step ${++n}`, toolCalls: [{ id: `c${n}`, name: "look", args: { n } }], finish: "tool-calls" })],
     });
     rig.tools = [countingTool("look").tool];
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     expect(await rig.run({ maxIterations: 3 })).toMatchObject({
       outcome: "capped",
       text: "step 3",
@@ -109,7 +109,7 @@ describe("a turn", () => {
   it("[AG2] PROV-010 the same calls with the same results five times in a row lead nowhere", async () => {
     using rig = await createTurnRig({ answers: [callTools({ name: "look", args: { n: 1 } })] });
     rig.tools = [{ ...countingTool("look").tool, run: async () => ({ text: "nothing new" }) }];
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     expect(await rig.run({ maxIterations: 50 })).toMatchObject({
       outcome: "capped",
       reason: expect.stringMatching(/repeated the same tool call/),
@@ -121,13 +121,13 @@ describe("a turn", () => {
     const answers = [...Array.from({ length: 8 }, () => callTools({ name: "look", args: {} })), say("done")];
     using rig = await createTurnRig({ answers });
     rig.tools = [countingTool("look").tool];
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     expect((await rig.run()).outcome).toBe("done");
   });
 
   it("[AG2] PROV-013 an answer cut at the model's length limit is not taken for a whole one", async () => {
     using rig = await createTurnRig({ answers: [() => ({ text: "and then", finish: "length" })] });
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     expect(await rig.run()).toMatchObject({ outcome: "capped", text: "and then", reason: expect.stringMatching(/length limit/) });
   });
 
@@ -136,7 +136,7 @@ describe("a turn", () => {
     using rig = await createTurnRig({ answers: [twice, twice, say("done")] });
     const look = countingTool("look");
     rig.tools = [look.tool];
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     await rig.run();
     const tools = rig.requests[2]?.messages.flatMap((message) => (message.role === "tool" ? [[message.callId, message.text]] : []));
     expect(tools).toEqual([
@@ -156,25 +156,25 @@ describe("a turn", () => {
     using rig = await createTurnRig({ answers: [answer], contextWindow: 2_000 });
     const look = countingTool("look");
     rig.tools = [{ ...look.tool, run: async (...given) => ({ text: `${(await look.tool.run(...given)).text} ${"x".repeat(3_000)}` }) }];
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     expect((await rig.run()).outcome).toBe("done");
-    expect(rig.entries().filter((entry) => entry.type === "compaction").length).toBeGreaterThan(1);
+    expect((await rig.entries()).filter((entry) => entry.type === "compaction").length).toBeGreaterThan(1);
     expect(new Set(look.contexts.map((context) => context.callId)).size).toBe(6);
   });
 
   it("[AG2] an earlier turn's answer is not given again when this one says nothing", async () => {
     const paris = { type: "message", role: "assistant", text: "Paris.", model: "test/model", calls: 0 } as const;
     using silent = await createTurnRig({ answers: [say("")] });
-    silent.put(user("The capital of France?"), paris, user("And of Peru?"));
+    await silent.put(user("The capital of France?"), paris, user("And of Peru?"));
     expect(await silent.run()).toMatchObject({ outcome: "done", text: "" });
 
     using circling = await createTurnRig({ answers: [callTools({ name: "look" })] });
     circling.tools = [{ ...countingTool("look").tool, run: async () => ({ text: "nothing new" }) }];
-    circling.put(user("The capital of France?"), paris, user("And of Peru?"));
+    await circling.put(user("The capital of France?"), paris, user("And of Peru?"));
     expect(await circling.run({ maxIterations: 50 })).toMatchObject({ outcome: "capped", text: "" });
 
     using failing = await createTurnRig({ answers: [() => ({ outcome: "error", error: { kind: "rate", message: "busy" } })] });
-    failing.put(user("The capital of France?"), paris, user("And of Peru?"));
+    await failing.put(user("The capital of France?"), paris, user("And of Peru?"));
     expect(await failing.run()).toMatchObject({ outcome: "error", text: "" });
   });
 
@@ -186,7 +186,7 @@ describe("a turn", () => {
     };
     using rig = await createTurnRig({ answers: [answer], contextWindow: 2_000 });
     rig.tools = [{ ...countingTool("look").tool, run: async () => ({ text: "x".repeat(5_000) }) }];
-    rig.put(user(`The capital of France? ${"x".repeat(1_500)}`), user("And of Peru?"));
+    await rig.put(user(`The capital of France? ${"x".repeat(1_500)}`), user("And of Peru?"));
     expect(await rig.run()).toMatchObject({ outcome: "done", text: "It is Lima." });
     expect(rig.requests.at(-1)?.messages.map((message) => message.role)).toEqual(["user", "assistant", "tool"]);
     expect(rig.requests.at(-1)?.messages[0]?.text).toMatch(/they asked$/);
@@ -205,7 +205,7 @@ describe("a turn", () => {
     using rig = await createTurnRig({ answers: [answer], contextWindow: 20_000 });
     // Not repeat(): that would be one string, however often it is read.
     rig.tools = [{ ...countingTool("look").tool, run: async () => ({ text: Buffer.alloc(1_000_000, 120).toString("latin1") }) }];
-    rig.put(user("look sixty times"));
+    await rig.put(user("look sixty times"));
     const before = heapAfterGc();
     expect(await rig.run({ maxIterations: 30 })).toMatchObject({ outcome: "done" });
     expect(heldBytes).toBeLessThan(15_000_000);
@@ -213,27 +213,27 @@ describe("a turn", () => {
 
   it("[AN5] control characters of a model don't reach the transcript", async () => {
     using rig = await createTurnRig({ answers: [say("a\u0000b\u001b[31mc\ud800d\r\ne")] });
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     expect((await rig.run()).text).toBe("ab[31mc\ufffdd\ne");
   });
 
   it("[SE6] a full window is summed up before the model is called, and the turn goes on with the summary", async () => {
     const answer: Answer = (request) => (request.system.includes("[COMPACTION]") ? { text: "they talked" } : { text: "the answer" });
     using rig = await createTurnRig({ answers: [answer], contextWindow: 2_000 });
-    for (let n = 0; n < 20; n++) rig.put(user(`message ${n} ${"x".repeat(200)}`));
-    rig.put(user("the question"));
+    for (let n = 0; n < 20; n++) await rig.put(user(`message ${n} ${"x".repeat(200)}`));
+    await rig.put(user("the question"));
     expect(await rig.run()).toMatchObject({ outcome: "done", text: "the answer" });
     expect(rig.requests).toHaveLength(2);
     expect(rig.requests[1]?.messages[0]).toEqual({ role: "user", text: "[Summary of the earlier conversation]\nthey talked" });
     expect(rig.requests[1]?.messages.at(-1)).toEqual({ role: "user", text: "the question" });
-    expect(rig.entries()).toHaveLength(23);
+    expect(await rig.entries()).toHaveLength(23);
   });
 
   it("[RC4] a disk that refuses throws to the caller, and nothing half done is left", async () => {
     using rig = await createTurnRig({ answers: [say("x")] });
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     const { transcripts } = rig.folder.stores;
-    transcripts.archive(rig.ref, `${rig.ref.sessionId}.jsonl.deleted.x`);
+    await transcripts.archive(rig.ref, `${rig.ref.sessionId}.jsonl.deleted.x`);
     await expect(rig.run()).rejects.toThrow(/ENOENT/);
     expect(rig.requests).toEqual([]);
   });
@@ -243,14 +243,14 @@ describe("mail", () => {
   it("[CM7] is read between steps, once, and committed after it is in the transcript", async () => {
     using rig = await createTurnRig({ answers: [callTools({ name: "look" }), say("done")] });
     rig.tools = [countingTool("look").tool];
-    rig.put(user("task"));
+    await rig.put(user("task"));
     const box = [user("also mind this", "mail:1")];
     const commits: number[] = [];
     await rig.run({
-      mail: () => ({
+      mail: async () => ({
         entries: rig.requests.length === 1 ? box : [],
-        commit: () => {
-          commits.push(rig.entries().filter((entry) => entry.id === "mail:1").length);
+        commit: async () => {
+          commits.push((await rig.entries()).filter((entry) => entry.id === "mail:1").length);
           box.length = 0;
         },
       }),
@@ -262,13 +262,13 @@ describe("mail", () => {
 
   it("[RC1] what was appended before a crash is only marked, not told twice", async () => {
     using rig = await createTurnRig({ answers: [say("done")] });
-    rig.put(user("task"), user("also mind this", "mail:1"));
+    await rig.put(user("task"), user("also mind this", "mail:1"));
     let committed = 0;
     const box = [user("also mind this", "mail:1")];
     await rig.run({
-      mail: () => ({
+      mail: async () => ({
         entries: [...box],
-        commit: () => {
+        commit: async () => {
           committed++;
           box.length = 0;
         },
@@ -280,16 +280,16 @@ describe("mail", () => {
 
   it("[SP5] a turn with children waits for them and reads what they say before it ends", async () => {
     using rig = await createTurnRig({ answers: [say("sent out"), say("all reported")] });
-    rig.put(user("task"));
+    await rig.put(user("task"));
     let news: ReturnType<typeof user>[] = [];
     const end = await rig.run({
-      mail: () => ({
+      mail: async () => ({
         entries: news,
-        commit: () => {
+        commit: async () => {
           news = [];
         },
       }),
-      news: () => {
+      news: async () => {
         if (rig.requests.length !== 1) return "over";
         news = [user("[child] 42", "note:1")];
         return "mail";
@@ -307,17 +307,17 @@ describe("taking up a turn after a crash", () => {
 
   it("[RC1] an answer on record is given again without asking the model", async () => {
     using rig = await createTurnRig({ answers: [say("another answer")] });
-    rig.put(user("hi"), assistant("the answer", 0));
+    await rig.put(user("hi"), assistant("the answer", 0));
     expect(await rig.run()).toMatchObject({ outcome: "done", text: "the answer" });
     expect(rig.requests).toEqual([]);
-    expect(rig.entries()).toHaveLength(2);
+    expect(await rig.entries()).toHaveLength(2);
   });
 
   it("[RC2] an open call gets a result that says the outcome is unknown; the tool is not run again", async () => {
     using rig = await createTurnRig({ answers: [say("I'll check first")] });
     const look = countingTool("look");
     rig.tools = [look.tool];
-    rig.put(user("hi"), assistant("", 1), call("c1"));
+    await rig.put(user("hi"), assistant("", 1), call("c1"));
     expect((await rig.run()).outcome).toBe("done");
     expect(look.contexts).toEqual([]);
     expect(rig.requests[0]?.messages.at(-1)).toMatchObject({
@@ -332,7 +332,7 @@ describe("taking up a turn after a crash", () => {
     using rig = await createTurnRig({ answers: [say("done")] });
     const look = countingTool("look", { repeatable: true });
     rig.tools = [look.tool];
-    rig.put(user("hi"), assistant("", 2), call("c1"), call("c2"), {
+    await rig.put(user("hi"), assistant("", 2), call("c1"), call("c2"), {
       type: "tool_result",
       callId: "c1",
       name: "look",
@@ -340,7 +340,7 @@ describe("taking up a turn after a crash", () => {
       isError: false,
     });
     await rig.run();
-    expect(look.contexts.map((context) => [context.turnId, context.callId])).toEqual([["turn:1", rig.entries()[3]?.id]]);
+    expect(look.contexts.map((context) => [context.turnId, context.callId])).toEqual([["turn:1", (await rig.entries())[3]?.id]]);
     expect(rig.requests[0]?.messages.slice(-2).map((message) => message.text)).toEqual(["first", "look 1"]);
   });
 
@@ -357,7 +357,7 @@ describe("taking up a turn after a crash", () => {
     });
     const look = countingTool("look", { repeatable: true });
     rig.tools = [look.tool];
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     await expect(rig.run()).rejects.toBe(crash);
     expect((await rig.run()).text).toBe("done");
     expect(look.contexts).toHaveLength(2);
@@ -366,7 +366,7 @@ describe("taking up a turn after a crash", () => {
 
   it("[RC2] half an answer is told to the model, and it goes on from there", async () => {
     using rig = await createTurnRig({ answers: [say("the rest")] });
-    rig.put(user("hi"), assistant("half an ans", 0, true));
+    await rig.put(user("hi"), assistant("half an ans", 0, true));
     expect(await rig.run()).toMatchObject({ outcome: "done", text: "the rest" });
     expect(rig.requests[0]?.messages.at(-1)?.text).toMatch(/gateway restarted in the middle/);
   });
@@ -375,7 +375,7 @@ describe("taking up a turn after a crash", () => {
 describe("abort", () => {
   it("[ST2] before it begins: nothing is called at all", async () => {
     using rig = await createTurnRig({ answers: [say("x")] });
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     rig.abort.abort();
     expect((await rig.run()).outcome).toBe("aborted");
     expect(rig.requests).toEqual([]);
@@ -383,7 +383,7 @@ describe("abort", () => {
 
   it("[ST2] while the prompt is built: the model is not called", async () => {
     using rig = await createTurnRig({ answers: [say("x")] });
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     const end = await rig.run({
       prompt: async () => {
         rig.abort.abort();
@@ -406,20 +406,20 @@ describe("abort", () => {
       },
     });
     rig.tools = [hang.tool, after.tool];
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     const end = rig.run();
     await waitFor("the tool", () => hangs);
     rig.abort.abort("stop");
     expect((await end).outcome).toBe("aborted");
     expect(after.contexts).toEqual([]);
-    const results = rig.entries().flatMap((entry) => (entry.type === "tool_result" ? [entry.text] : []));
+    const results = (await rig.entries()).flatMap((entry) => (entry.type === "tool_result" ? [entry.text] : []));
     expect(results).toEqual(["Stopped while it ran: stopped by the person.", "Not started: stopped by the person."]);
   });
 
   it("[SP8] what the model said before the abort is kept as partial", async () => {
     using rig = await createTurnRig({ answers: [() => ({ outcome: "aborted", text: "so far" })] });
-    rig.put(user("hi"));
+    await rig.put(user("hi"));
     expect(await rig.run()).toMatchObject({ outcome: "aborted", text: "so far" });
-    expect(rig.entries().at(-1)).toMatchObject({ partial: true, text: "so far" });
+    expect((await rig.entries()).at(-1)).toMatchObject({ partial: true, text: "so far" });
   });
 });

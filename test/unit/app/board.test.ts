@@ -24,15 +24,17 @@ afterEach(() => {
 async function spawn(changes: Partial<Run> = {}): Promise<Run> {
   const ids = { id: newId(), spawnKey: newId(), sessionId: newId(), childKey: `agent:main:subagent:${newId()}` };
   const run = makeRun({ ...ids, ...changes });
-  state.stores.db.transaction([], (tx) => state.stores.runs.insert(tx, run));
-  state.stores.transcripts.create(run, { key: run.childKey, parent: run.requesterKey });
+  await state.stores.db.transaction([], (tx) => state.stores.runs.insert(tx, run));
+  await state.stores.transcripts.create(run, { key: run.childKey, parent: run.requesterKey });
   await state.clock.advance(10);
   return run;
 }
 
-function end(run: Run, delivery: Run["delivery"]): void {
-  state.stores.runs.start(run.id);
-  state.stores.db.transaction([], (tx) => state.stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery }));
+async function end(run: Run, delivery: Run["delivery"]): Promise<void> {
+  await state.stores.runs.start(run.id);
+  await state.stores.db.transaction([], (tx) =>
+    state.stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery }),
+  );
 }
 
 function folderOf(run: Run): string {
@@ -44,12 +46,12 @@ function folderOf(run: Run): string {
 describe("the board", () => {
   it("[WB1] holds all that need a person and all unfinished ones, however old, then the newest others", async () => {
     const stuck = await spawn({ label: "stuck" });
-    end(stuck, "blocked");
+    await end(stuck, "blocked");
     const waiting = await spawn({ label: "waiting" });
-    for (let n = 0; n < 6; n++) end(await spawn({ label: `done ${n}` }), "delivered");
-    const labels = page.board.listRuns({ limit: 4 }).map((run) => run.label);
+    for (let n = 0; n < 6; n++) await end(await spawn({ label: `done ${n}` }), "delivered");
+    const labels = (await page.board.listRuns({ limit: 4 })).map((run) => run.label);
     expect(labels).toEqual([stuck.label, waiting.label, "done 5", "done 4"]);
-    const [plan] = state.stores.db.all<{ detail: string }>(
+    const [plan] = await state.stores.db.all<{ detail: string }>(
       "EXPLAIN QUERY PLAN SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY created_at DESC LIMIT 5",
     );
     expect(plan?.detail).toContain("runs_blocked");
@@ -59,28 +61,28 @@ describe("the board", () => {
     const parent = await spawn();
     const address = { channel: "telegram", account: "bot", chat: "-1001", thread: "7", kind: "group" } as const;
     const run = await spawn({ address, requesterRunId: parent.id, depth: 2 });
-    state.stores.runs.start(run.id);
-    state.stores.runs.setPlan(run.id, [{ title: "Read", status: "doing" }]);
-    const view = page.details.find(run.id)?.run;
+    await state.stores.runs.start(run.id);
+    await state.stores.runs.setPlan(run.id, [{ title: "Read", status: "doing" }]);
+    const view = (await page.details.find(run.id))?.run;
     expect(view).toMatchObject({ origin: "telegram -1001, thread 7", chat: null, parentId: parent.id, step: "1/1 Read", position: 7 });
-    expect(page.details.find(parent.id)?.run).toMatchObject({ origin: "web main", chat: "main", parentId: null, step: null });
+    expect((await page.details.find(parent.id))?.run).toMatchObject({ origin: "web main", chat: "main", parentId: null, step: null });
   });
 });
 
 describe("the open run", () => {
   it("[WB1] [BP1] FM-024 shows brief and trace of its folder; of a trace with a million lines only the end", async () => {
     const run = await spawn({ task: "x".repeat(500) });
-    expect(page.details.find(run.id)).toMatchObject({
+    expect(await page.details.find(run.id)).toMatchObject({
       task: `${"x".repeat(500)}… (the transcript has it all)`,
       facts: { archiveDueAt: 123 },
     });
-    expect(page.details.find(run.id)).not.toHaveProperty("brief");
+    expect(await page.details.find(run.id)).not.toHaveProperty("brief");
     // Every other entry is about a run beside it: not this one's to tell.
     const entry = (n: number) =>
       `- **Agent**: \`main\` @ \`2026-01-01T00:00:00.000Z\`\n  - **Action**: step ${n}\n  - **Brief**: \`${n % 2 === 1 ? briefIdOf(run.id) : "brief-abcdef"}\`\n`;
     writeFileSync(join(folderOf(run), "BRIEF.md"), "# Brief\n");
     writeFileSync(join(folderOf(run), "trace.md"), Array.from({ length: 500_000 }, (_, n) => entry(n)).join(""));
-    const detail = page.details.find(run.id);
+    const detail = await page.details.find(run.id);
     expect(detail?.brief).toBe("# Brief\n");
     expect(detail?.trace?.at(-1)).toMatchObject({ agent: "main", action: "step 499999" });
     expect(detail?.trace?.length).toBeLessThan(1_000);
@@ -92,33 +94,33 @@ describe("the open run", () => {
     const run = await spawn();
     writeFileSync(join(state.stateDir, "secret"), "secret");
     symlinkSync(join(state.stateDir, "secret"), join(folderOf(run), "BRIEF.md"));
-    expect(page.details.find(run.id)?.brief).toBeUndefined();
+    expect((await page.details.find(run.id))?.brief).toBeUndefined();
     expect(state.lines.some((line) => line.msg === "a document of a run can't be read" && line.runId === run.id)).toBe(true);
   });
 
   it("[WB1] [AN5] its transcript is without the announce step and without empty words, and is read after archiving too", async () => {
     const run = await spawn();
     const words = (text: string) => ({ type: "message", role: "assistant", text, model: "m", calls: 0 }) as const;
-    state.stores.transcripts.append(run, [
+    await state.stores.transcripts.append(run, [
       words("one"),
       words("  "),
       { ...words("Result: two"), phase: "announce" },
       { type: "tool_call", callId: "c", name: "read", args: {} },
     ]);
-    const typesOf = () => page.details.transcript(run.id, { before: null, limit: 9 })?.entries.map(({ entry }) => entry.type);
-    expect(typesOf()).toEqual(["message", "tool_call"]);
-    end(run, "delivered");
-    state.stores.runs.setArchiveName(run.id, `${run.sessionId}.jsonl.deleted.2026`);
-    state.stores.transcripts.archive(run, `${run.sessionId}.jsonl.deleted.2026`);
-    state.stores.db.transaction([], (tx) => state.stores.runs.setArchived(tx, run.id));
-    expect(typesOf()).toEqual(["message", "tool_call"]);
+    const typesOf = async () => (await page.details.transcript(run.id, { before: null, limit: 9 }))?.entries.map(({ entry }) => entry.type);
+    expect(await typesOf()).toEqual(["message", "tool_call"]);
+    await end(run, "delivered");
+    await state.stores.db.transaction([], (tx) => state.stores.runs.setArchiveName(tx, run.id, `${run.sessionId}.jsonl.deleted.2026`));
+    await state.stores.transcripts.archive(run, `${run.sessionId}.jsonl.deleted.2026`);
+    await state.stores.db.transaction([], (tx) => state.stores.runs.setArchived(tx, run.id));
+    expect(await typesOf()).toEqual(["message", "tool_call"]);
   });
 
-  it("[WB1] unknown runs and removed transcripts are nothing, not an error", () => {
+  it("[WB1] unknown runs and removed transcripts are nothing, not an error", async () => {
     const run = makeRun({ id: newId(), spawnKey: newId(), sessionId: newId(), childKey: `agent:main:subagent:${newId()}` });
-    expect([page.details.find(run.id), page.details.transcript(run.id, { before: null, limit: 1 })]).toEqual([null, null]);
-    state.stores.db.transaction([], (tx) => state.stores.runs.insert(tx, run));
-    expect(page.details.transcript(run.id, { before: null, limit: 1 })).toBeNull();
-    expect(page.details.find(run.id)?.run.id).toBe(run.id);
+    expect([await page.details.find(run.id), await page.details.transcript(run.id, { before: null, limit: 1 })]).toEqual([null, null]);
+    await state.stores.db.transaction([], (tx) => state.stores.runs.insert(tx, run));
+    expect(await page.details.transcript(run.id, { before: null, limit: 1 })).toBeNull();
+    expect((await page.details.find(run.id))?.run.id).toBe(run.id);
   });
 });

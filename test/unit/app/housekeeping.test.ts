@@ -11,40 +11,38 @@ it("[AN5] mail that was read is forgotten after some days, unread mail stays", a
   await using stage = await createStage({ clock, call: async () => okReply("x"), idle: true });
   const { mail, db, sessions } = stage.stores;
   const ended = sessions.newSessionId();
-  db.transaction([], (tx) =>
+  await db.transaction([], (tx) =>
     sessions.insert(tx, { id: ended, key: "agent:main:subagent:1", agentId: "main", address: ADDRESS, parentKey: null }),
   );
-  db.transaction([], (tx) => sessions.end(tx, ended));
+  await db.transaction([], (tx) => sessions.end(tx, ended));
   const over = new AbortController();
   const house = keepHouse(stage.stores, clock, silentLogger, over.signal);
-  for (const about of ["run:1", "run:2"]) db.transaction([], (tx) => mail.addNote(tx, "session", about, about));
-  db.transaction([], (tx) => mail.sendToRun(tx, "run", "Ann", "hello"));
-  db.transaction([], (tx) =>
+  for (const about of ["run:1", "run:2"]) await db.transaction([], (tx) => mail.addNote(tx, "session", about, about));
+  await db.transaction([], (tx) => mail.sendToRun(tx, "run", "Ann", "hello"));
+  await db.transaction([], async (tx) =>
     mail.takeNotes(
       tx,
-      mail
-        .listNotes("session")
-        .slice(0, 1)
-        .map((note) => note.id),
+      (await mail.listNotes("session")).slice(0, 1).map((note) => note.id),
     ),
   );
-  db.transaction([], (tx) =>
+  await db.transaction([], async (tx) =>
     mail.takeForRun(
       tx,
-      mail.listForRun("run").map((one) => one.id),
+      (await mail.listForRun("run")).map((one) => one.id),
     ),
   );
-  const left = () => db.all<{ text: string }>("SELECT text FROM notes UNION ALL SELECT text FROM run_messages").map((row) => row.text);
+  const left = async () =>
+    (await db.all<{ text: string }>("SELECT text FROM notes UNION ALL SELECT text FROM run_messages")).map((row) => row.text);
   await clock.leap(5 * 24 * 3_600_000);
-  expect(left()).toEqual(["run:1", "run:2", "hello"]);
+  expect(await left()).toEqual(["run:1", "run:2", "hello"]);
   await clock.leap(2 * 24 * 3_600_000);
-  expect(left()).toEqual(["run:2"]);
+  expect(await left()).toEqual(["run:2"]);
   // Its session was archived long ago and goes on all the same.
-  db.transaction([], (tx) => mail.addNote(tx, ended, "run:3", "run:3"));
+  await db.transaction([], (tx) => mail.addNote(tx, ended, "run:3", "run:3"));
   await clock.leap(2 * 3_600_000);
-  expect(left()).toEqual(["run:2", "run:3"]);
+  expect(await left()).toEqual(["run:2", "run:3"]);
   await clock.leap(7 * 24 * 3_600_000);
-  expect(left()).toEqual(["run:2"]);
+  expect(await left()).toEqual(["run:2"]);
   over.abort();
   await house;
 });

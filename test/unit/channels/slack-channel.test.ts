@@ -19,14 +19,14 @@ const base: SlackOptions = {
 describe("createSlackChannel", () => {
   const http: SlackOptions = { ...base, appToken: undefined, mode: "http", signingSecret: "s", httpPort: 0 };
 
-  it("[SE1] the account is what it was last, known without the network; before Slack was ever asked, what earlier versions called it", () => {
+  it("[SE1] the account is what it was last, known without the network; before Slack was ever asked, what earlier versions called it", async () => {
     for (const mode of [base, http]) {
-      const channel = createSlackChannel({ ...mode, accounts: createMemoryAccounts("T0HOME") });
+      const channel = await createSlackChannel({ ...mode, accounts: createMemoryAccounts("T0HOME") });
       expect(channel).toMatchObject({ name: "slack", account: "T0HOME" });
       expect(channel.health()).toEqual({ state: "off" });
     }
-    expect(createSlackChannel(base)).toMatchObject({ account: "A0HERALD", formerly: ["A0HERALD", "slack"] });
-    expect(createSlackChannel(http)).toMatchObject({ account: "slack", formerly: ["slack"] });
+    expect(await createSlackChannel(base)).toMatchObject({ account: "A0HERALD", formerly: ["A0HERALD", "slack"] });
+    expect(await createSlackChannel(http)).toMatchObject({ account: "slack", formerly: ["slack"] });
   });
 
   it.each([
@@ -55,11 +55,11 @@ describe("createSlackChannel", () => {
   it("[RC4] nothing is taken while it can't be recorded whose it is", async () => {
     const accounts = createMemoryAccounts();
     let refusals = 0;
-    const adopt = (account: string, former: readonly string[]): void => {
+    const adopt = async (account: string, former: readonly string[]): Promise<void> => {
       if (refusals++ < 2) throw new Error("database or disk is full");
-      accounts.adopt(account, former);
+      await accounts.adopt(account, former);
     };
-    await using rig = await createSlackRig({ accounts: { last: () => null, adopt } });
+    await using rig = await createSlackRig({ accounts: { last: async () => null, adopt } });
     const { channel, fake, inbox } = rig;
     fake.say({ channel: "D1", text: "early" });
     await channel.start(inbox);
@@ -74,9 +74,9 @@ describe("createSlackChannel", () => {
     ["appToken", { appToken: "xoxb-1-x" }],
     ["signingSecret", { mode: "http", httpPort: 0 }],
     ["port", { mode: "http", signingSecret: "s" }],
-  ])("[SC5] a wrong %s is refused by name", (setting, wrong) => {
-    expect(() => createSlackChannel({ ...base, ...wrong })).toThrow(AppError);
-    expect(() => createSlackChannel({ ...base, ...wrong })).toThrow(`channels.slack.${setting}`);
+  ])("[SC5] a wrong %s is refused by name", async (setting, wrong) => {
+    await expect(() => createSlackChannel({ ...base, ...wrong })).rejects.toThrow(AppError);
+    await expect(() => createSlackChannel({ ...base, ...wrong })).rejects.toThrow(`channels.slack.${setting}`);
   });
 });
 
@@ -98,7 +98,7 @@ describe("signs in the chat", () => {
 
   it("[AG4] an agent app shows its session's status, said once in a while, and moves it on at the end", async () => {
     fake.missing.clear();
-    const channel = makeChannel();
+    const channel = await makeChannel();
     const address = { channel: "slack", account: channel.account, chat: "C1", kind: "channel" as const, thread };
     for (let n = 0; n < 5; n++) await channel.status?.(address, "working");
     await fake.until(() => fake.statuses.length === 1, "the status");
@@ -117,7 +117,7 @@ describe("signs in the chat", () => {
   });
 
   it("[AG4] an app without agent sessions uses the status line; one without either stops asking", async () => {
-    const channel = makeChannel();
+    const channel = await makeChannel();
     const at = (n: number) => ({
       channel: "slack",
       account: channel.account,
@@ -142,7 +142,7 @@ describe("signs in the chat", () => {
   });
 
   it("[AG4] signs never throw and never wait, whatever Slack answers; without a thread there is none", async () => {
-    const channel = makeChannel();
+    const channel = await makeChannel();
     const address = { channel: "slack", account: channel.account, chat: "C1", kind: "channel" as const };
     await channel.status?.(address, "working");
     expect(fake.calls).toEqual([]);

@@ -16,7 +16,7 @@ let inbox: MemoryInbox;
 let url: string;
 let httpPort: number;
 
-const makeChannel = (): Channel =>
+const makeChannel = (): Promise<Channel> =>
   createSlackChannel({
     accounts: createMemoryAccounts(),
     botToken: fake.botToken,
@@ -33,7 +33,7 @@ beforeEach(async () => {
   fake = await createFakeSlack({ ackTimeoutMs: 200 });
   httpPort = await freePort();
   url = `http://127.0.0.1:${httpPort}/slack/events`;
-  channel = makeChannel();
+  channel = await makeChannel();
   inbox = createMemoryInbox();
 });
 afterEach(async () => {
@@ -192,7 +192,7 @@ describe("http mode", () => {
 
   it("[RN4] a port that is taken is a clear error; stop() frees it, also with a connection open", async () => {
     await started();
-    const other = makeChannel();
+    const other = await makeChannel();
     await expect(other.start(createMemoryInbox())).rejects.toThrow(AppError);
     await fetch(url);
     const startedAt = Date.now();

@@ -18,7 +18,7 @@ let address: Address;
 beforeAll(async () => {
   fake = await createFakeSlack();
   const { botToken, appToken, apiUrl } = fake;
-  channel = createSlackChannel({
+  channel = await createSlackChannel({
     accounts: createMemoryAccounts(),
     botToken,
     appToken,

@@ -18,7 +18,7 @@ let address: Address;
 let shiftMs: number;
 const clock: Clock = { now: () => Date.now() + shiftMs, sleep: systemClock.sleep };
 
-const makeChannel = (apiUrl: string): Channel =>
+const makeChannel = (apiUrl: string): Promise<Channel> =>
   createSlackChannel({
     accounts: createMemoryAccounts(),
     botToken: fake.botToken,
@@ -34,7 +34,7 @@ const makeChannel = (apiUrl: string): Channel =>
 beforeEach(async () => {
   shiftMs = 0;
   fake = await createFakeSlack();
-  channel = makeChannel(fake.apiUrl);
+  channel = await makeChannel(fake.apiUrl);
   const root = fake.say({ channel: CHANNEL, text: "root" });
   address = { channel: "slack", account: channel.account, chat: CHANNEL, kind: "channel", thread: root };
 });
@@ -85,7 +85,7 @@ describe("sending to Slack", () => {
   it("[DL3] no connection at all is surely not executed", async () => {
     const gone = await createFakeSlack();
     await gone.close();
-    const nowhere = makeChannel(gone.apiUrl);
+    const nowhere = await makeChannel(gone.apiUrl);
     const result = await nowhere.send({ address, part: render("x"), key: "d#0", repeated: false });
     expect(result).toMatchObject({ status: "retry" });
     expect(result).not.toHaveProperty("afterMs");
@@ -99,7 +99,7 @@ describe("sending to Slack", () => {
   });
 
   it("[DL3] a refused token shows in the channel's health until a call succeeds again", async () => {
-    await channel.start({ put() {}, cursor: () => null });
+    await channel.start({ async put() {}, cursor: async () => null });
     await fake.until(() => channel.health().state === "on", "the connection");
     fault({ error: "missing_scope", needed: "chat:write" });
     await send(render("x"));

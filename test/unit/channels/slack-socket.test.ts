@@ -24,7 +24,7 @@ const clock: Clock = {
   },
 };
 
-const makeChannel = (sockets = 2): Channel =>
+const makeChannel = (sockets = 2): Promise<Channel> =>
   createSlackChannel({
     accounts: createMemoryAccounts(),
     botToken: fake.botToken,
@@ -44,7 +44,7 @@ forbidUnhandledRejections();
 beforeEach(async () => {
   waits = [];
   fake = await createFakeSlack({ ackTimeoutMs: 150 });
-  channel = makeChannel();
+  channel = await makeChannel();
   inbox = createMemoryInbox();
 });
 afterEach(async () => {

@@ -73,7 +73,7 @@ describe("polling", () => {
 
   it("[RC3] an offset older than five days is not sent: Telegram may have gone on at a lower id", async () => {
     const cursor = inbox.cursor;
-    inbox.cursor = () => cursor() ?? { value: "900000", at: Date.now() - 6 * DAY_MS };
+    inbox.cursor = async () => (await cursor()) ?? { value: "900000", at: Date.now() - 6 * DAY_MS };
     fake.say({ chat: 77, text: "after the holidays" });
     const channel = await start();
     await waitFor("the update", () => inbox.rows.size === 1);

@@ -47,41 +47,41 @@ const inboxRows = () => db.all<{ external_id: string; raw: string }>("SELECT ext
 const shown = () => messages.list("main", { limit: 100 });
 
 describe("receiving", () => {
-  it("[RC3] a post is in the inbox and in the chat, and its retry changes nothing", () => {
+  it("[RC3] a post is in the inbox and in the chat, and its retry changes nothing", async () => {
     const post = { id: newId(), chat: "main", text: "hello", kind: "message" } as const;
-    expect(channel.accept(post)).toBe("accepted");
-    expect(channel.accept(post)).toBe("known");
-    expect(inboxRows().map((row) => row.external_id)).toEqual([post.id]);
-    expect(shown()).toMatchObject([{ author: "user", text: "hello", key: `in:${post.id}` }]);
+    expect(await channel.accept(post)).toBe("accepted");
+    expect(await channel.accept(post)).toBe("known");
+    expect((await inboxRows()).map((row) => row.external_id)).toEqual([post.id]);
+    expect(await shown()).toMatchObject([{ author: "user", text: "hello", key: `in:${post.id}` }]);
     expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
   });
 
-  it("[RC3][SC4] the retry of a post with a secret in it is known, too", () => {
+  it("[RC3][SC4] the retry of a post with a secret in it is known, too", async () => {
     const post = { id: newId(), chat: "main", text: `it is ${SECRET}`, kind: "message" } as const;
-    expect(channel.accept(post)).toBe("accepted");
-    expect(channel.accept(post)).toBe("known");
-    expect(shown()).toMatchObject([{ text: "it is [KEY]" }]);
+    expect(await channel.accept(post)).toBe("accepted");
+    expect(await channel.accept(post)).toBe("known");
+    expect(await shown()).toMatchObject([{ text: "it is [KEY]" }]);
   });
 
-  it("[RC3] an id that comes back with other words is refused, not swallowed", () => {
+  it("[RC3] an id that comes back with other words is refused, not swallowed", async () => {
     const id = newId();
-    channel.accept({ id, chat: "main", text: "hello", kind: "message" });
-    expect(channel.accept({ id, chat: "main", text: "other", kind: "message" })).toBe("conflict");
-    expect(inboxRows()).toHaveLength(1);
+    await channel.accept({ id, chat: "main", text: "hello", kind: "message" });
+    expect(await channel.accept({ id, chat: "main", text: "other", kind: "message" })).toBe("conflict");
+    expect(await inboxRows()).toHaveLength(1);
   });
 
-  it("[RC4] when the inbox can't be written, the chat shows nothing either", () => {
-    db.transaction([], (tx) => tx.run("CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'disk full'); END"));
-    expect(() => channel.accept({ id: newId(), chat: "main", text: "hello", kind: "message" })).toThrow("disk full");
-    expect(shown()).toEqual([]);
+  it("[RC4] when the inbox can't be written, the chat shows nothing either", async () => {
+    await db.transaction([], (tx) => tx.run("CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'disk full'); END"));
+    await expect(() => channel.accept({ id: newId(), chat: "main", text: "hello", kind: "message" })).rejects.toThrow("disk full");
+    expect(await shown()).toEqual([]);
     expect(events).toEqual([]);
   });
 
-  it("[WB1] a pressed button reaches the gateway without a bubble", () => {
+  it("[WB1] a pressed button reaches the gateway without a bubble", async () => {
     const id = newId();
-    channel.accept({ id, chat: "main", text: "/subagents stop 1", kind: "button" });
-    expect(shown()).toEqual([]);
-    const [row] = inboxRows();
+    await channel.accept({ id, chat: "main", text: "/subagents stop 1", kind: "button" });
+    expect(await shown()).toEqual([]);
+    const [row] = await inboxRows();
     expect(channel.decode(JSON.parse(row?.raw ?? "null"))).toMatchObject({ kind: "button", text: "/subagents stop 1", address: MAIN });
   });
 
@@ -101,9 +101,9 @@ describe("receiving", () => {
 
   it("[RN4] takes nothing after stop", async () => {
     await channel.stop();
-    expect(channel.accept({ id: newId(), chat: "main", text: "hello", kind: "message" })).toBe("off");
+    expect(await channel.accept({ id: newId(), chat: "main", text: "hello", kind: "message" })).toBe("off");
     expect(channel.health().state).toBe("off");
-    expect(shown()).toEqual([]);
+    expect(await shown()).toEqual([]);
   });
 });
 
@@ -116,23 +116,23 @@ describe("sending", () => {
     const again = await send("hi", "reply:1#0");
     expect(first).toMatchObject({ status: "sent" });
     expect(again).toEqual(first);
-    expect(shown()).toHaveLength(1);
+    expect(await shown()).toHaveLength(1);
     expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
     expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toMatchObject({ status: "found" });
   });
 
   it("[RC4] a disk that refuses is a retry, never a throw", async () => {
-    db.transaction([], (tx) => tx.run("ALTER TABLE web_messages RENAME TO gone"));
+    await db.transaction([], (tx) => tx.run("ALTER TABLE web_messages RENAME TO gone"));
     expect(await send("hi", "reply:1#0")).toMatchObject({ status: "retry" });
     expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toMatchObject({ status: "unknown" });
-    db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO web_messages"));
+    await db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO web_messages"));
   });
 
   it("[AN3] an announcement is marked as one", async () => {
     const parts = channel.render({ markdown: "Status: success", kind: "announcement" }, MAIN);
     for (const part of parts) await channel.send({ address: MAIN, part, key: "k#0", repeated: false });
     await send("a reply", "reply:1#0");
-    expect(shown().map(({ extra }) => extra?.kind)).toEqual(["announcement", undefined]);
+    expect((await shown()).map(({ extra }) => extra?.kind)).toEqual(["announcement", undefined]);
   });
 
   it("[DL2] text within the limit stays whole; longer text is cut, buttons under the last part", () => {

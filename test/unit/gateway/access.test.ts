@@ -65,22 +65,22 @@ describe("the gate", () => {
     ["an empty allow-list: nobody", inbound("U1", { channel: "slack", chat: "D1" }), false],
     ["a channel nobody configured", inbound("7", { channel: "matrix" }), false],
     ["the page, which has checked its token", inbound("local", { channel: "web", chat: "main" }), true],
-  ])("[SC2] %s: %s", (_who, one, allow) => {
-    expect(authorize(one).allow).toBe(allow);
+  ])("[SC2] %s: %s", async (_who, one, allow) => {
+    expect((await authorize(one)).allow).toBe(allow);
   });
 
-  it("[SC1] an unknown person gets a code once, directly only; nobody in a group does", () => {
-    expect(authorize(inbound("9", { chat: "9" }))).toMatchObject({ allow: false, code: expect.stringMatching(/^[A-Z2-9]{8}$/) });
-    expect(authorize(inbound("9", { chat: "9" }))).toEqual({ allow: false, reason: "unknown person" });
-    expect(authorize(inbound("10", group("-100"), { mentioned: true }))).not.toHaveProperty("code");
+  it("[SC1] an unknown person gets a code once, directly only; nobody in a group does", async () => {
+    expect(await authorize(inbound("9", { chat: "9" }))).toMatchObject({ allow: false, code: expect.stringMatching(/^[A-Z2-9]{8}$/) });
+    expect(await authorize(inbound("9", { chat: "9" }))).toEqual({ allow: false, reason: "unknown person" });
+    expect(await authorize(inbound("10", group("-100"), { mentioned: true }))).not.toHaveProperty("code");
   });
 
-  it("[SC1] an approved person may speak from then on, also in listed groups, on that account only", () => {
-    const verdict = authorize(inbound("9", { chat: "9" }));
-    folder.stores.pairing.approve("code" in verdict ? (verdict.code ?? "") : "");
-    expect(authorize(inbound("9", { chat: "9" })).allow).toBe(true);
-    expect(authorize(inbound("9", group("-200"))).allow).toBe(true);
-    expect(authorize(inbound("9", { chat: "9", account: "bot2" })).allow).toBe(false);
+  it("[SC1] an approved person may speak from then on, also in listed groups, on that account only", async () => {
+    const verdict = await authorize(inbound("9", { chat: "9" }));
+    await folder.stores.pairing.approve("code" in verdict ? (verdict.code ?? "") : "");
+    expect((await authorize(inbound("9", { chat: "9" }))).allow).toBe(true);
+    expect((await authorize(inbound("9", group("-200")))).allow).toBe(true);
+    expect((await authorize(inbound("9", { chat: "9", account: "bot2" }))).allow).toBe(false);
   });
 });
 

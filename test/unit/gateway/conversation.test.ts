@@ -97,18 +97,18 @@ afterEach(async () => {
 });
 
 let n = 0;
-function arrive(text: string, kind = "dm"): void {
+async function arrive(text: string, kind = "dm"): Promise<void> {
   const { inbox } = folder.stores;
-  inbox.sink("test", "a").put([{ externalId: `m${n++}`, raw: { text, kind } }]);
-  for (const row of inbox.listNew(0, 10)) inbox.route(row.id, KEY);
+  await inbox.sink("test", "a").put([{ externalId: `m${n++}`, raw: { text, kind } }]);
+  for (const row of await inbox.listNew(0, 10)) await inbox.route(row.id, KEY);
   lane.ring(KEY, KEY);
 }
-const replies = (): string[] =>
-  folder.stores.db.all<{ part: string }>("SELECT part FROM outbox ORDER BY id").map((row) => JSON.parse(row.part).text);
-const rows = (): unknown[] => folder.stores.db.all("SELECT state, attempts FROM inbox ORDER BY id");
-const answered = (count: number): Promise<unknown> => waitFor(`${count} replies`, () => replies().length === count, 5_000);
+const replies = async (): Promise<string[]> =>
+  (await folder.stores.db.all<{ part: string }>("SELECT part FROM outbox ORDER BY id")).map((row) => JSON.parse(row.part).text);
+const rows = (): Promise<unknown[]> => folder.stores.db.all("SELECT state, attempts FROM inbox ORDER BY id");
+const answered = (count: number): Promise<unknown> => waitFor(`${count} replies`, async () => (await replies()).length === count, 5_000);
 
-const halt = (): boolean => folder.stores.db.transaction([], (tx) => conversations.halt(tx, KEY));
+const halt = (): Promise<boolean> => folder.stores.db.transaction([], (tx) => conversations.halt(tx, KEY));
 const ended = (): Promise<unknown> => waitFor("the end", () => !conversations.isActive(KEY));
 
 it("[AG1] what arrives during a turn waits and is answered next, in order", async () => {
@@ -117,16 +117,16 @@ it("[AG1] what arrives during a turn waits and is answered next, in order", asyn
     await door.promise;
     return { text: `answer to ${request.messages.at(-1)?.text}` };
   };
-  arrive("one");
+  await arrive("one");
   await settle();
-  arrive("two");
-  arrive("three");
+  await arrive("two");
+  await arrive("three");
   await settle();
   expect(asked).toHaveLength(1);
   door.resolve();
   await answered(3);
-  expect(replies()).toEqual(["answer to one", "answer to two", "answer to three"]);
-  expect(folder.stores.db.all("SELECT delivery FROM outbox ORDER BY id")).toEqual([
+  expect(await replies()).toEqual(["answer to one", "answer to two", "answer to three"]);
+  expect(await folder.stores.db.all("SELECT delivery FROM outbox ORDER BY id")).toEqual([
     { delivery: "reply:1" },
     { delivery: "reply:2" },
     { delivery: "reply:3" },
@@ -136,7 +136,7 @@ it("[AG1] what arrives during a turn waits and is answered next, in order", asyn
 it("[AG4] the chat shows that it works, again every few seconds, and rests afterwards", async () => {
   const door = Promise.withResolvers<void>();
   answer = () => door.promise.then(() => ({ text: "done" }));
-  arrive("one");
+  await arrive("one");
   await folder.clock.advance(9_000);
   expect(signs).toEqual(["working", "working", "working"]);
   door.resolve();
@@ -152,38 +152,38 @@ it("[AG4] the chat shows that it works, again every few seconds, and rests after
 it.each([3, 4, 20])(
   "[RC1][RC4] a message whose process died %i times is answered with an apology instead of one more try",
   async (died) => {
-    folder.stores.inbox.sink("test", "a").put([{ externalId: "poison", raw: { text: "poison" } }]);
-    folder.stores.inbox.route(1, KEY);
-    for (let crash = 0; crash < died; crash++) folder.stores.inbox.claim(KEY);
+    await folder.stores.inbox.sink("test", "a").put([{ externalId: "poison", raw: { text: "poison" } }]);
+    await folder.stores.inbox.route(1, KEY);
+    for (let crash = 0; crash < died; crash++) await folder.stores.inbox.claim(KEY);
     lane.ring(KEY, KEY);
     await answered(1);
-    expect(replies()[0]).toContain(`This message could not be answered: the gateway ended ${died} times while working on it`);
+    expect((await replies())[0]).toContain(`This message could not be answered: the gateway ended ${died} times while working on it`);
     // Its words may have nothing to do with it.
-    expect(replies()[0]).toMatch(/need not be its fault\. Sending it again is worth a try/);
+    expect((await replies())[0]).toMatch(/need not be its fault\. Sending it again is worth a try/);
     expect(asked).toEqual([]);
-    arrive("next");
+    await arrive("next");
     await answered(2);
   },
 );
 
 it("[RC4] a message whose apology ended the process too is dropped, and the next one is answered", async () => {
-  folder.stores.inbox.sink("test", "a").put([{ externalId: "poison", raw: { text: "poison" } }]);
-  folder.stores.inbox.route(1, KEY);
-  for (let crash = 0; crash < 21; crash++) folder.stores.inbox.claim(KEY);
-  arrive("next");
+  await folder.stores.inbox.sink("test", "a").put([{ externalId: "poison", raw: { text: "poison" } }]);
+  await folder.stores.inbox.route(1, KEY);
+  for (let crash = 0; crash < 21; crash++) await folder.stores.inbox.claim(KEY);
+  await arrive("next");
   await answered(1);
-  expect(replies()).toEqual(["answer to next"]);
+  expect(await replies()).toEqual(["answer to next"]);
 });
 
 it("[RC4] a disk that refuses: the message waits, is tried again, and the spoilt tries are not held against it", async () => {
-  folder.stores.db.transaction([], (tx) => tx.run("PRAGMA busy_timeout=10"));
+  await folder.stores.db.transaction([], (tx) => tx.run("PRAGMA busy_timeout=10"));
   const other = new DatabaseSync(join(folder.stateDir, "herald.db"));
   answer = (request) => {
     // The disk fills up while the model answers, again and again.
     if (asked.length <= 5) other.exec("BEGIN IMMEDIATE");
     return { text: `answer to ${request.messages.at(-1)?.text}`, usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 } };
   };
-  arrive("one");
+  await arrive("one");
   for (let round = 1; round <= 5; round++) {
     await waitFor(
       "the refusal",
@@ -196,25 +196,25 @@ it("[RC4] a disk that refuses: the message waits, is tried again, and the spoilt
   }
   await answered(1);
   other.close();
-  expect(replies()).toEqual(["answer to one"]);
-  expect(rows()).toEqual([{ state: "done", attempts: 1 }]);
+  expect(await replies()).toEqual(["answer to one"]);
+  expect(await rows()).toEqual([{ state: "done", attempts: 1 }]);
 });
 
 it("[RC4] a transcript that is gone: one sentence, the row is settled, nothing is recreated, the next chat works", async () => {
-  arrive("one");
+  await arrive("one");
   await answered(1);
-  const session = folder.stores.sessions.find(KEY);
+  const session = await folder.stores.sessions.find(KEY);
   const path = folder.stores.transcripts.path({ agentId: "main", sessionId: session?.id ?? "" });
   folder.reopen();
   create();
   rmSync(path);
-  arrive("two");
+  await arrive("two");
   await answered(2);
-  expect(replies()[1]).toMatch(
+  expect((await replies())[1]).toMatch(
     /^⚠️ This message could not be answered: The transcript …\/[^/]*\.jsonl can't be opened: ENOENT[^/]*'…\/[^/]*\.jsonl'\. The log says more; \/new starts a new conversation\.$/,
   );
   expect(existsSync(path)).toBe(false);
-  expect(rows()).toEqual([
+  expect(await rows()).toEqual([
     { state: "done", attempts: 1 },
     { state: "done", attempts: 1 },
   ]);
@@ -222,12 +222,12 @@ it("[RC4] a transcript that is gone: one sentence, the row is settled, nothing i
 
 it("[ST1] a turn aborted after its rows were dropped says nothing", async () => {
   answer = ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted", text: "half" })));
-  arrive("one");
+  await arrive("one");
   await waitFor("the turn", () => asked.length === 1);
-  expect(halt()).toBe(true);
+  expect(await halt()).toBe(true);
   await ended();
-  expect(replies()).toEqual([]);
-  expect(halt()).toBe(false);
+  expect(await replies()).toEqual([]);
+  expect(await halt()).toBe(false);
 });
 
 describe("a request that was stopped", () => {
@@ -237,14 +237,14 @@ describe("a request that was stopped", () => {
 
   it("[ST4] is marked so in what later turns read, once, right before the next question", async () => {
     answer = hang;
-    arrive("delete everything");
+    await arrive("delete everything");
     await waitFor("the turn", () => asked.length === 1);
-    halt();
+    await halt();
     await ended();
     answer = (request) => ({ text: `answer to ${request.messages.at(-1)?.text}` });
-    arrive("what time is it?");
+    await arrive("what time is it?");
     await answered(1);
-    expect(replies()).toEqual(["answer to what time is it?"]);
+    expect(await replies()).toEqual(["answer to what time is it?"]);
     const read = asked[1]?.messages.map((message) => message.text) ?? [];
     expect(read.map((text) => (isStopNote(text) ? "STOPPED" : text))).toEqual([
       "delete everything",
@@ -253,7 +253,7 @@ describe("a request that was stopped", () => {
       "what time is it?",
     ]);
     expect(read[2]).toMatch(/not to be carried out/);
-    arrive("and now?");
+    await arrive("and now?");
     await answered(2);
     // Byte for byte what was there before, and the mark only once.
     expect(asked[2]?.messages.slice(0, 4)).toEqual(asked[1]?.messages);
@@ -264,12 +264,12 @@ describe("a request that was stopped", () => {
     const { transcripts } = folder.stores;
     answer = (request) =>
       asked.length > 1 ? hang(request) : { text: "looking", toolCalls: [{ id: "c1", name: "none", args: {} }], finish: "tool-calls" };
-    arrive("delete everything");
+    await arrive("delete everything");
     await waitFor("the second step", () => asked.length === 2);
-    halt();
+    await halt();
     await ended();
     // As a process leaves it that was killed before the tool had its result.
-    const session = folder.stores.sessions.find(KEY);
+    const session = await folder.stores.sessions.find(KEY);
     const ref = { agentId: "main", sessionId: session?.id ?? "" };
     const path = transcripts.path(ref);
     const lines = readFileSync(path, "utf8").trimEnd().split("\n");
@@ -279,7 +279,7 @@ describe("a request that was stopped", () => {
     create();
     answer = () => ({ text: "noon" });
     asked = [];
-    arrive("what time is it?");
+    await arrive("what time is it?");
     await answered(1);
     expect(asked[0]?.messages.map((message) => message.role)).toEqual(["user", "assistant", "tool", "user", "user"]);
     expect(asked[0]?.messages[2]?.text).toMatch(/stopped by the person/i);
@@ -288,25 +288,25 @@ describe("a request that was stopped", () => {
   });
 
   it("[ST4] that no model ever read needs no mark, and an answered one gets none", async () => {
-    arrive("one");
+    await arrive("one");
     await answered(1);
-    expect(halt()).toBe(false);
-    folder.stores.inbox.sink("test", "a").put([{ externalId: "late", raw: { text: "dropped unread" } }]);
-    for (const row of folder.stores.inbox.listNew(0, 10)) folder.stores.inbox.route(row.id, KEY);
-    expect(halt()).toBe(true);
-    arrive("two");
+    expect(await halt()).toBe(false);
+    await folder.stores.inbox.sink("test", "a").put([{ externalId: "late", raw: { text: "dropped unread" } }]);
+    for (const row of await folder.stores.inbox.listNew(0, 10)) await folder.stores.inbox.route(row.id, KEY);
+    expect(await halt()).toBe(true);
+    await arrive("two");
     await answered(2);
     expect(asked[1]?.messages.map((message) => message.text)).toEqual(["one", "answer to one", "two"]);
   });
 
   it("[ST3][ST4] an answer that was stopped is marked as read up to there", async () => {
     answer = hang;
-    arrive("tell me a story");
+    await arrive("tell me a story");
     await waitFor("the turn", () => asked.length === 1);
-    folder.stores.db.transaction([], (tx) => conversations.stopAnswer(tx, KEY, { note: "Stopped here.", buttons: [] }));
+    await folder.stores.db.transaction([], (tx) => conversations.stopAnswer(tx, KEY, { note: "Stopped here.", buttons: [] }));
     await ended();
     answer = () => ({ text: "ok" });
-    arrive("thanks");
+    await arrive("thanks");
     await answered(2);
     expect(asked[1]?.messages.at(-2)?.text).toMatch(/^\[The gateway notes: the person stopped the answer above/);
     expect(asked[1]?.messages.at(-1)?.text).toBe("thanks");
@@ -316,38 +316,38 @@ describe("a request that was stopped", () => {
 it("[RN4] a suspended turn leaves its row waiting and uncounted, and goes on from its transcript", async () => {
   answer = ({ signal }) =>
     new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted", text: "half an" })));
-  arrive("one");
+  await arrive("one");
   await waitFor("the turn", () => asked.length === 1);
   conversations.suspend();
   await ended();
-  expect(rows()).toEqual([{ state: "waiting", attempts: 0 }]);
+  expect(await rows()).toEqual([{ state: "waiting", attempts: 0 }]);
   answer = () => ({ text: "the whole answer" });
   lane.ring(KEY, KEY);
   await answered(1);
-  expect(replies()).toEqual(["the whole answer"]);
+  expect(await replies()).toEqual(["the whole answer"]);
   expect(asked[1]?.messages.filter((message) => message.text === "one")).toHaveLength(1);
 });
 
 it("[RC1] a message whose channel is off waits, uncounted, for a start with it on; nothing spins meanwhile", async () => {
   isOn = false;
-  arrive("one");
+  await arrive("one");
   await settle();
-  expect(rows()).toEqual([{ state: "new", attempts: 0 }]);
+  expect(await rows()).toEqual([{ state: "new", attempts: 0 }]);
   expect(folder.lines.filter((line) => line.level !== "debug")).toHaveLength(1);
   isOn = true;
-  arrive("two");
+  await arrive("two");
   await answered(2);
-  expect(replies()).toEqual(["answer to one", "answer to two"]);
+  expect(await replies()).toEqual(["answer to one", "answer to two"]);
 });
 
 it("[RC1] a message to a bot that is gone holds up none to the one in its place", async () => {
   const { inbox } = folder.stores;
-  inbox.sink("test", "old bot").put([{ externalId: "1", raw: { text: "to the old one" } }]);
-  inbox.route(1, KEY);
-  arrive("one");
+  await inbox.sink("test", "old bot").put([{ externalId: "1", raw: { text: "to the old one" } }]);
+  await inbox.route(1, KEY);
+  await arrive("one");
   await answered(1);
-  expect(replies()).toEqual(["answer to one"]);
-  expect(rows()).toEqual([
+  expect(await replies()).toEqual(["answer to one"]);
+  expect(await rows()).toEqual([
     { state: "new", attempts: 0 },
     { state: "done", attempts: 1 },
   ]);
@@ -355,21 +355,21 @@ it("[RC1] a message to a bot that is gone holds up none to the one in its place"
 
 it("[RC1] a message whose agent is gone is answered with one sentence", async () => {
   agentId = "another";
-  arrive("one");
+  await arrive("one");
   await answered(1);
-  expect(replies()).toEqual([
+  expect(await replies()).toEqual([
     '⚠️ This message could not be answered: its agent "main" is not in the settings any more. Send it again, and the present one answers.',
   ]);
-  expect(rows()).toEqual([{ state: "done", attempts: 1 }]);
+  expect(await rows()).toEqual([{ state: "done", attempts: 1 }]);
 });
 
 it("[ST1] a compaction that is stopped says so, and the next one works", async () => {
-  for (const text of ["one", "two"]) arrive(text.repeat(10_000));
+  for (const text of ["one", "two"]) await arrive(text.repeat(10_000));
   await answered(2);
   answer = ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted" })));
   const compacted = conversations.compact(KEY);
   await waitFor("the model", () => asked.length === 3);
-  expect(halt()).toBe(true);
+  expect(await halt()).toBe(true);
   expect(await compacted).toBe("stopped");
   answer = () => ({ text: "summed up" });
   expect(await conversations.compact(KEY)).toBe("done");
@@ -378,26 +378,26 @@ it("[ST1] a compaction that is stopped says so, and the next one works", async (
 it("[AG2] a turn past its time is ended and says so", async () => {
   timeoutMs = 60_000;
   answer = ({ signal }) => new Promise((resolve) => signal.addEventListener("abort", () => resolve({ outcome: "aborted" })));
-  arrive("one");
+  await arrive("one");
   await waitFor("the turn", () => asked.length === 1);
   await folder.clock.advance(60_000);
   await answered(1);
-  expect(replies()[0]).toMatch(/^⚠️ The turn was ended after 60 s\. What it did so far is kept/);
+  expect((await replies())[0]).toMatch(/^⚠️ The turn was ended after 60 s\. What it did so far is kept/);
 });
 
 it("[AG3] a model that fails: the chat reads what a person there can do, the settings are for whoever runs the gateway", async () => {
   const error = { kind: "auth", message: "The key is refused.", remedy: "Set SOME_KEY." } as const;
   answer = () => ({ outcome: "error", error });
-  arrive("one");
+  await arrive("one");
   await answered(1);
   expect(folder.lines).toContainEqual(expect.objectContaining({ level: "warn", msg: "The key is refused.", remedy: "Set SOME_KEY." }));
   isOperators = true;
-  arrive("two");
+  await arrive("two");
   await answered(2);
   answer = () => ({ outcome: "error", error: { kind: "context", message: "It no longer fits." } });
-  arrive("three");
+  await arrive("three");
   await answered(3);
-  expect(replies()).toEqual([
+  expect(await replies()).toEqual([
     "⚠️ The key is refused.",
     "⚠️ The key is refused. Set SOME_KEY.",
     "⚠️ It no longer fits. /compact makes room, /new starts afresh.",
@@ -406,15 +406,15 @@ it("[AG3] a model that fails: the chat reads what a person there can do, the set
 
 it("[AG2] a silent model, a broken renderer and a cap each give the chat words", async () => {
   answer = () => ({ text: "  " });
-  arrive("one");
+  await arrive("one");
   await answered(1);
   answer = () => ({ text: "unprintable" });
-  arrive("two");
+  await arrive("two");
   await answered(2);
   answer = () => ({ text: "and", finish: "length" });
-  arrive("three");
+  await arrive("three");
   await answered(3);
-  expect(replies()).toEqual([
+  expect(await replies()).toEqual([
     "(The agent ended its turn without saying anything.)",
     "⚠️ The answer could not be shown: no font",
     expect.stringMatching(/^and\n\n_Stopped early: .*length limit\. Say "go on"/),
@@ -422,56 +422,56 @@ it("[AG2] a silent model, a broken renderer and a cap each give the chat words",
 });
 
 it("[AN5] in a group the speaker's name is data, quoted, so that it can't pose as anything else", async () => {
-  arrive("hello", "group");
+  await arrive("hello", "group");
   await answered(1);
   expect(asked[0]?.messages.at(-1)?.text).toBe('[from "Ann \\"x\\""]\nhello');
 });
 
 it("[AN5] notes that wait for the session are read before the model is asked, once", async () => {
-  arrive("one");
+  await arrive("one");
   await answered(1);
-  folder.stores.db.transaction([], (tx) =>
-    folder.stores.mail.addNote(tx, folder.stores.sessions.find(KEY)?.id ?? "", "run:1", "[Sub-agent done: 42]"),
+  await folder.stores.db.transaction([], async (tx) =>
+    folder.stores.mail.addNote(tx, (await folder.stores.sessions.find(KEY))?.id ?? "", "run:1", "[Sub-agent done: 42]"),
   );
-  arrive("two");
+  await arrive("two");
   await answered(2);
-  arrive("three");
+  await arrive("three");
   await answered(3);
   const counts = asked.map((request) => request.messages.filter((message) => message.text.startsWith("[Sub-agent")).length);
   expect(counts).toEqual([0, 1, 1]);
 });
 
 it("[SE7] /compact that fails says why, and the history stays as it was", async () => {
-  for (const text of ["one", "two"]) arrive(text.repeat(10_000));
+  for (const text of ["one", "two"]) await arrive(text.repeat(10_000));
   await answered(2);
-  const session = folder.stores.sessions.find(KEY);
-  const before = folder.stores.transcripts.tail({ agentId: "main", sessionId: session?.id ?? "" }, 100);
+  const session = await folder.stores.sessions.find(KEY);
+  const before = await folder.stores.transcripts.tail({ agentId: "main", sessionId: session?.id ?? "" }, 100);
   answer = () => ({ outcome: "error", error: { kind: "overload", message: "The provider is down." } });
   expect(await conversations.compact(KEY)).toEqual({ failed: "The provider is down." });
-  expect(folder.stores.transcripts.tail({ agentId: "main", sessionId: session?.id ?? "" }, 100)).toEqual(before);
+  expect(await folder.stores.transcripts.tail({ agentId: "main", sessionId: session?.id ?? "" }, 100)).toEqual(before);
 });
 
 it("[SE7] /compact of more than can be summed up counts what is left out", async () => {
-  arrive("one");
+  await arrive("one");
   await answered(1);
-  const ref = { agentId: "main", sessionId: folder.stores.sessions.find(KEY)?.id ?? "" };
+  const ref = { agentId: "main", sessionId: (await folder.stores.sessions.find(KEY))?.id ?? "" };
   const entry = { type: "message", role: "user", text: "x".repeat(4_000), from: "Ann" } as const;
-  folder.stores.transcripts.append(
+  await folder.stores.transcripts.append(
     ref,
     Array.from({ length: 800 }, () => entry),
   );
   answer = () => ({ text: "- much was said" });
   expect(await conversations.compact(KEY)).toEqual({ leftOut: expect.any(Number) });
-  const [made] = folder.stores.transcripts.tail(ref, 1);
+  const [made] = await folder.stores.transcripts.tail(ref, 1);
   expect(made).toMatchObject({ type: "compaction", summary: expect.stringMatching(/^\(\d+ older messages were too many/) });
 });
 
 it("[SE7] an answer made without a part of the history says so in the chat", async () => {
   answer = (request) => (request.system.startsWith("[COMPACTION]") ? { text: "" } : { text: "the answer" });
-  for (const text of ["one", "two", "three", "four"]) arrive(`${text} ${"x".repeat(100_000)}`);
+  for (const text of ["one", "two", "three", "four"]) await arrive(`${text} ${"x".repeat(100_000)}`);
   await answered(4);
-  expect(replies()[0]).toBe("the answer");
-  expect(replies()[3]).toMatch(
+  expect((await replies())[0]).toBe("the answer");
+  expect((await replies())[3]).toMatch(
     /^the answer\n\n_⚠️ .*could not be summed up: the model said nothing\..*\d+ earlier messages did not fit.*_$/,
   );
 });

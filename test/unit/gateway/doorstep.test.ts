@@ -29,15 +29,15 @@ const channel: Pick<Channel, "name" | "decode"> = {
   },
 };
 let updates = 0;
-const put = (cursor: string | undefined, ...raws: Raw[]): void =>
+const put = (cursor: string | undefined, ...raws: Raw[]): Promise<void> =>
   inbox.put(
     raws.map((raw) => ({ externalId: String(++updates), raw })),
     cursor,
   );
-const recorded = (): unknown[] => folder.stores.inbox.listNew(0, 1_000).map((row) => (row.raw as Raw).text);
+const recorded = async (): Promise<unknown[]> => (await folder.stores.inbox.listNew(0, 1_000)).map((row) => (row.raw as Raw).text);
 
-it("[SC1] only what may be answered is recorded; where the channel has got to is, whatever became of it", () => {
-  put(
+it("[SC1] only what may be answered is recorded; where the channel has got to is, whatever became of it", async () => {
+  await put(
     "7",
     { text: "hello", from: "ann" },
     { text: "let me in", from: "eve" },
@@ -49,35 +49,35 @@ it("[SC1] only what may be answered is recorded; where the channel has got to is
     { text: "a join", from: "ann" },
     { text: "explode", from: "ann" },
   );
-  expect(recorded()).toEqual(["hello", "let me in", "for you", "explode"]);
-  put("8", { text: "chatter", from: "ann", group: "-1" });
-  expect(inbox.cursor()).toMatchObject({ value: "8" });
-  put(undefined, { text: "chatter", from: "ann", group: "-1" });
-  expect(recorded()).toHaveLength(4);
+  expect(await recorded()).toEqual(["hello", "let me in", "for you", "explode"]);
+  await put("8", { text: "chatter", from: "ann", group: "-1" });
+  expect(await inbox.cursor()).toMatchObject({ value: "8" });
+  await put(undefined, { text: "chatter", from: "ann", group: "-1" });
+  expect(await recorded()).toHaveLength(4);
 });
 
-it("[SC1] ten thousand strangers leave three codes, no row and a few lines in the log, in no time", () => {
+it("[SC1] ten thousand strangers leave three codes, no row and a few lines in the log, in no time", async () => {
   const { pairing, db } = folder.stores;
   const address = { channel: "test", account: "a", chat: "x", kind: "dm" } as const;
   for (const senderId of ["1", "2", "3"])
-    db.transaction([], (tx) => pairing.request(tx, { channel: "test", account: "a", senderId, senderName: "", address }));
+    await db.transaction([], (tx) => pairing.request(tx, { channel: "test", account: "a", senderId, senderName: "", address }));
   const before = process.cpuUsage();
   for (let batch = 0; batch < 100; batch++)
-    put(String(batch), ...Array.from({ length: 100 }, (_, n) => ({ text: "let me in", from: `s${batch * 100 + n}` })));
+    await put(String(batch), ...Array.from({ length: 100 }, (_, n) => ({ text: "let me in", from: `s${batch * 100 + n}` })));
   const { user, system } = process.cpuUsage(before);
   // A row, a transaction and a line in the log for each took 6 s.
   expect((user + system) / 1_000).toBeLessThan(3_000);
-  expect(recorded()).toEqual([]);
-  expect(db.all("SELECT 1 FROM inbox")).toEqual([]);
-  expect(db.all("SELECT 1 FROM pairing_codes")).toHaveLength(3);
+  expect(await recorded()).toEqual([]);
+  expect(await db.all("SELECT 1 FROM inbox")).toEqual([]);
+  expect(await db.all("SELECT 1 FROM pairing_codes")).toHaveLength(3);
   expect(folder.lines.filter((line) => line.audit === "denied")).toHaveLength(20);
 });
 
 it("[SC1] what is not written down one by one is counted", async () => {
-  const flood = (): void => put(undefined, ...Array.from({ length: 50 }, () => ({ text: "hi", from: "eve", group: "-1" })));
-  flood();
+  const flood = (): Promise<void> => put(undefined, ...Array.from({ length: 50 }, () => ({ text: "hi", from: "eve", group: "-1" })));
+  await flood();
   await folder.clock.advance(60_000);
-  flood();
+  await flood();
   const lines = folder.lines.filter((line) => line.audit === "denied");
   expect(lines.map((line) => line.unlogged)).toEqual([...Array(20).fill(0), 30, ...Array(19).fill(0)]);
   expect(lines[0]).toMatchObject({ channel: "test", sender: "eve", chat: "-1", reason: "sender is not on an allow-list" });

@@ -60,13 +60,16 @@ function create(): void {
     agents: { defaultId: () => "main", find: () => null, list: () => [] },
     access: createAccess({ pairing, rules: (name) => (name === "test" ? { allowFrom: ["ann", "bob"], groups: {} } : null) }),
     commands: createCommands([
-      command("note", ({ args }) => ({ act: () => `noted ${ran.push(args)}` })),
-      command("stop", () => ({ act: () => `stopped ${ran.push("stop")}` })),
-      command("quiet", () => ({ act: () => null })),
-      command("slow", async () => {
-        await slow.promise;
-        return { text: "slow but done" };
-      }),
+      command("note", ({ args }) => ({ act: async () => `noted ${ran.push(args)}` })),
+      command("stop", () => ({ act: async () => `stopped ${ran.push("stop")}` })),
+      command("quiet", () => ({ act: async () => null })),
+      {
+        ...command("slow", async () => {
+          await slow.promise;
+          return { text: "slow but done" };
+        }),
+        isSlow: true,
+      },
       command("stuck", () => {
         throw new AppError("storage", "EIO: i/o error, read");
       }),
@@ -85,13 +88,14 @@ afterEach(async () => {
 });
 
 let n = 0;
-const arrive = (...texts: (string | { text: string; sender?: string; chat?: string })[]): void =>
+const arrive = (...texts: (string | { text: string; sender?: string; chat?: string })[]): Promise<void> =>
   folder.stores.inbox
     .sink("test", "a")
     .put(texts.map((one) => ({ externalId: `u${n++}`, raw: typeof one === "string" ? { text: one } : one })));
-const answers = (): string[] =>
-  folder.stores.db.all<{ part: string }>("SELECT part FROM outbox ORDER BY id").map((row) => JSON.parse(row.part).text);
-const states = (): unknown[] => folder.stores.db.all<{ state: string }>("SELECT state FROM inbox ORDER BY id").map((row) => row.state);
+const answers = async (): Promise<string[]> =>
+  (await folder.stores.db.all<{ part: string }>("SELECT part FROM outbox ORDER BY id")).map((row) => JSON.parse(row.part).text);
+const states = async (): Promise<unknown[]> =>
+  (await folder.stores.db.all<{ state: string }>("SELECT state FROM inbox ORDER BY id")).map((row) => row.state);
 const serve = (): void =>
   lane.serve(async (id) => {
     worked.push(id);
@@ -99,43 +103,43 @@ const serve = (): void =>
 
 it("[AG1] a message waits in its session's lane, a command is answered at once, in order of arrival", async () => {
   serve();
-  gateway.start();
-  arrive("hello", "/note one", { text: "hi", sender: "bob" }, "/note two");
+  await gateway.start();
+  await arrive("hello", "/note one", { text: "hi", sender: "bob" }, "/note two");
   await settle();
   expect(worked).toEqual(["agent:main:test:dm:ann", "agent:main:test:dm:bob"]);
-  expect(answers()).toEqual(["noted 1", "noted 2"]);
-  expect(states()).toEqual(["waiting", "done", "waiting", "done"]);
+  expect(await answers()).toEqual(["noted 1", "noted 2"]);
+  expect(await states()).toEqual(["waiting", "done", "waiting", "done"]);
 });
 
 it("[IN4] a message in which nothing can be seen is no message", async () => {
   serve();
-  gateway.start();
-  arrive("\0", " \u200b ", "hello");
+  await gateway.start();
+  await arrive("\0", " \u200b ", "hello");
   await settle();
   expect(worked).toEqual(["agent:main:test:dm:ann"]);
-  expect(states()).toEqual(["done", "done", "waiting"]);
+  expect(await states()).toEqual(["done", "done", "waiting"]);
 });
 
 it("[RC1] what was recorded before the start is taken up, waiting rows too", async () => {
-  arrive("hello", "/note one");
-  const [first] = folder.stores.inbox.listNew(0, 1);
-  folder.stores.inbox.route(first?.id ?? 0, "agent:main:test:dm:ann");
+  await arrive("hello", "/note one");
+  const [first] = await folder.stores.inbox.listNew(0, 1);
+  await folder.stores.inbox.route(first?.id ?? 0, "agent:main:test:dm:ann");
   serve();
-  gateway.start();
+  await gateway.start();
   await settle();
   expect(worked).toEqual(["agent:main:test:dm:ann"]);
-  expect(answers()).toEqual(["noted 1"]);
+  expect(await answers()).toEqual(["noted 1"]);
 });
 
 it("[RC4][CM9] a command the disk always spoils is given up after three tries, and what waits behind it goes on", async () => {
-  gateway.start();
-  arrive("/stuck", "/note one");
+  await gateway.start();
+  await arrive("/stuck", "/note one");
   await settle();
-  expect(answers()).toEqual([]);
+  expect(await answers()).toEqual([]);
   for (let i = 0; i < 2; i++) await folder.clock.advance(5_000);
   await settle();
-  expect(answers()).toEqual([expect.stringContaining("That did not work: EIO"), "noted 1"]);
-  expect(states()).toEqual(["done", "done"]);
+  expect(await answers()).toEqual([expect.stringContaining("That did not work: EIO"), "noted 1"]);
+  expect(await states()).toEqual(["done", "done"]);
 });
 
 it.each([
@@ -145,48 +149,48 @@ it.each([
 ])(
   "[RC4][RC1] a command at which $died processes ended is given up, in words as long as there is hope for them",
   async ({ died, said }) => {
-    arrive("/stuck", "/note one");
-    for (let deaths = 1; deaths < died; deaths++) folder.stores.tries.begin("inbox:1");
-    gateway.start();
+    await arrive("/stuck", "/note one");
+    for (let deaths = 1; deaths < died; deaths++) await folder.stores.tries.begin("inbox:1");
+    await gateway.start();
     await settle();
-    expect(answers()).toEqual(said);
-    expect(states()).toEqual(["done", "done"]);
-    expect(folder.stores.db.all("SELECT work FROM tries")).toEqual([]);
+    expect(await answers()).toEqual(said);
+    expect(await states()).toEqual(["done", "done"]);
+    expect(await folder.stores.db.all("SELECT work FROM tries")).toEqual([]);
   },
 );
 
 it("[CM9] a slow command holds up no other", async () => {
-  gateway.start();
-  arrive("/slow", "/note one");
+  await gateway.start();
+  await arrive("/slow", "/note one");
   await settle();
-  expect(answers()).toEqual(["noted 1"]);
+  expect(await answers()).toEqual(["noted 1"]);
   slow.resolve();
   await settle();
-  expect(answers()).toEqual(["noted 1", "slow but done"]);
+  expect(await answers()).toEqual(["noted 1", "slow but done"]);
 });
 
 it("[RC4] a command that breaks is answered with one sentence", async () => {
-  gateway.start();
-  arrive("/broken", "/nonsense");
+  await gateway.start();
+  await arrive("/broken", "/nonsense");
   await settle();
-  expect(answers()).toEqual(["⚠️ That did not work: no luck", "There is no command /nonsense. /help lists them."]);
+  expect(await answers()).toEqual(["⚠️ That did not work: no luck", "There is no command /nonsense. /help lists them."]);
 });
 
 it("[RC4] updates that can't be read, say nothing or make no legal key are settled without a word", async () => {
   serve();
-  gateway.start();
-  arrive("explode", "a join", "   ", { text: "hi", sender: "ann", chat: "../etc" }, "/note after");
+  await gateway.start();
+  await arrive("explode", "a join", "   ", { text: "hi", sender: "ann", chat: "../etc" }, "/note after");
   await settle();
-  expect(states()).toEqual(["done", "done", "done", "done", "done"]);
-  expect(answers()).toEqual(["noted 1"]);
+  expect(await states()).toEqual(["done", "done", "done", "done", "done"]);
+  expect(await answers()).toEqual(["noted 1"]);
   expect(worked).toEqual([]);
 });
 
 it("[SC1] an unknown person gets one pairing code and no reaction to anything else; the audit line has the id", async () => {
-  gateway.start();
-  arrive({ text: "hello", sender: "eve" }, { text: "/note secret", sender: "eve" }, { text: "stop", sender: "eve" });
+  await gateway.start();
+  await arrive({ text: "hello", sender: "eve" }, { text: "/note secret", sender: "eve" }, { text: "stop", sender: "eve" });
   await settle();
-  expect(answers()).toEqual([expect.stringMatching(/Your pairing code is \*\*[A-Z2-9]{8}\*\*/)]);
+  expect(await answers()).toEqual([expect.stringMatching(/Your pairing code is \*\*[A-Z2-9]{8}\*\*/)]);
   expect(ran).toEqual([]);
   const denied = folder.lines.filter((line) => line.audit === "denied");
   expect(denied).toHaveLength(3);
@@ -198,67 +202,67 @@ it("[SC1][RC1] a code that was made is told: both or neither, whatever comes in 
   failpoint = (point) => {
     if (point === "command.before-commit") throw new Error("the process ends here");
   };
-  gateway.start();
-  arrive({ text: "hello", sender: "eve" });
+  await gateway.start();
+  await arrive({ text: "hello", sender: "eve" });
   await settle();
-  expect([answers(), states()]).toEqual([[], ["new"]]);
+  expect([await answers(), await states()]).toEqual([[], ["new"]]);
   await gateway.stop();
   failpoint = noFailpoints;
   create();
-  gateway.start();
-  expect(answers()).toEqual([expect.stringContaining(`**${folder.stores.pairing.listPending()[0]?.code}**`)]);
-  expect(states()).toEqual(["done"]);
+  await gateway.start();
+  expect(await answers()).toEqual([expect.stringContaining(`**${(await folder.stores.pairing.listPending())[0]?.code}**`)]);
+  expect(await states()).toEqual(["done"]);
 });
 
 it("[CM9] two hundred commands in one instant: the burst is answered, the rest with one word, others unaffected", async () => {
-  gateway.start();
-  arrive(...Array.from({ length: 200 }, () => "/note x"), { text: "/note mine", sender: "bob" });
+  await gateway.start();
+  await arrive(...Array.from({ length: 200 }, () => "/note x"), { text: "/note mine", sender: "bob" });
   await settle();
   expect(ran.filter((args) => args === "x")).toHaveLength(60);
   expect(ran).toContain("mine");
-  expect(answers().filter((text) => !text.startsWith("noted"))).toEqual([expect.stringMatching(/^Too many commands at once/)]);
-  expect(new Set(states())).toEqual(new Set(["done"]));
+  expect((await answers()).filter((text) => !text.startsWith("noted"))).toEqual([expect.stringMatching(/^Too many commands at once/)]);
+  expect(new Set(await states())).toEqual(new Set(["done"]));
 });
 
 it("[ST1] /stop works at once, however many commands came before it", async () => {
-  gateway.start();
-  arrive(...Array.from({ length: 200 }, () => "/note x"), "stop");
+  await gateway.start();
+  await arrive(...Array.from({ length: 200 }, () => "/note x"), "stop");
   await settle();
-  expect(answers().at(-1)).toBe("stopped 61");
+  expect((await answers()).at(-1)).toBe("stopped 61");
 });
 
 it("[CM9] a command that has nothing to say is settled without an answer", async () => {
-  gateway.start();
-  arrive("/quiet");
+  await gateway.start();
+  await arrive("/quiet");
   await settle();
-  expect([answers(), states()]).toEqual([[], ["done"]]);
+  expect([await answers(), await states()]).toEqual([[], ["done"]]);
 });
 
 it("[RC4] a disk that refuses: nothing half done, and the same rows are handled in order when it is over", async () => {
-  arrive("/note one", "hello", "/note two");
-  folder.stores.db.transaction([], (tx) => tx.run("PRAGMA busy_timeout=10"));
+  await arrive("/note one", "hello", "/note two");
+  await folder.stores.db.transaction([], (tx) => tx.run("PRAGMA busy_timeout=10"));
   const other = new DatabaseSync(join(folder.stateDir, "herald.db"));
   other.exec("BEGIN IMMEDIATE");
   serve();
-  gateway.start();
+  await gateway.start();
   await folder.clock.advance(6_000);
-  expect([states(), answers(), worked]).toEqual([["new", "new", "new"], [], []]);
+  expect([await states(), await answers(), worked]).toEqual([["new", "new", "new"], [], []]);
   other.exec("ROLLBACK");
   other.close();
   await folder.clock.advance(5_000);
-  expect(states()).toEqual(["done", "waiting", "done"]);
+  expect(await states()).toEqual(["done", "waiting", "done"]);
   expect(worked).toEqual(["agent:main:test:dm:ann"]);
-  expect(answers()).toHaveLength(2);
+  expect(await answers()).toHaveLength(2);
 });
 
 it("[RN4] stop() answers the commands under way and looks at nothing new", async () => {
-  gateway.start();
-  arrive("/slow");
+  await gateway.start();
+  await arrive("/slow");
   await settle();
   const stopped = gateway.stop();
-  arrive("/note late");
+  await arrive("/note late");
   slow.resolve();
   await stopped;
-  expect(answers()).toEqual(["slow but done"]);
-  expect(states()).toEqual(["done", "new"]);
+  expect(await answers()).toEqual(["slow but done"]);
+  expect(await states()).toEqual(["done", "new"]);
 });

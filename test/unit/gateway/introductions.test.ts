@@ -30,74 +30,74 @@ function start(): void {
   running = createIntroductions({ db, pairing, outbox, clock, bus, log, channel: () => (isOn ? channel : null) }).run(over.signal);
 }
 
-const ask = (senderId: string): string =>
-  folder.stores.db.transaction([], (tx) =>
+const ask = async (senderId: string): Promise<string> =>
+  (await folder.stores.db.transaction([], (tx) =>
     folder.stores.pairing.request(tx, {
       ...{ channel: "test", account: "a", senderId, senderName: "Ann" },
       address: { channel: "test", account: "a", chat: senderId, kind: "dm" },
     }),
-  ) ?? "";
-const told = (): string[] =>
-  folder.stores.db
-    .all<{ part: string; address_key: string }>("SELECT part, address_key FROM outbox ORDER BY id")
-    .map(({ part, address_key }) => `${address_key.split("/")[2]}: ${(JSON.parse(part) as { text: string }).text.split(" ")[0]}`);
+  )) ?? "";
+const told = async (): Promise<string[]> =>
+  (await folder.stores.db.all<{ part: string; address_key: string }>("SELECT part, address_key FROM outbox ORDER BY id")).map(
+    ({ part, address_key }) => `${address_key.split("/")[2]}: ${(JSON.parse(part) as { text: string }).text.split(" ")[0]}`,
+  );
 
 /** As `npm run pair` does: another connection, nobody rings. */
-function elsewhere(decide: (pairing: ReturnType<typeof createPairing>) => void): void {
+async function elsewhere(decide: (pairing: ReturnType<typeof createPairing>) => Promise<unknown>): Promise<void> {
   const db = openDatabase({ path: join(folder.stateDir, "herald.db") });
-  decide(createPairing({ db, clock: folder.clock }));
+  await decide(createPairing({ db, clock: folder.clock }));
   db.close();
 }
 
 it("[SC1] somebody let in or refused is told so once, at once", async () => {
   start();
-  const [ann, bob] = [ask("ann"), ask("bob")];
-  folder.stores.pairing.approve(ann);
+  const [ann, bob] = [await ask("ann"), await ask("bob")];
+  await folder.stores.pairing.approve(ann);
   await folder.clock.advance(0);
-  expect(told()).toEqual(["ann: Welcome!"]);
-  folder.stores.pairing.refuse(bob);
+  expect(await told()).toEqual(["ann: Welcome!"]);
+  await folder.stores.pairing.refuse(bob);
   await folder.clock.advance(3_600_000);
-  expect(told()).toEqual(["ann: Welcome!", "bob: Thank"]);
+  expect(await told()).toEqual(["ann: Welcome!", "bob: Thank"]);
 });
 
 it("[SC1] decided in another process: told within a second, and the page hears of it; nobody looks while no code waits", async () => {
   start();
-  const code = ask("ann");
+  const code = await ask("ann");
   await folder.clock.advance(500);
   const before = folder.events.length;
-  elsewhere((pairing) => pairing.approve(code));
-  expect(told()).toEqual([]);
+  await elsewhere((pairing) => pairing.approve(code));
+  expect(await told()).toEqual([]);
   await folder.clock.advance(1_000);
-  expect(told()).toEqual(["ann: Welcome!"]);
+  expect(await told()).toEqual(["ann: Welcome!"]);
   expect(folder.events.slice(before)).toContainEqual({ type: "pairing.changed" });
 });
 
 it("[SC1] decided while the gateway was off, or its channel: told when both are on", async () => {
-  const code = ask("ann");
-  elsewhere((pairing) => pairing.approve(code));
+  const code = await ask("ann");
+  await elsewhere((pairing) => pairing.approve(code));
   isOn = false;
   start();
   await folder.clock.advance(10_000);
-  expect(told()).toEqual([]);
+  expect(await told()).toEqual([]);
   over.abort();
   await running;
   isOn = true;
   start();
   await folder.clock.advance(0);
-  expect(told()).toEqual(["ann: Welcome!"]);
+  expect(await told()).toEqual(["ann: Welcome!"]);
   over.abort();
   await running;
   start();
   await folder.clock.advance(10_000);
-  expect(told()).toHaveLength(1);
+  expect(await told()).toHaveLength(1);
 });
 
 it("[SC1] let in, revoked and let in again: welcomed again", async () => {
   start();
   for (let round = 0; round < 2; round++) {
-    folder.stores.pairing.approve(ask("ann"));
+    await folder.stores.pairing.approve(await ask("ann"));
     await folder.clock.advance(1_000);
-    folder.stores.pairing.revoke({ channel: "test", account: "a", senderId: "ann" });
+    await folder.stores.pairing.revoke({ channel: "test", account: "a", senderId: "ann" });
   }
-  expect(told()).toEqual(["ann: Welcome!", "ann: Welcome!"]);
+  expect(await told()).toEqual(["ann: Welcome!", "ann: Welcome!"]);
 });

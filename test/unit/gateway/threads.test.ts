@@ -13,17 +13,17 @@ const context = { sessionKey: KEY, inbound: { address: { kind: "channel" } } } a
 it("[CM2] counts the threads at work, whatever is at work in them, and no more of them than anybody reads", async () => {
   using folder = await createStateFolder();
   const { inbox, runs, db } = folder.stores;
-  const hint = (): string | null => threadHint({ inbox, runs }, context, "stop");
-  const spawnIn = (tx: Tx, thread: number, label: string): void =>
+  const hint = (): Promise<string | null> => threadHint({ inbox, runs }, context, "stop");
+  const spawnIn = (tx: Tx, thread: number, label: string): Promise<void> =>
     runs.insert(tx, newRun(label, { requesterKey: `${KEY}:thread:${thread}` }));
-  const spawn = (thread: number, label: string): void => db.transaction([], (tx) => spawnIn(tx, thread, label));
-  expect(hint()).toBeNull();
-  spawn(1, "a");
-  spawn(1, "b");
-  spawn(2, "c");
-  expect(hint()).toBe("At work in threads of this chat: 2 conversations. Write `!stop` there.");
-  db.transaction([], (tx) => {
-    for (let n = 0; n < 500; n++) spawnIn(tx, 1_000 + n, `many ${n}`);
+  const spawn = (thread: number, label: string): Promise<void> => db.transaction([], (tx) => spawnIn(tx, thread, label));
+  expect(await hint()).toBeNull();
+  await spawn(1, "a");
+  await spawn(1, "b");
+  await spawn(2, "c");
+  expect(await hint()).toBe("At work in threads of this chat: 2 conversations. Write `!stop` there.");
+  await db.transaction([], async (tx) => {
+    for (let n = 0; n < 500; n++) await spawnIn(tx, 1_000 + n, `many ${n}`);
   });
-  expect(hint()).toBe("At work in threads of this chat: more than 100 conversations. Write `!stop` there.");
+  expect(await hint()).toBe("At work in threads of this chat: more than 100 conversations. Write `!stop` there.");
 });

@@ -14,23 +14,24 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-const fill = (db: Database, from: number, to: number): void =>
-  db.transaction([], (tx) => {
-    for (let n = from; n < to; n++) tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
+const fill = (db: Database, from: number, to: number): Promise<void> =>
+  db.transaction([], async (tx) => {
+    for (let n = from; n < to; n++)
+      await tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
   });
 
 /** A backup from an earlier day, and the files as a kill leaves them: much in the database, the last of it in the journal. */
-function makeKilled(): { backup: string } {
+async function makeKilled(): Promise<{ backup: string }> {
   const backup = join(dir, "backup.db");
   const killed = join(dir, "killed.db");
   const first = openDatabase({ path });
-  fill(first, 0, 20);
+  await fill(first, 0, 20);
   first.close();
   copyFileSync(path, backup);
   const db = openDatabase({ path });
-  fill(db, 20, 9_000);
-  db.optimize();
-  fill(db, 9_000, 9_100);
+  await fill(db, 20, 9_000);
+  await db.optimize();
+  await fill(db, 9_000, 9_100);
   copyFileSync(path, killed);
   copyFileSync(`${path}-wal`, `${killed}-wal`);
   db.close();
@@ -39,42 +40,42 @@ function makeKilled(): { backup: string } {
   return { backup };
 }
 
-const count = (): unknown => {
+const count = async (): Promise<unknown> => {
   const db = openDatabase({ path });
   try {
-    return db.get("SELECT count(*) AS n FROM listings");
+    return await db.get("SELECT count(*) AS n FROM listings");
   } finally {
     db.close();
   }
 };
 
-it("[RC4] its own journal is taken", () => {
-  makeKilled();
+it("[RC4] its own journal is taken", async () => {
+  await makeKilled();
   refuseForeignJournal(path);
-  expect(count()).toEqual({ n: 9_100 });
+  expect(await count()).toEqual({ n: 9_100 });
 });
 
-it("[RC4] a backup put in under the journal of another database is refused and left as it is; without the journal it works", () => {
-  const { backup } = makeKilled();
+it("[RC4] a backup put in under the journal of another database is refused and left as it is; without the journal it works", async () => {
+  const { backup } = await makeKilled();
   copyFileSync(backup, path);
   const before = [path, `${path}-wal`].map((file) => readFileSync(file));
   expect(() => refuseForeignJournal(path)).toThrow(/is sound, but not together with the journal.*move them away before a backup/);
   expect([path, `${path}-wal`].map((file) => readFileSync(file))).toEqual(before);
   for (const ending of ["-wal", "-shm"]) rmSync(`${path}${ending}`, { force: true });
   refuseForeignJournal(path);
-  expect(count()).toEqual({ n: 20 });
+  expect(await count()).toEqual({ n: 20 });
 });
 
-it("[RC4] a damaged page is no matter of the journal: it is met where it is read", () => {
-  makeKilled();
+it("[RC4] a damaged page is no matter of the journal: it is met where it is read", async () => {
+  await makeKilled();
   const bytes = readFileSync(path);
   bytes.fill(0xa5, 200_000, 240_000);
   writeFileSync(path, bytes);
   expect(() => refuseForeignJournal(path)).not.toThrow();
 });
 
-it("[RC4] put aside for a new database only where there is none", () => {
-  makeKilled();
+it("[RC4] put aside for a new database only where there is none", async () => {
+  await makeKilled();
   const journal = readFileSync(`${path}-wal`);
   setJournalAside(path, "now");
   expect(existsSync(`${path}-wal`)).toBe(true);

@@ -7,12 +7,13 @@ it("[SC1] says when somebody starts and stops waiting, once it is durable", asyn
   const address = { channel: "telegram", account: "bot", chat: "42", kind: "dm" } as const;
   const told = () => state.events.filter((event) => event.type === "pairing.changed").length;
   const code =
-    db.transaction([], (tx) => pairing.request(tx, { channel: "telegram", account: "bot", senderId: "42", senderName: "Ann", address })) ??
-    "";
+    (await db.transaction([], (tx) =>
+      pairing.request(tx, { channel: "telegram", account: "bot", senderId: "42", senderName: "Ann", address }),
+    )) ?? "";
   expect(told()).toBe(1);
-  expect(pairing.approve("ABCDEFGH")).toBeNull();
+  expect(await pairing.approve("ABCDEFGH")).toBeNull();
   expect(told()).toBe(1);
-  expect(pairing.approve(code)?.senderId).toBe("42");
+  expect((await pairing.approve(code))?.senderId).toBe("42");
   expect(told()).toBe(2);
 });
 
@@ -22,7 +23,7 @@ it("[SC1] who asked in the same moment is listed in the same order every time", 
     const { db, pairing } = state.stores;
     const address = { channel: "telegram", account: "bot", chat: "42", kind: "dm" } as const;
     for (const senderId of ["42", "43", "44"])
-      db.transaction([], (tx) => pairing.request(tx, { channel: "telegram", account: "bot", senderId, senderName: "", address }));
-    expect(pairing.listPending().map((one) => one.senderId)).toEqual(["42", "43", "44"]);
+      await db.transaction([], (tx) => pairing.request(tx, { channel: "telegram", account: "bot", senderId, senderName: "", address }));
+    expect((await pairing.listPending()).map((one) => one.senderId)).toEqual(["42", "43", "44"]);
   }
 });

@@ -29,20 +29,20 @@ let path: string;
 beforeEach(async () => {
   folder = await createStateFolder();
   ref = { agentId: "main", sessionId: newId() };
-  folder.stores.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: "agent:main:web:dm:parent" });
+  await folder.stores.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: "agent:main:web:dm:parent" });
   path = folder.stores.transcripts.path(ref);
 });
 afterEach(() => folder[Symbol.dispose]());
 
-const append = (...texts: string[]): void => {
-  for (const text of texts) folder.stores.transcripts.append(ref, [user(text)]);
+const append = async (...texts: string[]): Promise<void> => {
+  for (const text of texts) await folder.stores.transcripts.append(ref, [user(text)]);
 };
-const texts = (count = 1_000): unknown[] =>
-  folder.stores.transcripts.tail(ref, count).map((entry) => (entry.type === "message" ? entry.text : entry.type));
+const texts = async (count = 1_000): Promise<unknown[]> =>
+  (await folder.stores.transcripts.tail(ref, count)).map((entry) => (entry.type === "message" ? entry.text : entry.type));
 const warnings = (): unknown[] => folder.lines.filter((line) => line.level === "warn");
 
-it("[SE2] the file is where the rule says, mode 0600 in folders of 0700, with a header line first", () => {
-  append("hello");
+it("[SE2] the file is where the rule says, mode 0600 in folders of 0700, with a header line first", async () => {
+  await append("hello");
   expect(path).toBe(join(folder.stateDir, "agents/main/sessions", `${ref.sessionId}.jsonl`));
   expect(statSync(path).mode & 0o777).toBe(0o600);
   for (const dir of ["", "agents", "agents/main", "agents/main/sessions"]) {
@@ -66,79 +66,79 @@ it("[SE2] the file is where the rule says, mode 0600 in folders of 0700, with a 
   expect(rest).toEqual([""]);
 });
 
-it("[SE2] a transcript whose lines name their time `at`, as they once did, is read and continued", () => {
+it("[SE2] a transcript whose lines name their time `at`, as they once did, is read and continued", async () => {
   const at = "2026-01-02T03:04:05.678Z";
   const header = { type: "session", version: 1, id: ref.sessionId, at, key: "agent:main:web:dm:main", agentId: "main", parent: null };
   folder.reopen();
   writeFileSync(path, [header, { ...user("old"), id: "e1", parentId: null, at }].map((line) => `${JSON.stringify(line)}\n`).join(""));
-  append("new");
-  expect(texts()).toEqual(["old", "new"]);
-  const [old, added] = folder.stores.transcripts.tail(ref, 9);
+  await append("new");
+  expect(await texts()).toEqual(["old", "new"]);
+  const [old, added] = await folder.stores.transcripts.tail(ref, 9);
   expect(old?.timestamp).toBe(at);
   expect(added).toMatchObject({ parentId: "e1", timestamp: new Date(folder.clock.now()).toISOString() });
   expect(warnings()).toEqual([]);
 });
 
-it("[SE2] what is appended is in the file at once, so that a crash of the process loses none of it", () => {
-  append("one");
+it("[SE2] what is appended is in the file at once, so that a crash of the process loses none of it", async () => {
+  await append("one");
   expect(readFileSync(path, "utf8")).toContain('"one"');
-  folder.stores.transcripts.sync(ref);
+  await folder.stores.transcripts.sync(ref);
 });
 
-it("[SE3] a torn last line is cut off at the next open and logged; every earlier line survives", () => {
-  append("one", "two");
+it("[SE3] a torn last line is cut off at the next open and logged; every earlier line survives", async () => {
+  await append("one", "two");
   folder.reopen();
   appendFileSync(path, '{"type":"message","role":"user","te');
-  expect(texts()).toEqual(["one", "two"]);
-  append("three");
-  expect(texts()).toEqual(["one", "two", "three"]);
+  expect(await texts()).toEqual(["one", "two"]);
+  await append("three");
+  expect(await texts()).toEqual(["one", "two", "three"]);
   expect(warnings()).toEqual([expect.objectContaining({ path, cutBytes: 35, msg: expect.stringMatching(/torn last line/) })]);
   expect(readFileSync(path, "utf8").split("\n")).toHaveLength(5);
 });
 
-it("[SE3] a torn last line longer than a chunk, ending inside a character, is cut as well", () => {
-  append("one");
+it("[SE3] a torn last line longer than a chunk, ending inside a character, is cut as well", async () => {
+  await append("one");
   folder.reopen();
   appendFileSync(path, Buffer.concat([Buffer.from(`{"text":"${"x".repeat(200_000)}`), Buffer.from([0xf0, 0x9f])]));
-  append("two");
-  expect(texts()).toEqual(["one", "two"]);
+  await append("two");
+  expect(await texts()).toEqual(["one", "two"]);
 });
 
-it("[SE3] a file that holds nothing but a torn header is cut, and appending goes on", () => {
+it("[SE3] a file that holds nothing but a torn header is cut, and appending goes on", async () => {
   folder.reopen();
   writeFileSync(path, '{"type":"sess');
-  append("one");
-  expect(texts()).toEqual(["one"]);
+  await append("one");
+  expect(await texts()).toEqual(["one"]);
 });
 
-it("[SE3] FS-007 corrupt lines in the middle are skipped with a warning that names the line; the rest is shown", () => {
-  append("one");
+it("[SE3] FS-007 corrupt lines in the middle are skipped with a warning that names the line; the rest is shown", async () => {
+  await append("one");
   appendFileSync(path, Buffer.from([0xff, 0x00, 0xfe, 0x0a]));
-  append("two");
+  await append("two");
   appendFileSync(path, '{"id":"x","type":"message"}\n[1,2]\n"text"\nnull\n{"id":"x","type":"unknown","text":""}\n\n');
-  append("three");
-  expect(texts()).toEqual(["one", "two", "three"]);
+  await append("three");
+  expect(await texts()).toEqual(["one", "two", "three"]);
   expect(warnings().map((line) => (line as { line: number }).line)).toEqual([10, 9, 8, 7, 6, 5, 3]);
   expect(warnings()[0]).toMatchObject({ path, msg: "skipped a damaged line of a transcript" });
 });
 
-it("[SE3] FS-007 a line of 5 MB is read, one of 9 MB is skipped as damage, and the lines around stay", () => {
-  append("before");
-  append("x".repeat(5 * 1024 * 1024));
+it("[SE3] FS-007 a line of 5 MB is read, one of 9 MB is skipped as damage, and the lines around stay", async () => {
+  await append("before");
+  await append("x".repeat(5 * 1024 * 1024));
   appendFileSync(path, `{"id":"big","type":"note","text":"${"y".repeat(9 * 1024 * 1024)}"}\n`);
-  append("after");
-  expect(texts().map((text) => String(text).length)).toEqual([6, 5 * 1024 * 1024, 5]);
+  await append("after");
+  expect((await texts()).map((text) => String(text).length)).toEqual([6, 5 * 1024 * 1024, 5]);
   expect(warnings()).toEqual([expect.objectContaining({ line: 4 })]);
 });
 
-it("[SE3] the parent of the next entry is right after a damaged last line", () => {
-  const [first] = folder.stores.transcripts.append(ref, [user("one")]);
+it("[SE3] the parent of the next entry is right after a damaged last line", async () => {
+  const [first] = await folder.stores.transcripts.append(ref, [user("one")]);
   appendFileSync(path, "garbage\n");
   folder.reopen();
-  append("two");
-  const [, two] = folder.stores.transcripts.tail(ref, 5);
+  await append("two");
+  const [, two] = await folder.stores.transcripts.tail(ref, 5);
   expect(two?.parentId).toBe(first?.id);
-  expect(texts()).toEqual(["one", "two"]);
+  expect(await texts()).toEqual(["one", "two"]);
 });
 
 it.each([
@@ -154,7 +154,7 @@ it.each([
 });
 
 /** Bytes read from and written to files while `work` runs. */
-function ioOf(work: () => void): { read: number; written: number } {
+async function ioOf(work: () => Promise<void>): Promise<{ read: number; written: number }> {
   const io = { read: 0, written: 0 };
   const { readSync, writeSync: write } = fs;
   Object.assign(fs, {
@@ -171,7 +171,7 @@ function ioOf(work: () => void): { read: number; written: number } {
   });
   syncBuiltinESMExports();
   try {
-    work();
+    await work();
   } finally {
     Object.assign(fs, { readSync, writeSync: write });
     syncBuiltinESMExports();
@@ -187,58 +187,60 @@ function fillWith(megabytes: number): void {
   closeSync(fd);
 }
 
-it("[SE4] the last entries of a 50 MB file are read in a few chunks", () => {
-  append("first");
+it("[SE4] the last entries of a 50 MB file are read in a few chunks", async () => {
+  await append("first");
   fillWith(50);
-  append("last");
+  await append("last");
   const { transcripts } = folder.stores;
-  expect(ioOf(() => expect(transcripts.tail(ref, 20)).toHaveLength(20)).read).toBeLessThanOrEqual(128 * 1024);
-  expect(ioOf(() => expect(transcripts.window(ref, 100, () => 1).length).toBeGreaterThan(50)).read).toBeLessThanOrEqual(256 * 1024);
-  expect(texts(1)).toEqual(["last"]);
+  expect((await ioOf(async () => expect(await transcripts.tail(ref, 20)).toHaveLength(20))).read).toBeLessThanOrEqual(128 * 1024);
+  expect(
+    (await ioOf(async () => expect((await transcripts.window(ref, 100, () => 1)).length).toBeGreaterThan(50))).read,
+  ).toBeLessThanOrEqual(256 * 1024);
+  expect(await texts(1)).toEqual(["last"]);
 });
 
-it("[SE4] opening a 50 MB file for the next entry reads its end only, and appending reads nothing", () => {
-  const small = ioOf(() => append("a"));
+it("[SE4] opening a 50 MB file for the next entry reads its end only, and appending reads nothing", async () => {
+  const small = await ioOf(() => append("a"));
   fillWith(50);
   folder.reopen();
-  expect(ioOf(() => append("a")).read).toBeLessThanOrEqual(256 * 1024);
-  const large = ioOf(() => append("b"));
+  expect((await ioOf(() => append("a"))).read).toBeLessThanOrEqual(256 * 1024);
+  const large = await ioOf(() => append("b"));
   expect(large.read).toBe(0);
   // The same line: only the first entry has no parent id.
   expect(large.written).toBeLessThanOrEqual(small.written + 64);
 });
 
-it("[SE3] many damaged lines cost no more than reading the file a few times", () => {
+it("[SE3] many damaged lines cost no more than reading the file a few times", async () => {
   appendFileSync(path, "damage\n".repeat(20_000));
-  append("last");
-  expect(ioOf(() => expect(texts()).toEqual(["last"])).read).toBeLessThanOrEqual(3 * statSync(path).size);
+  await append("last");
+  expect((await ioOf(async () => expect(await texts()).toEqual(["last"]))).read).toBeLessThanOrEqual(3 * statSync(path).size);
   expect((warnings() as { line: number }[]).map(({ line }) => line)).toEqual(Array.from({ length: 20_000 }, (_, n) => 20_001 - n));
 });
 
-it("[SC4] a secret is stored under its name", () => {
+it("[SC4] a secret is stored under its name", async () => {
   folder.secrets.add("OPENAI_API_KEY", "sk-very-secret-value");
-  append("my key is sk-very-secret-value, mind");
-  expect(texts()).toEqual(["my key is [OPENAI_API_KEY], mind"]);
+  await append("my key is sk-very-secret-value, mind");
+  expect(await texts()).toEqual(["my key is [OPENAI_API_KEY], mind"]);
   expect(readFileSync(path, "utf8")).not.toContain("sk-very-secret-value");
 });
 
-it("[RC4] a transcript that was deleted is not made anew: the append says so and names it", () => {
-  append("one");
+it("[RC4] a transcript that was deleted is not made anew: the append says so and names it", async () => {
+  await append("one");
   folder.reopen();
   rmSync(path);
-  expect(() => append("two")).toThrow(new RegExp(`The transcript .*${ref.sessionId}.jsonl can't be opened`));
+  await expect(() => append("two")).rejects.toThrow(new RegExp(`The transcript .*${ref.sessionId}.jsonl can't be opened`));
   expect(() => statSync(path)).toThrow();
 });
 
-it("[RC4] a transcript replaced by a folder: a clear error, nothing changed", () => {
+it("[RC4] a transcript replaced by a folder: a clear error, nothing changed", async () => {
   folder.reopen();
   rmSync(path);
   mkdirSync(path);
-  expect(() => append("x")).toThrow(/can't be opened/);
+  await expect(() => append("x")).rejects.toThrow(/can't be opened/);
 });
 
-it("[RC4] FS-001 a write that fails half way leaves no half line, and the next append works", () => {
-  append("one");
+it("[RC4] FS-001 a write that fails half way leaves no half line, and the next append works", async () => {
+  await append("one");
   const { writeSync: write } = fs;
   Object.assign(fs, {
     writeSync(fd: number, bytes: Buffer) {
@@ -247,7 +249,7 @@ it("[RC4] FS-001 a write that fails half way leaves no half line, and the next a
   });
   syncBuiltinESMExports();
   try {
-    append("two");
+    await append("two");
     expect.unreachable();
   } catch (error) {
     expect(String(error)).toMatch(/can't be written: the disk is full/);
@@ -256,13 +258,13 @@ it("[RC4] FS-001 a write that fails half way leaves no half line, and the next a
     Object.assign(fs, { writeSync: write });
     syncBuiltinESMExports();
   }
-  append("three");
-  expect(texts()).toEqual(["one", "three"]);
+  await append("three");
+  expect(await texts()).toEqual(["one", "three"]);
   expect(warnings()).toEqual([]);
 });
 
-it("[AR2] a crash between renaming and recording is mended: the file is found under either name", () => {
-  append("one");
+it("[AR2] a crash between renaming and recording is mended: the file is found under either name", async () => {
+  await append("one");
   const archiveName = `${ref.sessionId}.jsonl.deleted.x`;
   // Recorded as archived, but still under its own name.
   expect(folder.stores.transcripts.path({ ...ref, archiveName })).toBe(path);
@@ -273,17 +275,23 @@ it("[AR2] a crash between renaming and recording is mended: the file is found un
 it("[AR2][SE2] archiving begun before a crash leaves what was archived as it was, also of a run that never started", async () => {
   const run = newRun("a", { sessionId: folder.stores.sessions.newSessionId() });
   const { db, runs, sessions } = folder.stores;
-  db.transaction([], (tx) => {
-    sessions.insert(tx, { id: run.sessionId, key: run.childKey, agentId: run.agentId, address: ADDRESS, parentKey: run.requesterKey });
-    runs.insert(tx, run, "count the lines");
+  await db.transaction([], async (tx) => {
+    await sessions.insert(tx, {
+      id: run.sessionId,
+      key: run.childKey,
+      agentId: run.agentId,
+      address: ADDRESS,
+      parentKey: run.requesterKey,
+    });
+    await runs.insert(tx, run, "count the lines");
   });
   const child = { agentId: run.agentId, sessionId: run.sessionId };
   const name = `${run.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
-  expect(folder.stores.transcripts.archive(child, name)).toBe(true);
+  expect(await folder.stores.transcripts.archive(child, name)).toBe(true);
   const kept = readFileSync(join(folder.stores.transcripts.folder(run.agentId), name), "utf8");
   expect(kept).toContain("count the lines");
   await folder.clock.advance(1_000);
   const { transcripts } = folder.reopen();
-  expect(transcripts.archive(child, name)).toBe(true);
+  expect(await transcripts.archive(child, name)).toBe(true);
   expect(readFileSync(join(transcripts.folder(run.agentId), name), "utf8")).toBe(kept);
 });

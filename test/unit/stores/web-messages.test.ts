@@ -24,57 +24,54 @@ afterEach(() => {
 const post = (chat: string, key: string, text = key, author: "user" | "agent" = "agent") =>
   db.transaction([], (tx) => messages.post(tx, { chat, key, author, text }));
 
-it("[DL4] PROC-003 the same key again adds nothing and gives the first number", () => {
-  const first = post("main", "a", "one");
-  const again = post("main", "a", "one");
+it("[DL4] PROC-003 the same key again adds nothing and gives the first number", async () => {
+  const first = await post("main", "a", "one");
+  const again = await post("main", "a", "one");
   expect(first.status).toBe("inserted");
   expect(again).toEqual({ seq: first.seq, status: "known" });
-  expect(post("main", "a", "two")).toEqual({ seq: first.seq, status: "other" });
-  expect(messages.list("main", { limit: 10 }).map((m) => m.text)).toEqual(["one"]);
-  expect(messages.findByKey("a")?.text).toBe("one");
-  expect(messages.findByKey("b")).toBeNull();
+  expect(await post("main", "a", "two")).toEqual({ seq: first.seq, status: "other" });
+  expect((await messages.list("main", { limit: 10 })).map((m) => m.text)).toEqual(["one"]);
+  expect((await messages.findByKey("a"))?.text).toBe("one");
+  expect(await messages.findByKey("b")).toBeNull();
 });
 
-it("[WB2] lists forward from a cursor and backward from a message, oldest first, one chat only", () => {
-  for (let n = 1; n <= 10; n++) post(n % 2 === 0 ? "even" : "odd", `k${n}`);
-  const texts = (range: Parameters<WebMessages["list"]>[1]) => messages.list("odd", range).map((m) => m.text);
-  expect(texts({ limit: 3 })).toEqual(["k5", "k7", "k9"]);
-  const k5 = messages.findByKey("k5")?.seq ?? 0;
-  expect(texts({ afterSeq: k5, limit: 1 })).toEqual(["k7"]);
-  expect(texts({ afterSeq: k5, limit: 9 })).toEqual(["k7", "k9"]);
-  expect(texts({ beforeSeq: k5, limit: 9 })).toEqual(["k1", "k3"]);
-  expect(messages.lastSeq()).toBe(messages.findByKey("k10")?.seq);
+it("[WB2] lists forward from a cursor and backward from a message, oldest first, one chat only", async () => {
+  for (let n = 1; n <= 10; n++) await post(n % 2 === 0 ? "even" : "odd", `k${n}`);
+  const texts = async (range: Parameters<WebMessages["list"]>[1]) => (await messages.list("odd", range)).map((m) => m.text);
+  expect(await texts({ limit: 3 })).toEqual(["k5", "k7", "k9"]);
+  const k5 = (await messages.findByKey("k5"))?.seq ?? 0;
+  expect(await texts({ afterSeq: k5, limit: 1 })).toEqual(["k7"]);
+  expect(await texts({ afterSeq: k5, limit: 9 })).toEqual(["k7", "k9"]);
+  expect(await texts({ beforeSeq: k5, limit: 9 })).toEqual(["k1", "k3"]);
+  expect(await messages.lastSeq()).toBe((await messages.findByKey("k10"))?.seq);
 });
 
-it("[WB1] names a chat after the person's first words, most recent chat first", () => {
-  expect(messages.chats()).toEqual([]);
-  post("main", "hello", "Welcome", "agent");
-  post("main", "q", "Plan a trip", "user");
-  post("main", "q2", "Something else", "user");
-  post("b", "only-agent", "Hi");
-  const [first, second, ...rest] = messages.chats();
+it("[WB1] names a chat after the person's first words, most recent chat first", async () => {
+  expect(await messages.chats()).toEqual([]);
+  await post("main", "hello", "Welcome", "agent");
+  await post("main", "q", "Plan a trip", "user");
+  await post("main", "q2", "Something else", "user");
+  await post("b", "only-agent", "Hi");
+  const [first, second, ...rest] = await messages.chats();
   expect(first).toMatchObject({ id: "b", title: null });
-  expect(second).toMatchObject({ id: "main", title: "Plan a trip", lastSeq: messages.findByKey("q2")?.seq });
+  expect(second).toMatchObject({ id: "main", title: "Plan a trip", lastSeq: (await messages.findByKey("q2"))?.seq });
   expect(rest).toEqual([]);
-  post("main", "q3");
-  expect(messages.chats().map((chat) => chat.id)).toEqual(["main", "b"]);
+  await post("main", "q3");
+  expect((await messages.chats()).map((chat) => chat.id)).toEqual(["main", "b"]);
 });
 
-it("[WB2] keeps what a part carries beside its text", () => {
+it("[WB2] keeps what a part carries beside its text", async () => {
   const extra = { kind: "announcement", buttons: [{ label: "Stop", command: "/stop" }] };
-  db.transaction([], (tx) => messages.post(tx, { chat: "main", key: "x", author: "agent", text: "t", extra }));
-  expect(messages.findByKey("x")?.extra).toEqual(extra);
-  expect(messages.findByKey("x")?.at).toBeGreaterThan(0);
+  await db.transaction([], (tx) => messages.post(tx, { chat: "main", key: "x", author: "agent", text: "t", extra }));
+  expect((await messages.findByKey("x"))?.extra).toEqual(extra);
+  expect((await messages.findByKey("x"))?.at).toBeGreaterThan(0);
 });
 
-it("[WB2] reads by index, whatever the number of messages", () => {
-  const plan = (sql: string, ...params: string[]) =>
-    db
-      .all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...params)
-      .map((row) => row.detail)
-      .join(" ");
-  expect(plan("SELECT seq FROM web_messages WHERE chat = ? AND seq > 5 ORDER BY seq LIMIT 10", "main")).toMatch(
+it("[WB2] reads by index, whatever the number of messages", async () => {
+  const plan = async (sql: string, ...params: string[]) =>
+    (await db.all<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...params)).map((row) => row.detail).join(" ");
+  expect(await plan("SELECT seq FROM web_messages WHERE chat = ? AND seq > 5 ORDER BY seq LIMIT 10", "main")).toMatch(
     /USING (COVERING )?INDEX web_messages_chat/,
   );
-  expect(plan("SELECT MIN(chat) FROM web_messages WHERE chat > ?", "main")).toMatch(/SEARCH .*INDEX web_messages_chat/);
+  expect(await plan("SELECT MIN(chat) FROM web_messages WHERE chat > ?", "main")).toMatch(/SEARCH .*INDEX web_messages_chat/);
 });

@@ -69,10 +69,9 @@ describe("ending a run", () => {
   });
   afterEach(async () => stage[Symbol.asyncDispose]());
 
-  const ended = (id: string) => waitFor("it to end", () => (isUnfinished(stage.get(id).state) ? null : stage.get(id)));
-  const posted = (id: string): string =>
-    stage.stores.db
-      .all<{ part: string }>("SELECT part FROM outbox WHERE run_id = ?", id)
+  const ended = (id: string) => waitFor("it to end", async () => (isUnfinished((await stage.get(id)).state) ? null : await stage.get(id)));
+  const posted = async (id: string): Promise<string> =>
+    (await stage.stores.db.all<{ part: string }>("SELECT part FROM outbox WHERE run_id = ?", id))
       .map((row) => (JSON.parse(row.part) as { text: string }).text)
       .join("");
 
@@ -84,13 +83,14 @@ describe("ending a run", () => {
 
   it("[AN4] writes the end, the outbox row and the note to the requester together", async () => {
     const seen: number[][] = [];
-    const { id } = stage.spawn();
-    stage.bus.on((event) => {
-      if (event.type === "run.ended" && event.runId === id) seen.push([stage.announced(stage.get(id)).length, stage.notes(stage.get(id))]);
+    const { id } = await stage.spawn();
+    stage.bus.on(async (event) => {
+      if (event.type === "run.ended" && event.runId === id)
+        seen.push([(await stage.announced(await stage.get(id))).length, await stage.notes(await stage.get(id))]);
     });
     await ended(id);
     expect(seen).toEqual([[1, 1]]);
-    expect(posted(id)).toContain("Status: success\n\nResult:\nthe report\n\nNotes:\nthe doubts\n");
+    expect(await posted(id)).toContain("Status: success\n\nResult:\nthe report\n\nNotes:\nthe doubts\n");
   });
 
   it("[AN1] an announce step that takes too long is given up: the last words are used", async () => {
@@ -98,70 +98,73 @@ describe("ending a run", () => {
       isAnnounce(request)
         ? new Promise((resolve) => request.signal.addEventListener("abort", () => resolve({ ...okReply(""), outcome: "aborted" })))
         : okReply("the work");
-    const { id } = stage.spawn();
-    await waitFor("the announce step", () => stage.stores.transcripts.tail(stage.get(id), 9).some((entry) => entry.phase === "announce"));
-    expect(stage.get(id).state).toBe("running");
+    const { id } = await stage.spawn();
+    await waitFor("the announce step", async () =>
+      (await stage.stores.transcripts.tail(await stage.get(id), 9)).some((entry) => entry.phase === "announce"),
+    );
+    expect((await stage.get(id)).state).toBe("running");
     await clock.advance(31_000);
     await ended(id);
-    expect(posted(id)).toContain("Status: success\n\nResult:\nthe work\n");
+    expect(await posted(id)).toContain("Status: success\n\nResult:\nthe work\n");
   });
 
   it("[AN2] usage of the work and of the announce step is summed in the stats", async () => {
     const usage = { input: 5_342, output: 258, cacheRead: 0, cacheWrite: 0 };
     reply = () => ({ ...okReply("counted"), usage, costUsd: 0.06 });
-    const { id } = stage.spawn();
+    const { id } = await stage.spawn();
     await ended(id);
-    expect(posted(id)).toContain("tokens 11.2k (in 10.7k / out 516) • est $0.12 • sessionKey");
+    expect(await posted(id)).toContain("tokens 11.2k (in 10.7k / out 516) • est $0.12 • sessionKey");
     reply = (request) => ({ ...okReply("counted"), usage, costUsd: isAnnounce(request) ? null : 0.06 });
-    const unpriced = stage.spawn();
+    const unpriced = await stage.spawn();
     await ended(unpriced.id);
-    expect(posted(unpriced.id)).toContain("tokens 11.2k (in 10.7k / out 516) • sessionKey");
+    expect(await posted(unpriced.id)).toContain("tokens 11.2k (in 10.7k / out 516) • sessionKey");
   });
 
   it("[CM6] a model that stood in for the one asked for is named in the notes, once", async () => {
     reply = () => ({ ...okReply("Result:\nfine"), model: "other/stand-in" });
-    const { id } = stage.spawn();
+    const { id } = await stage.spawn();
     await ended(id);
-    expect(posted(id)).toContain("Notes:\n- other/stand-in answered instead of scripted/model-1, which failed.\n");
-    expect(answeredBy(stage.stores.transcripts, stage.get(id))).toEqual(["other/stand-in"]);
+    expect(await posted(id)).toContain("Notes:\n- other/stand-in answered instead of scripted/model-1, which failed.\n");
+    expect(await answeredBy(stage.stores.transcripts, await stage.get(id))).toEqual(["other/stand-in"]);
     reply = () => okReply("Result:\nfine");
-    const plain = stage.spawn();
+    const plain = await stage.spawn();
     await ended(plain.id);
-    expect(posted(plain.id)).toContain("Notes:\n- (none)");
+    expect(await posted(plain.id)).toContain("Notes:\n- (none)");
   });
 
   it("[CM7] a message that comes during the announce step is read before the run ends, and it is announced once", async () => {
     let sent = false;
-    reply = (request) => {
+    reply = async (request) => {
       if (isAnnounce(request) && !sent) {
         sent = true;
-        expect(stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(id), "me", "one more thing"))).toBe(
-          "running",
-        );
+        expect(
+          await stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(id), "me", "one more thing")),
+        ).toBe("running");
       }
       return okReply(request.messages.some((message) => message.text === "one more thing") ? "with that thing" : "without it");
     };
-    const { id } = stage.spawn();
+    const { id } = await stage.spawn();
     expect(await ended(id)).toMatchObject({ state: "done", generation: 1 });
-    expect(stage.unread(stage.get(id))).toBe(0);
-    expect(stage.announced(stage.get(id))).toHaveLength(1);
-    expect(posted(id)).toContain("Result:\nwith that thing");
+    expect(await stage.unread(await stage.get(id))).toBe(0);
+    expect(await stage.announced(await stage.get(id))).toHaveLength(1);
+    expect(await posted(id)).toContain("Result:\nwith that thing");
   });
 
-  const send = (id: string) => stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(id), "me", "once more"));
+  const send = (id: string) =>
+    stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(id), "me", "once more"));
 
   it("[AN1] a generation that failed before it said anything doesn't announce the words of the one before", async () => {
-    const { id } = stage.spawn();
+    const { id } = await stage.spawn();
     await ended(id);
     await clock.advance(1_000);
     reply = () => ({ ...okReply(""), outcome: "error", error: { kind: "auth", message: "The key is wrong." } });
-    send(id);
+    await send(id);
     expect((await ended(id)).state).toBe("error");
-    expect(posted(id).split("**Sub-agent").at(-1)).toContain(
+    expect((await posted(id)).split("**Sub-agent").at(-1)).toContain(
       "Status: error\n\nResult:\n(not available)\n\nNotes:\n- It failed: The key is wrong.\n",
     );
-    expect(resultOf(stage.stores.transcripts, stage.get(id)).result).toBe("");
-    expect(stage.get(id).sections).toBeNull();
+    expect((await resultOf(stage.stores.transcripts, await stage.get(id))).result).toBe("");
+    expect((await stage.get(id)).sections).toBeNull();
   });
 
   it("[AN1] the notes of a failed run say what can be done about it there, and settings only to whoever runs the gateway", async () => {
@@ -172,9 +175,9 @@ describe("ending a run", () => {
     });
     const notes = async (kind: ModelErrorKind): Promise<string | undefined> => {
       reply = fails(kind);
-      const { id } = stage.spawn();
+      const { id } = await stage.spawn();
       await ended(id);
-      return posted(id).split("Notes:\n")[1]?.split("\n\n")[0]?.replace(id.slice(0, 8), "ID");
+      return (await posted(id)).split("Notes:\n")[1]?.split("\n\n")[0]?.replace(id.slice(0, 8), "ID");
     };
     // The stage's chat is on the page.
     expect(await notes("overload")).toBe("- It failed: It is down.\n- `/subagents send ID go on` lets it try again.\n- Set something.");
@@ -185,11 +188,16 @@ describe("ending a run", () => {
 
     const elsewhere = { render: ({ markdown }: OutMessage) => [{ text: markdown }] } as Partial<Channel> as Channel;
     const deps = { ...endingDeps(), models: {} as Models };
-    const { id } = stage.spawn();
+    const { id } = await stage.spawn();
     const error = { kind: "auth", message: "It is down.", remedy: "Set something." } as const;
-    endNow({ ...deps, channel: () => elsewhere }, stage.get(id), { as: "error", reason: error.message, incomplete: false, error });
-    expect(posted(id)).toMatch(/Notes:\n- It failed: It is down\.$/);
-    expect(posted(id)).not.toContain("Set something");
+    await endNow({ ...deps, channel: () => elsewhere }, await stage.get(id), {
+      as: "error",
+      reason: error.message,
+      incomplete: false,
+      error,
+    });
+    expect(await posted(id)).toMatch(/Notes:\n- It failed: It is down\.$/);
+    expect(await posted(id)).not.toContain("Set something");
   });
 
   it("[CM7] a run below another goes on after that one has ended: it announces in the chat, and the chat's model hears of it", async () => {
@@ -199,59 +207,59 @@ describe("ending a run", () => {
       if (request.messages[0]?.text.includes("above")) await door.promise;
       return okReply(isAnnounce(request) ? "Result:\nthe report" : "the work");
     };
-    const above = stage.spawn({ task: "above" });
-    const below = stage.spawn({}, { sessionKey: above.childKey, sessionId: above.sessionId, runId: above.id });
+    const above = await stage.spawn({ task: "above" });
+    const below = await stage.spawn({}, { sessionKey: above.childKey, sessionId: above.sessionId, runId: above.id });
     expect(await ended(below.id)).toMatchObject({ depth: 2, delivery: "skipped" });
     door.resolve();
     await ended(above.id);
-    expect(stage.announced(below)).toEqual([]);
-    send(below.id);
+    expect(await stage.announced(below)).toEqual([]);
+    await send(below.id);
     await ended(below.id);
-    expect(stage.announced(below)).toEqual([announceDelivery(stage.get(below.id))]);
-    expect(announceDelivery(stage.get(below.id))).toMatch(/:g2$/);
+    expect(await stage.announced(below)).toEqual([announceDelivery(await stage.get(below.id))]);
+    expect(announceDelivery(await stage.get(below.id))).toMatch(/:g2$/);
     const { mail, runs } = stage.stores;
-    expect(noteEntries(runs, mail.listNotes(above.requesterSessionId)).at(-1)).toMatchObject({
+    expect((await noteEntries(runs, await mail.listNotes(above.requesterSessionId))).at(-1)).toMatchObject({
       text: expect.stringContaining("The person has already seen this"),
     });
   });
 
   it("[DL3] while its channel is off it can't be retried, and says what to do", async () => {
     const address = { channel: "telegram", account: "nobody", chat: "7", kind: "dm" as const };
-    const { id } = stage.spawn({}, { address });
-    await waitFor("it to be settled", () => stage.get(id).settledAt !== null);
-    expect(stage.get(id)).toMatchObject({
+    const { id } = await stage.spawn({}, { address });
+    await waitFor("it to be settled", async () => (await stage.get(id)).settledAt !== null);
+    expect(await stage.get(id)).toMatchObject({
       state: "done",
       delivery: "blocked",
       deliveryReason: expect.stringContaining("/subagents retry"),
     });
-    expect(stage.stores.db.transaction([], (tx) => stage.parts.steering.retry(tx, stage.get(id)))).toBe(false);
-    expect(stage.get(id).delivery).toBe("blocked");
-    expect(stage.announced(stage.get(id))).toEqual([]);
+    expect(await stage.stores.db.transaction([], async (tx) => stage.parts.steering.retry(tx, await stage.get(id)))).toBe(false);
+    expect((await stage.get(id)).delivery).toBe("blocked");
+    expect(await stage.announced(await stage.get(id))).toEqual([]);
   });
 
-  it("[AN4] an announcement that can't be rendered is replaced by a sentence: the run ends all the same", () => {
+  it("[AN4] an announcement that can't be rendered is replaced by a sentence: the run ends all the same", async () => {
     const said: string[] = [];
     const render = ({ markdown }: OutMessage) => {
       if (said.push(markdown) === 1) throw new Error("no font");
       return [{ text: markdown }];
     };
     const channel = { render } as Partial<Channel> as Channel;
-    const { id } = stage.spawn();
+    const { id } = await stage.spawn();
     const models: Models = { call: async (request) => reply(request), contextWindow: () => 1, check: () => null };
     const deps = { ...endingDeps(), models, channel: () => channel };
-    expect(endNow(deps, stage.get(id), { as: "interrupted", reason: null, incomplete: false })).toBe(true);
-    expect(posted(id)).toMatch(/^⚠️ The announcement of "run 1" could not be shown: no font\. `\/subagents log [0-9a-f]{8}` shows/);
+    expect(await endNow(deps, await stage.get(id), { as: "interrupted", reason: null, incomplete: false })).toBe(true);
+    expect(await posted(id)).toMatch(/^⚠️ The announcement of "run 1" could not be shown: no font\. `\/subagents log [0-9a-f]{8}` shows/);
     expect(said[0]).toContain("Status: unknown");
   });
 
   it("[RC4] a deleted transcript doesn't keep a run from ending: it is announced as an error", async () => {
     const { rmSync } = await import("node:fs");
-    reply = () => {
-      rmSync(stage.stores.transcripts.path(stage.get(id)), { force: true });
+    reply = async () => {
+      rmSync(stage.stores.transcripts.path(await stage.get(id)), { force: true });
       return { ...okReply("x"), outcome: "error", error: { kind: "unknown", message: "It broke." } };
     };
-    const { id } = stage.spawn();
+    const { id } = await stage.spawn();
     expect((await ended(id)).state).toBe("error");
-    expect(posted(id)).toContain("Status: error\n");
+    expect(await posted(id)).toContain("Status: error\n");
   });
 });

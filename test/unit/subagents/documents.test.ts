@@ -12,12 +12,12 @@ import { briefIdOf } from "../../../src/subagents/documents/run-documents.ts";
 import { addToTrace, readTraceEnd } from "../../../src/subagents/documents/trace-file.ts";
 import { createDelegation, type Delegation } from "../../support/delegation.ts";
 
-const ended = (scene: Delegation, run: Run, as: EndState, incomplete = false): void => {
-  scene.folder.stores.db.transaction([], (tx) =>
+const ended = async (scene: Delegation, run: Run, as: EndState, incomplete = false): Promise<void> => {
+  await scene.folder.stores.db.transaction([], (tx) =>
     scene.folder.stores.runs.end(tx, run.id, { as, reason: as === "done" ? null : "why", incomplete, delivery: "skipped" }),
   );
 };
-const started = (scene: Delegation, run: Run): void => void scene.folder.stores.runs.start(run.id);
+const started = async (scene: Delegation, run: Run): Promise<void> => void (await scene.folder.stores.runs.start(run.id));
 const read = (scene: Delegation, run: Run, ending: string): string =>
   readFileSync(join(scene.folderOf(run), `${briefIdOf(run.id)}${ending}`), "utf8");
 const traceIn = (folder: string): readonly TraceEntry[] => Trace.parse(readFileSync(join(folder, "trace.md"), "utf8")).getEntries();
@@ -32,44 +32,44 @@ describe("documents", () => {
     ["stopped", false, "rejected"],
   ] as const)("[BP1] a run that ended %s (incomplete: %s) answers %s", async (as, incomplete, status) => {
     await using scene = await createDelegation();
-    scene.documents.start();
-    const run = scene.spawn("job");
-    started(scene, run);
-    ended(scene, run, as, incomplete);
+    await scene.documents.start();
+    const run = await scene.spawn("job");
+    await started(scene, run);
+    await ended(scene, run, as, incomplete);
     await scene.documents.stop();
     expect(Brief.parse(read(scene, run, ".brief.md"))).toMatchObject({ id: briefIdOf(run.id), delegator: run.requesterKey });
     expect(read(scene, run, ".brief.md")).toContain("the whole of job");
     expect(BriefResponse.parse(read(scene, run, ".response.md"))).toMatchObject({ id: briefIdOf(run.id), status });
-    expect(scene.folder.stores.runs.listUndocumented(10)).toEqual([]);
+    expect(await scene.folder.stores.runs.listUndocumented(10)).toEqual([]);
   });
 
   it("[BP1] writing again changes no byte", async () => {
     await using scene = await createDelegation();
-    scene.documents.start();
-    const run = scene.spawn("job");
-    started(scene, run);
-    ended(scene, run, "done");
+    await scene.documents.start();
+    const run = await scene.spawn("job");
+    await started(scene, run);
+    await ended(scene, run, "done");
     await scene.documents.stop();
     const folder = scene.folderOf(run);
     const before = readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
-    scene.folder.stores.db.transaction([], (tx) => tx.run("UPDATE runs SET documented = 0"));
+    await scene.folder.stores.db.transaction([], (tx) => tx.run("UPDATE runs SET documented = 0"));
     const again = scene.restart();
-    again.start();
+    await again.start();
     await again.stop();
     expect(readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"))).toEqual(before);
   });
 
   it("[BP1] what was recorded while nobody wrote is made good at the next start", async () => {
     await using scene = await createDelegation();
-    const run = scene.spawn("job");
-    started(scene, run);
-    ended(scene, run, "done");
+    const run = await scene.spawn("job");
+    await started(scene, run);
+    await ended(scene, run, "done");
     expect(existsSync(scene.folderOf(run))).toBe(false);
-    expect(scene.folder.stores.runs.listUndocumented(10).map((one) => one.id)).toEqual([run.id]);
-    scene.documents.start();
+    expect((await scene.folder.stores.runs.listUndocumented(10)).map((one) => one.id)).toEqual([run.id]);
+    await scene.documents.start();
     await scene.documents.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).isSuccess).toBe(true);
-    expect(scene.documents.trace(scene.get(run), 10).map((entry) => entry.action)).toEqual([
+    expect(scene.documents.trace(await scene.get(run), 10).map((entry) => entry.action)).toEqual([
       expect.stringContaining("Delegated"),
       "Started",
       "Ended: done, status success",
@@ -78,35 +78,35 @@ describe("documents", () => {
 
   it("[RN4][BP1] stopping has its time: what is not written by then is written at the next start", async () => {
     await using scene = await createDelegation();
-    scene.documents.start();
-    const runs = Array.from({ length: 40 }, (_, i) => scene.spawn(`job ${i}`));
-    for (const run of runs) ended(scene, run, "stopped");
+    await scene.documents.start();
+    const runs = await Promise.all(Array.from({ length: 40 }, (_, i) => scene.spawn(`job ${i}`)));
+    for (const run of runs) await ended(scene, run, "stopped");
     const stopped = scene.documents.stop();
     await scene.folder.clock.advance(2_000);
     await stopped;
-    const left = scene.folder.stores.runs.listUndocumented(100);
+    const left = await scene.folder.stores.runs.listUndocumented(100);
     expect(left.length).toBeGreaterThan(0);
     const again = scene.restart();
-    again.start();
+    await again.start();
     await again.stop();
-    expect(scene.folder.stores.runs.listUndocumented(100)).toEqual([]);
+    expect(await scene.folder.stores.runs.listUndocumented(100)).toEqual([]);
     for (const run of runs) expect(BriefResponse.parse(read(scene, run, ".response.md")).status).toBe("rejected");
   });
 
   it("[BP1] the traces of a fan-out meet in the requester's, also when a stop ends the parent before its children", async () => {
     await using scene = await createDelegation();
     const { clock } = scene.folder;
-    scene.documents.start();
-    const parent = scene.spawn("parent");
+    await scene.documents.start();
+    const parent = await scene.spawn("parent");
     await clock.advance(1_000);
-    started(scene, parent);
-    const children = ["a", "b", "c"].map((label) => scene.spawn(label, scene.get(parent)));
+    await started(scene, parent);
+    const children = await Promise.all(["a", "b", "c"].map(async (label) => scene.spawn(label, await scene.get(parent))));
     for (const child of children) {
       await clock.advance(1_000);
-      started(scene, child);
+      await started(scene, child);
     }
     await clock.advance(1_000);
-    for (const run of [parent, ...children]) ended(scene, run, "stopped");
+    for (const run of [parent, ...children]) await ended(scene, run, "stopped");
     await scene.documents.stop();
     const top = join(scene.folder.stores.transcripts.folder("main"), parent.requesterSessionId);
     const entries = traceIn(top);
@@ -120,52 +120,52 @@ describe("documents", () => {
     // Told of one run: itself and those below it, not those beside it, though its file begins with them.
     const [eldest, , youngest] = children as [Run, Run, Run];
     expect(traceIn(scene.folderOf(youngest)).map((entry) => entry.briefId)).toContain(briefIdOf(eldest.id));
-    const told = (run: Run) => [...new Set(scene.documents.trace(scene.get(run), 50).map((entry) => entry.briefId))];
-    expect(told(youngest)).toEqual([briefIdOf(youngest.id)]);
-    expect(told(parent)).toEqual([parent, ...children].map((run) => briefIdOf(run.id)));
+    const told = async (run: Run) => [...new Set(scene.documents.trace(await scene.get(run), 50).map((entry) => entry.briefId))];
+    expect(await told(youngest)).toEqual([briefIdOf(youngest.id)]);
+    expect(await told(parent)).toEqual([parent, ...children].map((run) => briefIdOf(run.id)));
   });
 
   it("[BP1] a run that goes on again answers anew and leaves both generations in the trace", async () => {
     await using scene = await createDelegation();
-    scene.documents.start();
-    const run = scene.spawn("job");
-    started(scene, run);
-    ended(scene, run, "error");
+    await scene.documents.start();
+    const run = await scene.spawn("job");
+    await started(scene, run);
+    await ended(scene, run, "error");
     await scene.folder.clock.advance(5_000);
-    scene.folder.stores.db.transaction([], (tx) => scene.folder.stores.runs.reopen(tx, run));
-    started(scene, run);
+    await scene.folder.stores.db.transaction([], (tx) => scene.folder.stores.runs.reopen(tx, run));
+    await started(scene, run);
     await scene.folder.clock.advance(5_000);
-    ended(scene, run, "done");
+    await ended(scene, run, "done");
     await scene.documents.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).status).toBe("success");
-    const actions = scene.documents.trace(scene.get(run), 10).map((entry) => entry.action);
+    const actions = scene.documents.trace(await scene.get(run), 10).map((entry) => entry.action);
     expect(actions).toContain("Took it up again (generation 2)");
     expect(actions.at(-1)).toBe("Ended: done, status success");
   });
 
   it("[BP1] a folder that can't be written is logged, and tried again at the next start", async () => {
     await using scene = await createDelegation();
-    scene.documents.start();
-    const run = scene.spawn("job");
+    await scene.documents.start();
+    const run = await scene.spawn("job");
     writeFileSync(scene.folderOf(run), "in the way");
-    started(scene, run);
-    ended(scene, run, "done");
+    await started(scene, run);
+    await ended(scene, run, "done");
     await scene.documents.stop();
     expect(scene.folder.lines.some((line) => line.msg === "the documents of a run could not be written")).toBe(true);
     rmSync(scene.folderOf(run));
     const again = scene.restart();
-    again.start();
+    await again.start();
     await again.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).isSuccess).toBe(true);
   });
 
   it("[BP1][RC4] a removed transcript leaves documents with what the record knows", async () => {
     await using scene = await createDelegation();
-    const run = scene.spawn("job");
-    started(scene, run);
-    ended(scene, run, "error");
+    const run = await scene.spawn("job");
+    await started(scene, run);
+    await ended(scene, run, "error");
     rmSync(scene.folder.stores.transcripts.path({ agentId: run.agentId, sessionId: run.sessionId }));
-    scene.documents.start();
+    await scene.documents.start();
     await scene.documents.stop();
     expect(Brief.parse(read(scene, run, ".brief.md")).body).toContain("do job");
     expect(BriefResponse.parse(read(scene, run, ".response.md")).body).toMatch(/failed: why[\s\S]*\(not available\)/);
@@ -174,10 +174,10 @@ describe("documents", () => {
   it("[SC4] secrets stand in the documents by name only", async () => {
     await using scene = await createDelegation();
     scene.folder.secrets.add("the token", "tok-0123456789abcdef");
-    scene.documents.start();
-    const run = scene.spawn("tok-0123456789abcdef", undefined, {});
-    started(scene, run);
-    ended(scene, run, "done");
+    await scene.documents.start();
+    const run = await scene.spawn("tok-0123456789abcdef", undefined, {});
+    await started(scene, run);
+    await ended(scene, run, "done");
     await scene.documents.stop();
     for (const name of readdirSync(scene.folderOf(run)))
       expect(readFileSync(join(scene.folderOf(run), name), "utf8")).not.toContain("tok-0123456789abcdef");

@@ -21,10 +21,10 @@ const files = (): string[] => readdirSync(join(stateDir, "agents/main/sessions")
 /** A run that ended in an earlier process. */
 async function ended(): Promise<Run> {
   await using stage = await stageOf();
-  const run = stage.spawn();
+  const run = await stage.spawn();
   stage.lane.serve(stage.parts.runner.work);
-  await waitFor("it to end", () => !isUnfinished(stage.get(run.id).state));
-  stage.stores.db.transaction([], (tx) => stage.stores.runs.markSettled(tx, run.id));
+  await waitFor("it to end", async () => !isUnfinished((await stage.get(run.id)).state));
+  await stage.stores.db.transaction([], (tx) => stage.stores.runs.markSettled(tx, run.id));
   await stage.lane.drain();
   return stage.get(run.id);
 }
@@ -36,17 +36,17 @@ it.each([
   const run = await ended();
   const name = `${run.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
   await using stage = await stageOf();
-  stage.stores.runs.setArchiveName(run.id, name);
-  for (let deaths = 1; deaths < died; deaths++) stage.stores.tries.begin(`archive:${run.id}`);
+  await stage.stores.db.transaction([], (tx) => stage.stores.runs.setArchiveName(tx, run.id, name));
+  for (let deaths = 1; deaths < died; deaths++) await stage.stores.tries.begin(`archive:${run.id}`);
   const over = new AbortController();
   const archiving = stage.parts.archiver.run(over.signal);
   over.abort();
   await archiving;
-  expect(stage.get(run.id)).toMatchObject({ archivedAt: clock.now(), archiveName: name });
+  expect(await stage.get(run.id)).toMatchObject({ archivedAt: clock.now(), archiveName: name });
   expect(files().includes(name)).toBe(isRenamed);
   // Under either name it can be read.
-  expect(stage.stores.transcripts.tail({ agentId: "main", sessionId: run.sessionId, archiveName: name }, 1)).toHaveLength(1);
-  expect(stage.stores.db.all("SELECT work FROM tries")).toEqual([]);
+  expect(await stage.stores.transcripts.tail({ agentId: "main", sessionId: run.sessionId, archiveName: name }, 1)).toHaveLength(1);
+  expect(await stage.stores.db.all("SELECT work FROM tries")).toEqual([]);
 });
 
 it.each([
@@ -55,20 +55,20 @@ it.each([
 ])("[RC4][BP1] documents that $died processes ended at: written $isWritten, and not tried for ever", async ({ died, isWritten }) => {
   const run = await ended();
   await using stage = await stageOf();
-  expect(stage.stores.runs.listUndocumented(9)).toHaveLength(1);
-  for (let deaths = 1; deaths < died; deaths++) stage.stores.tries.begin(`documents:${run.id}`);
-  stage.parts.recover();
+  expect(await stage.stores.runs.listUndocumented(9)).toHaveLength(1);
+  for (let deaths = 1; deaths < died; deaths++) await stage.stores.tries.begin(`documents:${run.id}`);
+  await stage.parts.recover();
   await stage.parts.documents.stop();
-  expect(stage.stores.runs.listUndocumented(9)).toEqual([]);
+  expect(await stage.stores.runs.listUndocumented(9)).toEqual([]);
   expect(existsSync(join(stateDir, "agents/main/sessions", run.sessionId))).toBe(isWritten);
-  expect(stage.stores.db.all("SELECT work FROM tries")).toEqual([]);
+  expect(await stage.stores.db.all("SELECT work FROM tries")).toEqual([]);
 });
 
 it("[RC4] what was left behind and never heard of again is forgotten in time", async () => {
   await using stage = await stageOf();
-  stage.stores.tries.begin("inbox:1");
+  await stage.stores.tries.begin("inbox:1");
   await clock.advance(1_000);
-  stage.stores.tries.begin("inbox:2");
-  stage.stores.tries.purge(clock.now());
-  expect(stage.stores.db.all("SELECT work, deaths FROM tries")).toEqual([{ work: "inbox:2", deaths: 1 }]);
+  await stage.stores.tries.begin("inbox:2");
+  await stage.stores.tries.purge(clock.now());
+  expect(await stage.stores.db.all("SELECT work, deaths FROM tries")).toEqual([{ work: "inbox:2", deaths: 1 }]);
 });

@@ -14,30 +14,30 @@ describe("plan", () => {
   it("[NV4] notes the whole plan, replaces it, and the record tells the step the run is at", async () => {
     await using scene = await createDelegation();
     const tool = createPlanTool(scene.folder.stores);
-    const run = scene.spawn("job");
-    scene.folder.stores.runs.start(run.id);
+    const run = await scene.spawn("job");
+    await scene.folder.stores.runs.start(run.id);
     const note = (list: unknown) => callTool(tool, { steps: list }, { runId: run.id });
     expect(await note(steps("doing", "pending"))).toEqual({ text: "Noted: 1/2 step 1." });
     expect(await note(steps("done", "pending", "pending"))).toEqual({ text: "Noted: 2/3 step 2." });
-    expect(stepOf(scene.get(run).plan)).toBe("2/3 step 2");
+    expect(stepOf((await scene.get(run)).plan)).toBe("2/3 step 2");
     await note(steps("done", "done"));
-    expect(stepOf(scene.get(run).plan)).toBe("2/2 all steps done");
-    scene.folder.stores.db.transaction([], (tx) =>
+    expect(stepOf((await scene.get(run)).plan)).toBe("2/2 all steps done");
+    await scene.folder.stores.db.transaction([], (tx) =>
       scene.folder.stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }),
     );
     await note(steps("doing"));
-    expect(scene.get(run).plan).toEqual(steps("done", "done"));
-    scene.folder.stores.db.transaction([], (tx) => scene.folder.stores.runs.reopen(tx, run));
-    expect(scene.get(run).plan).toBeNull();
+    expect((await scene.get(run)).plan).toEqual(steps("done", "done"));
+    await scene.folder.stores.db.transaction([], (tx) => scene.folder.stores.runs.reopen(tx, run));
+    expect((await scene.get(run)).plan).toBeNull();
   });
 
   it("[NV4] keeps titles to one line, and refuses what is no plan", async () => {
     await using scene = await createDelegation();
     const tool = createPlanTool(scene.folder.stores);
-    const run = scene.spawn("job");
-    scene.folder.stores.runs.start(run.id);
+    const run = await scene.spawn("job");
+    await scene.folder.stores.runs.start(run.id);
     await callTool(tool, { steps: [{ title: ` a\n- **b**\u0007 ${"x".repeat(300)}`, status: "doing" }] }, { runId: run.id });
-    const title = scene.get(run).plan?.[0]?.title ?? "";
+    const title = (await scene.get(run)).plan?.[0]?.title ?? "";
     expect(title).toMatch(/^a - \*\*b\*\* x+…$/);
     expect([...title]).toHaveLength(120);
     for (const bad of [[], [{ title: " ", status: "doing" }], [{ title: "x", status: "maybe" }], steps(...Array(31).fill("pending"))])

@@ -22,15 +22,15 @@ const clock = createManualClock();
 const stageOf = (options: Partial<StageOptions> = {}): Promise<Stage> =>
   createStage({ clock, call: hangs, stateDir, idle: true, subagents: { maxConcurrent: 1 }, ...options });
 const atWork = (stage: Stage) =>
-  waitFor("one to work", () => stage.stores.runs.listUnfinished().some((run) => run.doing === "thinking"), 5_000);
+  waitFor("one to work", async () => (await stage.stores.runs.listUnfinished()).some((run) => run.doing === "thinking"), 5_000);
 /** A start and a graceful stop of the gateway; `meanwhile` sees it at work. */
 async function visit(options: Partial<StageOptions>, meanwhile: (stage: Stage) => Promise<unknown>) {
   await using stage = await stageOf(options);
-  const recovered = stage.parts.recover();
+  const recovered = await stage.parts.recover();
   stage.lane.serve(stage.parts.runner.work);
   await meanwhile(stage);
   const drained = stage.lane.drain();
-  stage.parts.runner.suspend();
+  await stage.parts.runner.suspend();
   await drained;
   return recovered;
 }
@@ -38,12 +38,12 @@ async function visit(options: Partial<StageOptions>, meanwhile: (stage: Stage) =
 it("[RC2] a run that still waited for its slot after a crash is not held to have crashed again by a graceful stop", async () => {
   {
     await using stage = await stageOf();
-    for (const { id } of [stage.spawn(), stage.spawn()]) stage.stores.runs.start(id);
+    for (const { id } of [await stage.spawn(), await stage.spawn()]) await stage.stores.runs.start(id);
   }
   expect(await visit({}, atWork)).toEqual({ queued: 0, resumed: 2, interrupted: 0 });
   expect(await visit({}, atWork)).toEqual({ queued: 0, resumed: 2, interrupted: 0 });
   await using stage = await stageOf();
-  expect(stage.stores.runs.listUnfinished().map(({ resumes, crashes }) => ({ resumes, crashes }))).toEqual([
+  expect((await stage.stores.runs.listUnfinished()).map(({ resumes, crashes }) => ({ resumes, crashes }))).toEqual([
     { resumes: 2, crashes: 1 },
     { resumes: 2, crashes: 1 },
   ]);
@@ -52,19 +52,19 @@ it("[RC2] a run that still waited for its slot after a crash is not held to have
 it("[RC2] a run that was taken up and lost its process counts, one that waited doesn't", async () => {
   {
     await using stage = await stageOf();
-    for (const { id } of [stage.spawn(), stage.spawn()]) stage.stores.runs.start(id);
-    stage.parts.recover();
+    for (const { id } of [await stage.spawn(), await stage.spawn()]) await stage.stores.runs.start(id);
+    await stage.parts.recover();
     stage.lane.serve(stage.parts.runner.work);
     await atWork(stage);
     // What the kill leaves behind is what stands there now.
-    const rows = stage.stores.runs.listUnfinished();
+    const rows = await stage.stores.runs.listUnfinished();
     const drained = stage.lane.drain();
-    stage.parts.runner.suspend();
+    await stage.parts.runner.suspend();
     await drained;
-    for (const { id, doing } of rows) stage.stores.runs.setDoing(id, doing);
+    for (const { id, doing } of rows) await stage.stores.runs.setDoing(id, doing);
   }
   await using stage = await stageOf();
-  expect(stage.parts.recover()).toEqual({ queued: 0, resumed: 1, interrupted: 1 });
+  expect(await stage.parts.recover()).toEqual({ queued: 0, resumed: 1, interrupted: 1 });
 });
 
 it("[RC2][RN4] output a tool still writes while it is put aside doesn't make the stop a crash", async () => {
@@ -88,26 +88,23 @@ it("[RC2][RN4] output a tool still writes while it is put aside doesn't make the
       : { ...okReply("I build."), finish: "tool-calls", toolCalls: [{ id: "c1", name: "read", args: {} }] };
   let id = "";
   await visit({ tools: [builds], call: callsTool }, async (stage) => {
-    id = stage.spawn().id;
-    await waitFor("its output", () => stage.get(id).doing === "read: line 1");
+    id = (await stage.spawn()).id;
+    await waitFor("its output", async () => (await stage.get(id)).doing === "read: line 1");
   });
   await using stage = await stageOf();
-  expect(stage.get(id)).toMatchObject({ state: "running", doing: SUSPENDED });
+  expect(await stage.get(id)).toMatchObject({ state: "running", doing: SUSPENDED });
 });
 
 it("[RC2] what onRestart: interrupt ends was not resumed, and nobody is told that it was", async () => {
   {
     await using stage = await stageOf();
-    stage.stores.runs.start(stage.spawn().id);
+    await stage.stores.runs.start((await stage.spawn()).id);
   }
   await using stage = await stageOf({ subagents: { onRestart: "interrupt" } });
-  expect(stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
-  const [run] = stage.stores.runs.listRecent(1);
+  expect(await stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
+  const [run] = await stage.stores.runs.listRecent(1);
   expect(run).toMatchObject({ state: "interrupted", resumes: 0 });
-  const posted = stage.stores.db
-    .all<{ part: string }>("SELECT part FROM outbox")
-    .map((row) => row.part)
-    .join();
+  const posted = (await stage.stores.db.all<{ part: string }>("SELECT part FROM outbox")).map((row) => row.part).join();
   expect(posted).toContain("It was interrupted (the gateway restarted)");
   expect(posted).not.toContain("resumed");
 });
@@ -115,13 +112,13 @@ it("[RC2] what onRestart: interrupt ends was not resumed, and nobody is told tha
 it("[RC2] a child whose requester is given up ends with it, and is not put aside", async () => {
   {
     await using stage = await stageOf({ subagents: { maxSpawnDepth: 2 } });
-    const parent = stage.spawn();
-    const below = stage.spawn({}, { sessionKey: parent.childKey, sessionId: parent.sessionId, runId: parent.id });
-    for (const { id } of [parent, below]) stage.stores.runs.start(id);
+    const parent = await stage.spawn();
+    const below = await stage.spawn({}, { sessionKey: parent.childKey, sessionId: parent.sessionId, runId: parent.id });
+    for (const { id } of [parent, below]) await stage.stores.runs.start(id);
   }
   await using stage = await stageOf({ subagents: { onRestart: "interrupt" } });
-  expect(stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
-  expect(stage.stores.runs.listRecent(5).map(({ state, doing }) => ({ state, doing }))).toEqual([
+  expect(await stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
+  expect((await stage.stores.runs.listRecent(5)).map(({ state, doing }) => ({ state, doing }))).toEqual([
     { state: "stopped", doing: null },
     { state: "interrupted", doing: null },
   ]);
@@ -134,14 +131,14 @@ it.each([
 ])("[RC1][RC4] a run at whose end $crashes processes ended: $delivery", async ({ crashes, delivery, posts }) => {
   {
     await using stage = await stageOf();
-    const { id } = stage.spawn();
-    stage.stores.runs.start(id);
-    for (let n = 1; n < crashes; n++) stage.stores.db.transaction([], (tx) => stage.stores.runs.putAside(tx, id, true));
-    stage.stores.runs.setDoing(id, "being ended");
+    const { id } = await stage.spawn();
+    await stage.stores.runs.start(id);
+    for (let n = 1; n < crashes; n++) await stage.stores.db.transaction([], (tx) => stage.stores.runs.putAside(tx, id, true));
+    await stage.stores.runs.setDoing(id, "being ended");
   }
   await using stage = await stageOf();
-  expect(stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
-  expect(stage.stores.runs.listRecent(1)).toMatchObject([{ state: "interrupted", delivery, crashes }]);
-  const posted = stage.stores.db.all<{ part: string }>("SELECT part FROM outbox WHERE delivery LIKE 'announce:%'");
+  expect(await stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
+  expect(await stage.stores.runs.listRecent(1)).toMatchObject([{ state: "interrupted", delivery, crashes }]);
+  const posted = await stage.stores.db.all<{ part: string }>("SELECT part FROM outbox WHERE delivery LIKE 'announce:%'");
   expect(posted.map((row) => row.part)).toEqual(posts.map((text) => expect.stringContaining(text)));
 });

@@ -38,25 +38,25 @@ async function life<T>(work: (stage: Stage) => Promise<T>): Promise<T> {
     return reply(request);
   };
   await using stage = await createStage({ clock, call, stateDir, idle: true });
-  stage.parts.recover();
+  await stage.parts.recover();
   stage.lane.serve(stage.parts.runner.work);
   try {
     return await work(stage);
   } finally {
     const drained = stage.lane.drain();
-    stage.parts.runner.suspend();
+    await stage.parts.runner.suspend();
     await drained;
   }
 }
 
 const ended = (stage: Stage, { id }: Run): Promise<Run> =>
-  waitFor("it to end", () => (isUnfinished(stage.get(id).state) ? null : stage.get(id)), 5_000);
+  waitFor("it to end", async () => (isUnfinished((await stage.get(id)).state) ? null : await stage.get(id)), 5_000);
 const atStep = (count: number): Promise<unknown> => waitFor(`step ${count}`, () => steps === count, 5_000);
 
 it("[SP10] the time limit goes on over restarts: 60 s are 60 s, whatever ended in between", async () => {
   reply = hangs;
   const run = await life(async (stage) => {
-    const spawned = stage.spawn({ runTimeoutSeconds: 60 });
+    const spawned = await stage.spawn({ runTimeoutSeconds: 60 });
     await atStep(1);
     await clock.advance(25 * SECOND);
     return spawned;
@@ -64,28 +64,28 @@ it("[SP10] the time limit goes on over restarts: 60 s are 60 s, whatever ended i
   await life(async (stage) => {
     await atStep(2);
     await clock.advance(25 * SECOND);
-    expect(stage.get(run.id).state).toBe("running");
+    expect((await stage.get(run.id)).state).toBe("running");
   });
   await life(async (stage) => {
     await atStep(3);
     await clock.advance(9 * SECOND);
-    expect(stage.get(run.id).state).toBe("running");
+    expect((await stage.get(run.id)).state).toBe("running");
     await clock.advance(1 * SECOND);
-    expect(await ended(stage, run)).toMatchObject({ state: "timeout", endedAt: (stage.get(run.id).startedAt ?? 0) + 60 * SECOND });
+    expect(await ended(stage, run)).toMatchObject({ state: "timeout", endedAt: ((await stage.get(run.id)).startedAt ?? 0) + 60 * SECOND });
   });
 });
 
 it("[SP10] a run whose time is over when the gateway comes back ends as a timeout, without another call", async () => {
   reply = hangs;
   const run = await life(async (stage) => {
-    const spawned = stage.spawn({ runTimeoutSeconds: 60 });
+    const spawned = await stage.spawn({ runTimeoutSeconds: 60 });
     await atStep(1);
     return spawned;
   });
   clock.set(clock.now() + 61 * SECOND);
   await life(async (stage) => {
     expect((await ended(stage, run)).state).toBe("timeout");
-    expect(stage.announced(run)).toHaveLength(1);
+    expect(await stage.announced(run)).toHaveLength(1);
     expect(steps).toBe(1);
   });
 });
@@ -93,7 +93,7 @@ it("[SP10] a run whose time is over when the gateway comes back ends as a timeou
 it("[SP10] a clock that was set back gives no run more than its whole limit", async () => {
   reply = hangs;
   const run = await life(async (stage) => {
-    const spawned = stage.spawn({ runTimeoutSeconds: 60 });
+    const spawned = await stage.spawn({ runTimeoutSeconds: 60 });
     await atStep(1);
     return spawned;
   });
@@ -108,11 +108,11 @@ it("[SP10] a clock that was set back gives no run more than its whole limit", as
 it("[SP10][RC2] work that said its last word in time is done, however late the gateway comes back to announce it", async () => {
   reply = async (request) => (isAnnouncing(request) ? hangs(request) : okReply("all of it"));
   const run = await life(async (stage) => {
-    const spawned = stage.spawn({ runTimeoutSeconds: 60 });
+    const spawned = await stage.spawn({ runTimeoutSeconds: 60 });
     await atStep(1);
     await waitFor(
       "the announce step",
-      () => stage.stores.transcripts.tail({ agentId: "main", sessionId: spawned.sessionId }, 9).length > 2,
+      async () => (await stage.stores.transcripts.tail({ agentId: "main", sessionId: spawned.sessionId }, 9)).length > 2,
     );
     return spawned;
   });
@@ -127,7 +127,7 @@ it("[SP10][RC2] work that said its last word in time is done, however late the g
 it("[SP10][SP9] steps go on counting over restarts: a run never takes more of them than it may", async () => {
   reply = async (request) => (steps % 2 === 0 ? hangs(request) : looks());
   const run = await life(async (stage) => {
-    const spawned = stage.spawn({ maxIterations: 5 });
+    const spawned = await stage.spawn({ maxIterations: 5 });
     await atStep(2);
     return spawned;
   });
@@ -142,18 +142,18 @@ it("[SP10][SP9] steps go on counting over restarts: a run never takes more of th
 it("[SP10] a new generation is new work: it has its whole time and all its steps again", async () => {
   reply = hangs;
   await life(async (stage) => {
-    const run = stage.spawn({ runTimeoutSeconds: 60, maxIterations: 2 });
+    const run = await stage.spawn({ runTimeoutSeconds: 60, maxIterations: 2 });
     await atStep(1);
     await clock.advance(60 * SECOND);
     expect((await ended(stage, run)).state).toBe("timeout");
-    stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(run.id), "you", "go on"));
+    await stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(run.id), "you", "go on"));
     await atStep(2);
     await clock.advance(59 * SECOND);
-    expect(stage.get(run.id).state).toBe("running");
+    expect((await stage.get(run.id)).state).toBe("running");
     reply = async () => okReply("there");
     await clock.advance(1 * SECOND);
     expect((await ended(stage, run)).state).toBe("timeout");
-    stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(run.id), "you", "and now?"));
+    await stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(run.id), "you", "and now?"));
     expect((await ended(stage, run)).state).toBe("done");
   });
 });
@@ -165,13 +165,13 @@ it("[SP10] a message that comes after its last word is new work too: it is read,
   });
   reply = async (request) => (isAnnouncing(request) ? announcing : okReply(`word ${steps}`));
   await life(async (stage) => {
-    const run = stage.spawn({ runTimeoutSeconds: 30, maxIterations: 1 });
+    const run = await stage.spawn({ runTimeoutSeconds: 30, maxIterations: 1 });
     await atStep(1);
     await clock.advance(40 * SECOND);
-    stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(run.id), "you", "one more thing"));
+    await stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(run.id), "you", "one more thing"));
     letGo();
     expect(await ended(stage, run)).toMatchObject({ state: "done", incomplete: false });
     expect(steps).toBe(2);
-    expect(stage.unread(run)).toBe(0);
+    expect(await stage.unread(run)).toBe(0);
   });
 });

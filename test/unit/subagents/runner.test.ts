@@ -47,53 +47,53 @@ function refuse(name: "openSync" | "fdatasyncSync", code: string, isRefused: (pa
   return mend;
 }
 
-const ended = (id: string) => waitFor("it to end", () => (isUnfinished(stage.get(id).state) ? null : stage.get(id)));
+const ended = (id: string) => waitFor("it to end", async () => (isUnfinished((await stage.get(id)).state) ? null : await stage.get(id)));
 
 /** From now on its file can't be read, as on a disk with a bad sector; returns what mends it. */
 const damage = ({ sessionId }: Run): (() => void) =>
   refuse("openSync", "EIO", (path, flags) => path.endsWith(`${sessionId}.jsonl`) && flags === "r");
 
 it("[RC4][LN4] one bad transcript: its run waits without its slot, and in the end is announced as an error", async () => {
-  const run = stage.spawn();
+  const run = await stage.spawn();
   damage(run);
-  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
-  const other = stage.spawn();
+  await waitFor("it to wait", async () => (await stage.get(run.id)).doing === "waiting for the disk");
+  const other = await stage.spawn();
   expect((await ended(other.id)).state).toBe("done");
   await clock.advance(5 * MINUTE);
-  expect(stage.get(run.id).state).toBe("running");
+  expect((await stage.get(run.id)).state).toBe("running");
   await clock.advance(30 * MINUTE);
   expect(await ended(run.id)).toMatchObject({ state: "error", reason: expect.stringMatching(/^The transcript .* can't be opened: EIO/) });
-  expect(stage.announced(run)).toHaveLength(1);
+  expect(await stage.announced(run)).toHaveLength(1);
   expect(stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
   // Two for the other run: nothing was paid for what could not be kept.
   expect(calls).toBe(2);
 });
 
 it("[RC4] a transcript that can be read again in time: the run goes on and is announced as if nothing had been", async () => {
-  const run = stage.spawn();
+  const run = await stage.spawn();
   const mend = damage(run);
-  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
+  await waitFor("it to wait", async () => (await stage.get(run.id)).doing === "waiting for the disk");
   await clock.advance(2 * MINUTE);
   mend();
   await clock.advance(5 * MINUTE);
   expect((await ended(run.id)).state).toBe("done");
-  expect(stage.announced(run)).toHaveLength(1);
+  expect(await stage.announced(run)).toHaveLength(1);
 });
 
 it("[ST1] a run that waits for its transcript can be stopped", async () => {
-  const run = stage.spawn();
+  const run = await stage.spawn();
   damage(run);
-  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
-  stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [run], "by the test"));
-  expect(stage.get(run.id).state).toBe("stopped");
+  await waitFor("it to wait", async () => (await stage.get(run.id)).doing === "waiting for the disk");
+  await stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [run], "by the test"));
+  expect((await stage.get(run.id)).state).toBe("stopped");
   await clock.advance(60 * MINUTE);
-  expect(stage.announced(run)).toEqual([]);
+  expect(await stage.announced(run)).toEqual([]);
 });
 
 it("[SP8] the time limit of a run goes on while it waits for its transcript", async () => {
-  const run = stage.spawn({ runTimeoutSeconds: 60 });
+  const run = await stage.spawn({ runTimeoutSeconds: 60 });
   const mend = damage(run);
-  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
+  await waitFor("it to wait", async () => (await stage.get(run.id)).doing === "waiting for the disk");
   await clock.advance(2 * MINUTE);
   mend();
   await clock.advance(5 * MINUTE);
@@ -107,7 +107,7 @@ it("[RC4][LN2] a full disk keeps what waits in its place: only what has a slot a
     if (path.includes(".probe-")) probes++;
     return flags === "ax" || flags === "wx";
   });
-  const runs = [stage.spawn(), stage.spawn(), stage.spawn()];
+  const runs = [await stage.spawn(), await stage.spawn(), await stage.spawn()];
   await waitFor("somebody to ask", () => probes > 0);
   await clock.advance(20_000);
   expect(probes).toBeLessThan(10);
@@ -124,12 +124,12 @@ it("[SP8][SP10] work that is begun anew, because its end could not be recorded, 
     if (calls === 1) return { ...okReply(""), outcome: "error", error: { kind: "auth", message: "The key is wrong." } };
     return new Promise((resolve) => request.signal.addEventListener("abort", () => resolve({ ...okReply(""), outcome: "aborted" })));
   };
-  const run = stage.spawn({ runTimeoutSeconds: 60 });
-  await waitFor("it to wait", () => stage.get(run.id).doing === "waiting for the disk");
+  const run = await stage.spawn({ runTimeoutSeconds: 60 });
+  await waitFor("it to wait", async () => (await stage.get(run.id)).doing === "waiting for the disk");
   await clock.advance(5_000);
   await waitFor("the second call", () => calls === 2);
   await clock.advance(MINUTE - 5_001);
-  expect(stage.get(run.id).state).toBe("running");
+  expect((await stage.get(run.id)).state).toBe("running");
   await clock.advance(1);
   expect((await ended(run.id)).state).toBe("timeout");
 });

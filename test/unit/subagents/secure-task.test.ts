@@ -18,7 +18,7 @@ describe("a task whose transcript did not reach the disk", () => {
   const opening = { key: `agent:main:subagent:${newId()}`, parent: requester, entries: taskEntries(requester, "count") };
 
   const open = (): Transcripts =>
-    createTranscripts({ stateDir: dir, log: silentLogger, now: Date.now, redact: (text) => text, opening: () => kept });
+    createTranscripts({ stateDir: dir, log: silentLogger, now: Date.now, redact: (text) => text, opening: async () => kept });
   /** The process that finds the damage is not the one that made the file. */
   const reopen = (): void => {
     transcripts.close();
@@ -35,21 +35,22 @@ describe("a task whose transcript did not reach the disk", () => {
     rmSync(dir, { recursive: true, force: true });
   });
 
-  const texts = () => transcripts.tail(ref, 10).map((entry) => (entry.type === "message" ? [entry.id, entry.text] : entry.type));
+  const texts = async () =>
+    (await transcripts.tail(ref, 10)).map((entry) => (entry.type === "message" ? [entry.id, entry.text] : entry.type));
 
-  it("[SP2] is made when somebody first needs the file, and not before", () => {
+  it("[SP2] is made when somebody first needs the file, and not before", async () => {
     expect(existsSync(transcripts.path(ref))).toBe(false);
-    expect(texts()).toEqual([["task", "count"]]);
-    const [next] = transcripts.append(ref, [{ type: "note", text: "x", about: "y" }]);
+    expect(await texts()).toEqual([["task", "count"]]);
+    const [next] = await transcripts.append(ref, [{ type: "note", text: "x", about: "y" }]);
     expect(next?.parentId).toBe("task");
-    transcripts.sync(ref);
+    await transcripts.sync(ref);
     kept = null;
     reopen();
-    expect(texts()).toEqual([["task", "count"], "note"]);
+    expect(await texts()).toEqual([["task", "count"], "note"]);
   });
 
-  it("[SP2] is made anew from the record when the file is gone, empty or cut short", () => {
-    transcripts.ensure(ref);
+  it("[SP2] is made anew from the record when the file is gone, empty or cut short", async () => {
+    await transcripts.ensure(ref);
     const path = transcripts.path(ref);
     for (const damage of [
       () => rmSync(path),
@@ -59,40 +60,40 @@ describe("a task whose transcript did not reach the disk", () => {
     ]) {
       reopen();
       damage();
-      transcripts.ensure(ref);
-      expect(texts()).toEqual([["task", "count"]]);
+      await transcripts.ensure(ref);
+      expect(await texts()).toEqual([["task", "count"]]);
     }
   });
 
-  it("[SP2] is made anew for whoever needs it first when its maker was killed before it wrote a line", () => {
-    transcripts.ensure(ref);
+  it("[SP2] is made anew for whoever needs it first when its maker was killed before it wrote a line", async () => {
+    await transcripts.ensure(ref);
     reopen();
     truncateSync(transcripts.path(ref), 0);
-    expect(texts()).toEqual([["task", "count"]]);
+    expect(await texts()).toEqual([["task", "count"]]);
     reopen();
     truncateSync(transcripts.path(ref), 0);
-    expect(transcripts.sync(ref)).toBe(true);
+    expect(await transcripts.sync(ref)).toBe(true);
     expect(readFileSync(transcripts.path(ref), "utf8")).toContain("count");
   });
 
-  it("[SP2] is left as it is when it is whole", () => {
-    transcripts.ensure(ref);
+  it("[SP2] is left as it is when it is whole", async () => {
+    await transcripts.ensure(ref);
     const before = readFileSync(transcripts.path(ref), "utf8");
     reopen();
-    transcripts.ensure(ref);
+    await transcripts.ensure(ref);
     expect(readFileSync(transcripts.path(ref), "utf8")).toBe(before);
   });
 
-  it("[AR2] a transcript nobody needed is there once it is archived", () => {
+  it("[AR2] a transcript nobody needed is there once it is archived", async () => {
     const archiveName = `${ref.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
-    expect(transcripts.archive(ref, archiveName)).toBe(true);
+    expect(await transcripts.archive(ref, archiveName)).toBe(true);
     kept = null;
-    expect(transcripts.tail({ ...ref, archiveName }, 10)).toMatchObject([{ id: "task", text: "count" }]);
+    expect(await transcripts.tail({ ...ref, archiveName }, 10)).toMatchObject([{ id: "task", text: "count" }]);
   });
 
-  it("[CM5] one that should be there is not made up", () => {
+  it("[CM5] one that should be there is not made up", async () => {
     kept = null;
-    expect(() => transcripts.tail(ref, 10)).toThrow("can't be opened");
-    expect(transcripts.archive(ref, "x.jsonl.deleted.y")).toBe(false);
+    await expect(() => transcripts.tail(ref, 10)).rejects.toThrow("can't be opened");
+    expect(await transcripts.archive(ref, "x.jsonl.deleted.y")).toBe(false);
   });
 });

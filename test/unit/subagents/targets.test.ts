@@ -20,16 +20,16 @@ async function spawn(label: string, requester: { sessionKey?: string; sessionId?
   await clock.advance(1);
   return stage.spawn({ label }, requester);
 }
-const find = (text: string, key = CHAT_KEY): string => {
-  const found = findTarget(stage.stores, key, text);
+const find = async (text: string, key = CHAT_KEY): Promise<string> => {
+  const found = await findTarget(stage.stores, key, text);
   return "run" in found ? found.run.label : found.problem;
 };
 
 describe("findTarget", () => {
   it("[CM3] by number of the last list, last, id prefix, label in any case, and key", async () => {
     const [first, second] = [await spawn("first"), await spawn("Second One")];
-    stage.stores.db.transaction([], (tx) => stage.stores.listings.save(tx, CHAT_KEY, [second.id, first.id]));
-    expect(["1", "#2", "last", " LAST ", "first", "FIRST", "second one"].map((text) => find(text))).toEqual([
+    await stage.stores.db.transaction([], (tx) => stage.stores.listings.save(tx, CHAT_KEY, [second.id, first.id]));
+    expect(await Promise.all(["1", "#2", "last", " LAST ", "first", "FIRST", "second one"].map((text) => find(text)))).toEqual([
       "Second One",
       "first",
       "Second One",
@@ -41,45 +41,45 @@ describe("findTarget", () => {
     for (const length of [4, 8, 20, 36]) {
       const prefix = first.id.slice(0, length);
       // A short prefix of digits only is a number of the list.
-      if (!/^\d{1,4}$/.test(prefix) && !second.id.startsWith(prefix)) expect(find(prefix)).toBe("first");
+      if (!/^\d{1,4}$/.test(prefix) && !second.id.startsWith(prefix)) expect(await find(prefix)).toBe("first");
     }
-    expect(find(first.childKey)).toBe("first");
-    expect(find(first.childKey.toUpperCase().replace("AGENT:", "agent:"))).toBe("first");
+    expect(await find(first.childKey)).toBe("first");
+    expect(await find(first.childKey.toUpperCase().replace("AGENT:", "agent:"))).toBe("first");
   });
 
   it("[CM3] a label wins over an id prefix, and too short a prefix is no target", async () => {
     const one = await spawn("plain");
     const two = await spawn(one.id.slice(0, 8));
-    expect(findTarget(stage.stores, CHAT_KEY, one.id.slice(0, 8))).toMatchObject({ run: { id: two.id } });
-    if (!/^\d/.test(one.id)) expect(find(one.id.slice(0, 2))).toContain("There is no sub-agent");
+    expect(await findTarget(stage.stores, CHAT_KEY, one.id.slice(0, 8))).toMatchObject({ run: { id: two.id } });
+    if (!/^\d/.test(one.id)) expect(await find(one.id.slice(0, 2))).toContain("There is no sub-agent");
   });
 
   it("[CM3] unknown, ambiguous and out of range differ", async () => {
     await spawn("twin");
     await spawn("twin");
-    expect(find("1")).toContain("call it first");
-    stage.stores.db.transaction([], (tx) => stage.stores.listings.save(tx, CHAT_KEY, ["a"]));
-    expect(find("2")).toBe("There is no number 2: the last list went from 1 to 1.");
-    expect(find("twin")).toContain('"twin" fits 2 sub-agents');
-    expect(find("nobody")).toContain('There is no sub-agent "nobody"');
-    expect(find("")).toContain("Which sub-agent?");
-    expect(find("x".repeat(10_000)).length).toBeLessThan(200);
+    expect(await find("1")).toContain("call it first");
+    await stage.stores.db.transaction([], (tx) => stage.stores.listings.save(tx, CHAT_KEY, ["a"]));
+    expect(await find("2")).toBe("There is no number 2: the last list went from 1 to 1.");
+    expect(await find("twin")).toContain('"twin" fits 2 sub-agents');
+    expect(await find("nobody")).toContain('There is no sub-agent "nobody"');
+    expect(await find("")).toContain("Which sub-agent?");
+    expect((await find("x".repeat(10_000))).length).toBeLessThan(200);
   });
 
   it("[TL4] a run of another session is not found by any form", async () => {
     const theirs = await spawn("theirs", { sessionKey: OTHER });
     for (const text of ["theirs", theirs.id, theirs.id.slice(0, 8), theirs.childKey, "last"])
-      expect(find(text)).toMatch(/^There (is|are) no/);
-    expect(find("theirs", OTHER)).toBe("theirs");
+      expect(await find(text)).toMatch(/^There (is|are) no/);
+    expect(await find("theirs", OTHER)).toBe("theirs");
   });
 
   it("[TL8] unfinished runs further down are found from above", async () => {
     const parent = await spawn("parent");
     const child = await spawn("grandchild", { sessionKey: parent.childKey, sessionId: parent.sessionId, runId: parent.id });
-    expect(find("grandchild")).toBe("grandchild");
-    expect(find(child.childKey)).toBe("grandchild");
-    expect(find("parent", child.childKey)).toContain("There is no");
-    expect(runsOf(stage.stores.runs, CHAT_KEY).map((run) => run.label)).toEqual(["grandchild", "parent"]);
+    expect(await find("grandchild")).toBe("grandchild");
+    expect(await find(child.childKey)).toBe("grandchild");
+    expect(await find("parent", child.childKey)).toContain("There is no");
+    expect((await runsOf(stage.stores.runs, CHAT_KEY)).map((run) => run.label)).toEqual(["grandchild", "parent"]);
   });
 });
 

@@ -6,10 +6,10 @@ import { createDelegation } from "../../support/delegation.ts";
 
 it("[CM5] the last entries that are shown are counted, not the announce step or messages without words behind them", async () => {
   await using scene = await createDelegation();
-  const run = scene.spawn("reader");
+  const run = await scene.spawn("reader");
   const { transcripts } = scene.folder.stores;
   const ref = { agentId: run.agentId, sessionId: run.sessionId };
-  transcripts.append(ref, [
+  await transcripts.append(ref, [
     { type: "message", role: "assistant", text: "", model: "m", usage: null, calls: 1 },
     { type: "tool_call", callId: "c1", name: "read", args: { path: "a.md" } },
     { type: "tool_result", callId: "c1", name: "read", text: "contents", isError: false },
@@ -17,44 +17,45 @@ it("[CM5] the last entries that are shown are counted, not the announce step or 
     { type: "message", role: "user", text: "Now report.", from: "runtime", phase: "announce" },
     { type: "message", role: "assistant", text: "Result: x", model: "m", usage: null, calls: 0, phase: "announce" },
   ]);
-  const read = (limit: number, tools: boolean): string[] => logText(transcripts, run, { limit, tools }).split("\n\n");
-  expect(read(2, true)).toEqual([expect.stringContaining("← read: contents"), expect.stringContaining("the last word")]);
-  expect(read(1, true)).toEqual([expect.stringContaining("the last word")]);
-  expect(read(9, true)).toHaveLength(4);
-  expect(read(2, false)).toEqual([expect.stringContaining("the whole of reader"), expect.stringContaining("the last word")]);
+  const read = async (limit: number, tools: boolean): Promise<string[]> =>
+    (await logText(transcripts, run, { limit, tools })).split("\n\n");
+  expect(await read(2, true)).toEqual([expect.stringContaining("← read: contents"), expect.stringContaining("the last word")]);
+  expect(await read(1, true)).toEqual([expect.stringContaining("the last word")]);
+  expect(await read(9, true)).toHaveLength(4);
+  expect(await read(2, false)).toEqual([expect.stringContaining("the whole of reader"), expect.stringContaining("the last word")]);
 });
 
 it("[CM5] a long stretch of tool calls doesn't hide the messages before it", async () => {
   await using scene = await createDelegation();
-  const run = scene.spawn("busy");
+  const run = await scene.spawn("busy");
   const { transcripts } = scene.folder.stores;
   const ref = { agentId: run.agentId, sessionId: run.sessionId };
   const result = { type: "tool_result", callId: "c", name: "read", text: "x".repeat(10_000), isError: false } as const;
   for (let n = 0; n < 6; n++)
-    transcripts.append(
+    await transcripts.append(
       ref,
       Array.from({ length: 100 }, () => result),
     );
-  expect(logText(transcripts, run, { limit: 1, tools: false })).toContain("the whole of busy");
+  expect(await logText(transcripts, run, { limit: 1, tools: false })).toContain("the whole of busy");
 });
 
 it("[CM5] a transcript that is gone is said to be gone", async () => {
   await using scene = await createDelegation();
-  const run = scene.spawn("lost");
+  const run = await scene.spawn("lost");
   const { transcripts } = scene.folder.stores;
   transcripts.close();
   rmSync(transcripts.path({ agentId: run.agentId, sessionId: run.sessionId }));
-  expect(logText(transcripts, run, { limit: 5, tools: true })).toBe("(its transcript is gone)");
+  expect(await logText(transcripts, run, { limit: 5, tools: true })).toBe("(its transcript is gone)");
 });
 
 it("[CM5] [CM6] what stands in the place of a transcript is said in words", async () => {
   await using scene = await createDelegation();
-  const run = scene.spawn("broken");
+  const run = await scene.spawn("broken");
   const { transcripts } = scene.folder.stores;
   transcripts.close();
   const path = transcripts.path({ agentId: run.agentId, sessionId: run.sessionId });
   rmSync(path);
   mkdirSync(path);
-  expect(logText(transcripts, run, { limit: 5, tools: true })).toBe("(its transcript can't be read: a folder is in its place)");
-  expect(answeredBy(transcripts, run)).toEqual([]);
+  expect(await logText(transcripts, run, { limit: 5, tools: true })).toBe("(its transcript can't be read: a folder is in its place)");
+  expect(await answeredBy(transcripts, run)).toEqual([]);
 });

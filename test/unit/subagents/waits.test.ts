@@ -6,7 +6,7 @@ import { isUnfinished, type Run } from "../../../src/core/run.ts";
 import type { ModelReply, ModelRequest, ToolCall } from "../../../src/models/model.ts";
 import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
 import { createStage, makeStateDir, okReply, type Stage } from "../../support/stage.ts";
-import { waitFor } from "../../support/wait.ts";
+import { allOf, waitFor } from "../../support/wait.ts";
 
 const MINUTE = 60_000;
 
@@ -48,23 +48,24 @@ const open = (more: { maxConcurrent?: number; idle?: boolean } = {}): Promise<St
     subagents: { maxConcurrent: more.maxConcurrent ?? 1, maxSpawnDepth: 2, maxChildrenPerSession: 1_000, archiveAfterMinutes: 0 },
   });
 
-const spawnParent = (stage: Stage, kind = "parent", more: object = {}): Run =>
+const spawnParent = (stage: Stage, kind = "parent", more: object = {}): Promise<Run> =>
   stage.spawn({ task: kind, ...more }, { tools: ["read", "sessions_spawn", "subagents"] });
-const waiting = (stage: Stage, run: Run) => waitFor("it to wait", () => stage.get(run.id).state === "waiting");
-const ended = (stage: Stage, run: Run) => waitFor("its end", () => (isUnfinished(stage.get(run.id).state) ? null : stage.get(run.id)));
+const waiting = (stage: Stage, run: Run) => waitFor("it to wait", async () => (await stage.get(run.id)).state === "waiting");
+const ended = (stage: Stage, run: Run) =>
+  waitFor("its end", async () => (isUnfinished((await stage.get(run.id)).state) ? null : await stage.get(run.id)));
 
 it.each(["parent", "parent-waits"])(
   "[SP5][LN2] a %s of two at maxConcurrent 1 waits as a row while they work, and goes on",
   async (kind) => {
     await using stage = await open();
-    const run = spawnParent(stage, kind);
+    const run = await spawnParent(stage, kind);
     await waiting(stage, run);
-    expect(stage.get(run.id)).toMatchObject({ doing: "waiting for 2 sub-agents", steps: 2 });
-    await waitFor("a child at work", () => stage.stores.runs.childrenOf(run.id).some((child) => child.state === "running"));
-    expect(stage.stores.runs.countUnfinishedByState()).toEqual({ queued: 1, running: 1, waiting: 1 });
+    expect(await stage.get(run.id)).toMatchObject({ doing: "waiting for 2 sub-agents", steps: 2 });
+    await waitFor("a child at work", async () => (await stage.stores.runs.childrenOf(run.id)).some((child) => child.state === "running"));
+    expect(await stage.stores.runs.countUnfinishedByState()).toEqual({ queued: 1, running: 1, waiting: 1 });
     door.resolve();
     expect(await ended(stage, run)).toMatchObject({ state: "done", waits: [] });
-    expect(stage.stores.transcripts.tail({ agentId: "main", sessionId: run.sessionId }, 50)).toContainEqual(
+    expect(await stage.stores.transcripts.tail({ agentId: "main", sessionId: run.sessionId }, 50)).toContainEqual(
       expect.objectContaining({ type: "message", role: "assistant", text: "all reported" }),
     );
   },
@@ -72,9 +73,9 @@ it.each(["parent", "parent-waits"])(
 
 it("[SP10] the time a run waits is none of its own", async () => {
   await using stage = await open();
-  const run = spawnParent(stage, "parent", { runTimeoutSeconds: 60 });
+  const run = await spawnParent(stage, "parent", { runTimeoutSeconds: 60 });
   await waiting(stage, run);
-  const before = stage.get(run.id).deadlineAt;
+  const before = (await stage.get(run.id)).deadlineAt;
   await clock.advance(10 * MINUTE);
   door.resolve();
   expect(await ended(stage, run)).toMatchObject({ state: "done", deadlineAt: (before ?? 0) + 10 * MINUTE });
@@ -84,45 +85,45 @@ it.each(["parent", "parent-waits"])(
   "[RC1][RC2] a %s that waits when its process dies goes on in the next one, and ends once",
   async (kind) => {
     const first = await open();
-    const run = spawnParent(first, kind);
+    const run = await spawnParent(first, kind);
     await waiting(first, run);
     // Nothing of it is in memory: what the process would do at its end changes nothing for a run that waits.
     await first[Symbol.asyncDispose]();
     expect(first.lane.depth()).toEqual({ waiting: 0, running: 0 });
     door.resolve();
     await using second = await open({ idle: true });
-    expect(second.get(run.id)).toMatchObject({ state: "waiting", crashes: 0, resumes: 0 });
-    second.parts.recover();
+    expect(await second.get(run.id)).toMatchObject({ state: "waiting", crashes: 0, resumes: 0 });
+    await second.parts.recover();
     second.lane.serve(second.parts.runner.work);
     expect(await ended(second, run)).toMatchObject({ state: "done", crashes: 0, resumes: 1 });
-    expect(second.announced(run)).toHaveLength(1);
+    expect(await second.announced(run)).toHaveLength(1);
     await second.lane.drain();
   },
 );
 
 it("[ST1] one that waits is stopped with those it waits for, and none of them goes on", async () => {
   await using stage = await open();
-  const run = spawnParent(stage);
+  const run = await spawnParent(stage);
   await waiting(stage, run);
-  stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [stage.get(run.id)], "by the test"));
+  await stage.stores.db.transaction([], async (tx) => stage.parts.steering.stop(tx, [await stage.get(run.id)], "by the test"));
   door.resolve();
-  const all = [run, ...stage.stores.runs.childrenOf(run.id)];
-  expect(all.map(({ id }) => stage.get(id).state)).toEqual(["stopped", "stopped", "stopped"]);
-  expect(stage.get(run.id).waits).toEqual([]);
+  const all = [run, ...(await stage.stores.runs.childrenOf(run.id))];
+  expect(await Promise.all(all.map(async ({ id }) => (await stage.get(id)).state))).toEqual(["stopped", "stopped", "stopped"]);
+  expect((await stage.get(run.id)).waits).toEqual([]);
 });
 
 it("[TL8] a wait for runs ends when its time is over, and says that it is not complete", async () => {
   await using stage = await open({ maxConcurrent: 3 });
-  const run = spawnParent(stage, "parent-waits");
+  const run = await spawnParent(stage, "parent-waits");
   await waiting(stage, run);
   await clock.advance(9 * MINUTE);
-  expect(stage.get(run.id).state).toBe("waiting");
+  expect((await stage.get(run.id)).state).toBe("waiting");
   await clock.advance(MINUTE + 1_000);
   // It says so, and then waits for its children as every parent does.
-  await waitFor("it to wait for its children", () => stage.get(run.id).waits.some((wait) => wait.for === "children"));
-  const results = stage.stores.transcripts
-    .tail({ agentId: "main", sessionId: run.sessionId }, 50)
-    .filter((one) => one.type === "tool_result");
+  await waitFor("it to wait for its children", async () => (await stage.get(run.id)).waits.some((wait) => wait.for === "children"));
+  const results = (await stage.stores.transcripts.tail({ agentId: "main", sessionId: run.sessionId }, 50)).filter(
+    (one) => one.type === "tool_result",
+  );
   expect(results.at(-1)).toMatchObject({ name: "subagents", text: expect.stringContaining('"complete":false') });
   door.resolve();
   expect((await ended(stage, run)).state).toBe("done");
@@ -130,10 +131,12 @@ it("[TL8] a wait for runs ends when its time is over, and says that it is not co
 
 it("[SP5] a message wakes one that waits for its children, and it waits again", async () => {
   await using stage = await open({ maxConcurrent: 3 });
-  const run = spawnParent(stage);
+  const run = await spawnParent(stage);
   await waiting(stage, run);
-  stage.stores.db.transaction([], (tx) => stage.parts.steering.send(tx, stage.get(run.id), "agent:main:web:dm:main", "hurry"));
-  await waitFor("it to have read", () => stage.unread(run) === 0);
+  await stage.stores.db.transaction([], async (tx) =>
+    stage.parts.steering.send(tx, await stage.get(run.id), "agent:main:web:dm:main", "hurry"),
+  );
+  await waitFor("it to have read", async () => (await stage.unread(run)) === 0);
   await waiting(stage, run);
   door.resolve();
   expect((await ended(stage, run)).state).toBe("done");
@@ -143,23 +146,23 @@ it.each([1, 8])(
   "[SP5][LN2] 200 parents of two children each at maxConcurrent %i all end once",
   async (maxConcurrent) => {
     await using stage = await open({ maxConcurrent });
-    const runs = Array.from({ length: 200 }, () => spawnParent(stage));
+    const runs = await Promise.all(Array.from({ length: 200 }, () => spawnParent(stage)));
     door.resolve();
-    await waitFor("all to end", () => runs.every((run) => !isUnfinished(stage.get(run.id).state)), 60_000);
-    expect(new Set(runs.map((run) => stage.get(run.id).state))).toEqual(new Set(["done"]));
-    expect(runs.map((run) => stage.announced(run).length)).toEqual(runs.map(() => 1));
-    expect(stage.stores.runs.countUnfinishedByState()).toEqual({ queued: 0, running: 0, waiting: 0 });
+    await waitFor("all to end", () => allOf(runs, async (run) => !isUnfinished((await stage.get(run.id)).state)), 60_000);
+    expect(new Set(await Promise.all(runs.map(async (run) => (await stage.get(run.id)).state)))).toEqual(new Set(["done"]));
+    expect(await Promise.all(runs.map(async (run) => (await stage.announced(run)).length))).toEqual(runs.map(() => 1));
+    expect(await stage.stores.runs.countUnfinishedByState()).toEqual({ queued: 0, running: 0, waiting: 0 });
   },
   90_000,
 );
 
 it("[SP5][ST2] a run that was stopped in the middle of a step sends nobody out any more", async () => {
   await using stage = await open({ maxConcurrent: 3 });
-  const run = spawnParent(stage);
+  const run = await spawnParent(stage);
   await waiting(stage, run);
   const below = { runId: run.id, sessionKey: run.childKey, sessionId: run.sessionId };
-  expect(stage.spawn({}, below).state).toBe("queued");
-  stage.stores.db.transaction([], (tx) => stage.parts.steering.stop(tx, [stage.get(run.id)], "by the test"));
-  expect(() => stage.spawn({}, below)).toThrow("This run has ended; it sends nobody out any more.");
-  expect(stage.stores.runs.unfinishedBelow(run.requesterKey)).toEqual([]);
+  expect((await stage.spawn({}, below)).state).toBe("queued");
+  await stage.stores.db.transaction([], async (tx) => stage.parts.steering.stop(tx, [await stage.get(run.id)], "by the test"));
+  await expect(() => stage.spawn({}, below)).rejects.toThrow("This run has ended; it sends nobody out any more.");
+  expect(await stage.stores.runs.unfinishedBelow(run.requesterKey)).toEqual([]);
 });

@@ -34,16 +34,16 @@ it("[NV2] write, append, read and clear, per session", async () => {
   expect((await callTool(tool, { op: "read", section: "plan" })).text).toContain("There are: context_transfer.");
 });
 
-it("[NV2] survives a restart", () => {
-  const written = createScratchpad({ db, clock: systemClock }).write("key", "plan", "kept");
+it("[NV2] survives a restart", async () => {
+  const written = await createScratchpad({ db, clock: systemClock }).write("key", "plan", "kept");
   expect(written).toEqual({ ok: true, bytes: 4 });
   db.close();
   db = openDatabase({ path: join(dir, "state.db") });
   const again = createScratchpad({ db, clock: systemClock });
-  expect(again.read("key", "plan")).toBe("kept");
-  again.write("key", "more", "x");
-  expect(again.clear("key")).toBe(2);
-  expect(again.sections("key")).toEqual([]);
+  expect(await again.read("key", "plan")).toBe("kept");
+  await again.write("key", "more", "x");
+  expect(await again.clear("key")).toBe(2);
+  expect(await again.sections("key")).toEqual([]);
 });
 
 it("[NV2] caps: name, section size, number of sections; a refused write changes nothing", async () => {
@@ -52,12 +52,12 @@ it("[NV2] caps: name, section size, number of sections; a refused write changes 
   for (const section of ["", "../x", "A", "a b", "x".repeat(65), "a\n"]) {
     expect((await callTool(tool, { op: "write", section, text: "x" })).isError, section).toBe(true);
   }
-  expect(scratchpad.write("key", "big", "é".repeat(8192)).ok).toBe(true);
-  expect(scratchpad.append("key", "big", "x").ok).toBe(false);
-  expect(scratchpad.read("key", "big")).toHaveLength(8192);
-  for (let n = 1; n < 20; n++) expect(scratchpad.write("key", `s${n}`, "").ok).toBe(true);
-  expect(scratchpad.write("key", "s20", "")).toMatchObject({ ok: false });
-  expect(scratchpad.write("key", "s1", "still writable").ok).toBe(true);
+  expect((await scratchpad.write("key", "big", "é".repeat(8192))).ok).toBe(true);
+  expect((await scratchpad.append("key", "big", "x")).ok).toBe(false);
+  expect(await scratchpad.read("key", "big")).toHaveLength(8192);
+  for (let n = 1; n < 20; n++) expect((await scratchpad.write("key", `s${n}`, "")).ok).toBe(true);
+  expect(await scratchpad.write("key", "s20", "")).toMatchObject({ ok: false });
+  expect((await scratchpad.write("key", "s1", "still writable")).ok).toBe(true);
   expect((await callTool(tool, { op: "write", section: "a" })).text).toBe("write needs a text.");
   expect((await callTool(tool, { op: "append", text: "a" })).text).toBe("append needs a section.");
   expect(() => tool.schema.parse({ op: "drop" })).toThrow();

@@ -160,22 +160,25 @@ describe("its transcript", () => {
 
 describe("pairing", () => {
   it("[SC1] lists who waits without their chat, and a code lets in once", async () => {
-    const code = web.db.transaction([], (tx) => web.pairing.request(tx, ann)) ?? "";
+    const code = (await web.db.transaction([], (tx) => web.pairing.request(tx, ann))) ?? "";
     const { body } = await get("/api/pairing");
     expect(body.waiting).toEqual([{ code, channel: "telegram", senderId: "42", senderName: "Ann [key]", expiresAt: expect.any(Number) }]);
     expect((await post("/api/pairing", { code: "ABCDEFGH" })).status).toBe(404);
     expect((await post("/api/pairing", {})).status).toBe(400);
-    expect(web.pairing.isPaired("telegram", "bot", "42")).toBe(false);
+    expect(await web.pairing.isPaired("telegram", "bot", "42")).toBe(false);
     expect(await post("/api/pairing", { code: code.toLowerCase() })).toMatchObject({ status: 200, body: { approved: { senderId: "42" } } });
-    expect(web.pairing.isPaired("telegram", "bot", "42")).toBe(true);
+    expect(await web.pairing.isPaired("telegram", "bot", "42")).toBe(true);
     expect((await post("/api/pairing", { code })).status).toBe(404);
     expect((await get("/api/pairing")).body.waiting).toEqual([]);
   });
 
   it("[SC1] lists who was let in or refused, and takes it back", async () => {
     const bob = { ...ann, senderId: "43", senderName: "Bob" };
-    await post("/api/pairing", { code: web.db.transaction([], (tx) => web.pairing.request(tx, ann)) });
-    const refused = await post("/api/pairing", { code: web.db.transaction([], (tx) => web.pairing.request(tx, bob)), decision: "refuse" });
+    await post("/api/pairing", { code: await web.db.transaction([], (tx) => web.pairing.request(tx, ann)) });
+    const refused = await post("/api/pairing", {
+      code: await web.db.transaction([], (tx) => web.pairing.request(tx, bob)),
+      decision: "refuse",
+    });
     expect(refused).toMatchObject({ status: 200, body: { refused: { senderId: "43" } } });
     const people = async () =>
       (await get("/api/pairing")).body.people as unknown as { senderId: string; state: string; address?: unknown }[];
@@ -190,8 +193,8 @@ describe("pairing", () => {
     expect((await post("/api/pairing/revoke", { channel, account, senderId: "42" })).status).toBe(404);
     expect((await post("/api/pairing/revoke", { channel })).status).toBe(400);
     expect((await post("/api/pairing", { code: "x", decision: "maybe" })).status).toBe(400);
-    expect([(await people()).length, web.pairing.isPaired("telegram", "bot", "42")]).toEqual([1, false]);
-    web.pairing.revoke(bob);
+    expect([(await people()).length, await web.pairing.isPaired("telegram", "bot", "42")]).toEqual([1, false]);
+    await web.pairing.revoke(bob);
   });
 
   it("[SC1] [WB2] every tab hears of it at once, and of a run that changed by its id", async () => {
@@ -203,7 +206,7 @@ describe("pairing", () => {
       for await (const chunk of stream.body ?? []) heard += Buffer.from(chunk).toString();
     })().catch(() => undefined);
     await waitFor("the greeting", () => heard.includes('event: pairing\ndata: {"waiting":[],"people":[]}'));
-    const code = web.db.transaction([], (tx) => web.pairing.request(tx, ann));
+    const code = await web.db.transaction([], (tx) => web.pairing.request(tx, ann));
     await waitFor("the code", () => heard.includes(`"code":"${code}"`));
     const [busy, other] = [newId(), newId()];
     for (let n = 0; n < 20; n++)

@@ -101,12 +101,7 @@ describe("messages by cursor", () => {
     await waitFor("both messages", () => tab.messages().length === 2);
     expect(tab.messages()).toEqual(["<p>one</p>", "<p>two</p>"]);
     const ids = tab.heard.filter((heard) => heard.event === "message").map((heard) => heard.id);
-    expect(ids).toEqual(
-      web.messages
-        .list("main", { limit: 9 })
-        .slice(1)
-        .map((message) => message.seq),
-    );
+    expect(ids).toEqual((await web.messages.list("main", { limit: 9 })).slice(1).map((message) => message.seq));
   });
 
   it("[WB2] WS-009 a reconnect replays exactly what was missed, over a restart too", async () => {
@@ -116,7 +111,7 @@ describe("messages by cursor", () => {
     let cursor = "0";
     let current = tab;
     for (let round = 0; round < 4; round++) {
-      const from = web.messages.lastSeq();
+      const from = await web.messages.lastSeq();
       await web.say(`live ${round}`);
       await waitFor("the live one", () => current.heard.some((event) => event.id !== null && event.id > from));
       heard.push(...current.messages());
@@ -135,20 +130,22 @@ describe("messages by cursor", () => {
   it("[WB2] a long backlog arrives whole, in order, once", async () => {
     await start();
     for (let n = 0; n < 300; n++)
-      web.db.transaction([], (tx) =>
+      await web.db.transaction([], (tx) =>
         web.messages.post(tx, { chat: "main", key: `k${n}`, author: "agent", text: `${n} ${"x".repeat(3000)}` }),
       );
     const tab = await openTab("&cursor=0");
     await web.say("last");
     await waitFor("all messages", () => tab.messages().length >= 301);
     const seqs = tab.of("message").map((data) => data.seq);
-    expect(seqs).toEqual(web.messages.list("main", { limit: 1000 }).map((message) => message.seq));
+    expect(seqs).toEqual((await web.messages.list("main", { limit: 1000 })).map((message) => message.seq));
   });
 
   it("[WB2] a page of messages that is more than a tab may be behind arrives on one connection", async () => {
     await start();
     for (let n = 0; n < 20; n++)
-      web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "agent", text: "x".repeat(60_000) }));
+      await web.db.transaction([], (tx) =>
+        web.messages.post(tx, { chat: "main", key: `k${n}`, author: "agent", text: "x".repeat(60_000) }),
+      );
     const tab = await openTab("&cursor=0");
     await waitFor("all messages, or the end of the stream", () => tab.messages().length === 20 || tab.isClosed);
     expect(tab.messages()).toHaveLength(20);
@@ -160,7 +157,7 @@ describe("messages by cursor", () => {
     await start();
     const [one, two] = [await openTab(), await openTab()];
     for (let n = 0; n < 10; n++) {
-      web.channel.accept({ id: newId(), chat: "main", text: `q${n}`, kind: "message" });
+      await web.channel.accept({ id: newId(), chat: "main", text: `q${n}`, kind: "message" });
       await web.say(`a${n}`);
     }
     await waitFor("all in both tabs", () => one.messages().length === 20 && two.messages().length === 20);
@@ -311,7 +308,7 @@ describe("what goes on now", () => {
     await start();
     const tab = await openTab();
     const chat = newId();
-    web.channel.accept({ id: newId(), chat, text: "Other", kind: "message" });
+    await web.channel.accept({ id: newId(), chat, text: "Other", kind: "message" });
     await waitFor("the chat", () => JSON.stringify(tab.of("chats").at(-1)).includes(chat));
     expect(tab.messages()).toEqual([]);
   });
@@ -322,7 +319,8 @@ describe("slow and lost readers", () => {
     await start({ streams: { heartbeatMs: 20 } });
     const good = await openTab();
     await openTab("", { isReading: false });
-    for (let n = 0; n < 400; n++) web.channel.accept({ id: newId(), chat: "main", text: `${n} ${"x".repeat(12_000)}`, kind: "message" });
+    for (let n = 0; n < 400; n++)
+      await web.channel.accept({ id: newId(), chat: "main", text: `${n} ${"x".repeat(12_000)}`, kind: "message" });
     await waitFor("all messages", () => good.messages().length === 400);
     await waitFor("beats", () => good.comments >= 3);
   });
@@ -335,7 +333,7 @@ describe("slow and lost readers", () => {
     // Far more than the kernel takes by itself.
     const text = "x".repeat(100_000);
     for (let n = 0; n < 60; n++)
-      web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "user", text }));
+      await web.db.transaction([], (tx) => web.messages.post(tx, { chat: "main", key: `k${n}`, author: "user", text }));
     web.bus.emit({ type: "web.posted", chat: "main", seq: 60 });
     await waitFor("all messages", () => good.messages().length === 60);
     for (const n of [1, 2, 3, 4]) {

@@ -136,7 +136,11 @@ describe("health", () => {
       early.server = createWebServer({
         ...{ host: "127.0.0.1", port: 0, publicUrl: () => null, token: () => token, browsers },
         ...{ log: silentLogger, clock: systemClock, bus, channel, messages, pairing },
-        ...{ redeliver: () => null, board: { listRuns: () => [] }, details: { find: () => null, transcript: () => null } },
+        ...{
+          redeliver: async () => null,
+          board: { listRuns: async () => [] },
+          details: { find: async () => null, transcript: async () => null },
+        },
         ...{ redact: (text) => text, heldBack: () => 0, status: () => ({ version: "0", model: "m", problem: null }) },
       });
       const url = await early.server.listen();
@@ -258,14 +262,14 @@ describe("posting", () => {
     expect(await (await post(path, body)).json()).toEqual({ id: body.id, status: "accepted" });
     const again = await post(path, body);
     expect([again.status, await again.json()]).toEqual([202, { id: body.id, status: "known" }]);
-    expect(web.inbox()).toEqual([{ externalId: body.id, raw: { ...body, chat: "main", kind: "message" } }]);
+    expect(await web.inbox()).toEqual([{ externalId: body.id, raw: { ...body, chat: "main", kind: "message" } }]);
     expect((await post(path, { ...body, text: "other" })).status).toBe(409);
   });
 
   it("[SC1] HTTP-018 rights a client writes into its message are dropped", async () => {
     await post(path, { ...message("hi"), role: "owner", scopes: ["admin"], senderIsOwner: true, sender: { id: "boss" } });
-    expect(Object.keys(web.inbox()[0]?.raw ?? {}).sort()).toEqual(["chat", "id", "kind", "text"]);
-    expect(web.channel.decode(web.inbox()[0]?.raw)?.sender).toEqual({ id: "local" });
+    expect(Object.keys((await web.inbox())[0]?.raw ?? {}).sort()).toEqual(["chat", "id", "kind", "text"]);
+    expect(web.channel.decode((await web.inbox())[0]?.raw)?.sender).toEqual({ id: "local" });
   });
 
   it.each(["MAIN", "..%2f", "main%00", "x".repeat(300), "agent:main:web:dm:main", ""])("[SE1] there is no chat %j", async (chat) => {
@@ -285,7 +289,7 @@ describe("posting", () => {
     const response = await post(path, body);
     expect(response.status).toBe(400);
     expect(((await response.json()) as { error: string }).error).toContain("uuid");
-    expect(web.inbox()).toEqual([]);
+    expect(await web.inbox()).toEqual([]);
   });
 
   it.each(['{"a":', "[".repeat(100_000), '{"id":"1","id":"2"}', '{"a":1e999}', '{"text":"\\ud800"}'])(
@@ -312,7 +316,7 @@ describe("posting", () => {
     expect(await rawStatus(`POST ${path} HTTP/1.1`, [...headers, "Content-Length: 900000"], "{")).toBe(413);
     const chunk = `10000\r\n${"x".repeat(0x10000)}\r\n`;
     expect(await rawStatus(`POST ${path} HTTP/1.1`, [...headers, "Transfer-Encoding: chunked"], chunk.repeat(6))).toBe(413);
-    expect(web.inbox()).toEqual([]);
+    expect(await web.inbox()).toEqual([]);
   });
 
   it("[SC3] a flood of posts is slowed down", async () => {
@@ -325,12 +329,12 @@ describe("posting", () => {
   });
 
   it("[RC4] a disk that refuses gives a 500 in words, and the server lives on", async () => {
-    web.db.transaction([], (tx) => tx.run("ALTER TABLE inbox RENAME TO gone"));
+    await web.db.transaction([], (tx) => tx.run("ALTER TABLE inbox RENAME TO gone"));
     const response = await post(path, message("x"));
     expect([response.status, await response.json()]).toEqual([500, { error: "Something went wrong here. The log says more." }]);
-    web.db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO inbox"));
+    await web.db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO inbox"));
     expect((await post(path, message("x"))).status).toBe(202);
-    expect(web.messages.list("main", { limit: 9 })).toHaveLength(1);
+    expect(await web.messages.list("main", { limit: 9 })).toHaveLength(1);
   });
 });
 
@@ -397,7 +401,7 @@ describe("reading back", () => {
     for (let n = 1; n <= 5; n++) await web.say(`m${n}`);
     const last = await history("?limit=2");
     expect(last.messages.map((m) => m.html)).toEqual(["<p>m4</p>", "<p>m5</p>"]);
-    expect([last.hasEarlier, last.cursor]).toEqual([true, web.messages.lastSeq()]);
+    expect([last.hasEarlier, last.cursor]).toEqual([true, await web.messages.lastSeq()]);
     const first = await history(`?limit=3&before=${last.messages[0]?.seq}`);
     expect(first.messages.map((m) => m.html)).toEqual(["<p>m1</p>", "<p>m2</p>", "<p>m3</p>"]);
     expect(first.hasEarlier).toBe(false);

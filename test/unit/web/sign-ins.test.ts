@@ -87,7 +87,7 @@ describe("what a browser holds", () => {
   it("[WB8] [SC3] is kept as hashes, and nowhere else", async () => {
     await start();
     const { cookie, "x-herald-key": key } = await web.signIn();
-    web.db.get("PRAGMA wal_checkpoint(TRUNCATE)");
+    await web.db.get("PRAGMA wal_checkpoint(TRUNCATE)");
     const stored = ["herald.db", "herald.db-wal"].map((name) => readFileSync(join(web.stateDir, name), "latin1")).join("");
     expect(stored).toContain("browsers");
     for (const secret of [cookie.split("=")[1] ?? "?", key, web.token]) expect(stored).not.toContain(secret);
@@ -180,13 +180,13 @@ describe("another token", () => {
     await start();
     const old = { token: web.token, browser: await web.signIn(), bearer: bearer() };
     const streams = [await listen(old.browser), await listen(old.bearer)];
-    web.changeToken("n".repeat(20) + "E".repeat(23));
+    await web.changeToken("n".repeat(20) + "E".repeat(23));
     await waitFor("the end of both streams", () => streams.every((stream) => !stream.isOpen()));
     expect([await statusFor(old.browser), await statusFor(old.bearer), await statusFor(bearer())]).toEqual([401, 401, 200]);
     const fresh = await web.signIn();
     expect(await statusFor(fresh)).toBe(200);
     // With the old one set again they don't come back.
-    web.changeToken(old.token);
+    await web.changeToken(old.token);
     expect([await statusFor(old.browser), await statusFor(fresh), await statusFor(old.bearer)]).toEqual([401, 401, 200]);
   });
 });
