@@ -49,6 +49,8 @@ export function createLife(deps: LifeDeps): Life {
   let chores: Promise<unknown> = Promise.resolve();
   return {
     async start() {
+      // Whose work is whose is known from here on: what others left is taken up below, part by part.
+      await deps.stores.nodes.enter();
       await deps.stores.webMessages.skipNumbers();
       const page = deps.page === null ? null : await deps.page.open();
       const recovered = await deps.subagents.recover();
@@ -64,6 +66,7 @@ export function createLife(deps: LifeDeps): Life {
         deps.frontDoor.introductions.run(over.signal),
         keepHouse(deps.stores, deps.clock, deps.log, over.signal),
         watchFolder(deps, over.signal),
+        takeUpOrphans(deps, over.signal),
         giveMemoryBack(processHeap, deps.clock, over.signal),
       ];
       // One that breaks is no reason to break off the stop that waits for it.
@@ -111,6 +114,25 @@ async function windDown(deps: LifeDeps, over: AbortController, chores: Promise<u
 function sinkOf({ inbox }: Stores, channel: Channel): InboxSink {
   const sink = (): InboxSink => inbox.sink(channel.name, channel.account);
   return { put: (...updates) => sink().put(...updates), cursor: () => sink().cursor() };
+}
+
+const ORPHANS_EVERY_MS = 10_000;
+
+/**
+ * Recovery while it runs: work under way whose owner is not alive (stores/nodes.ts), each part as at its start. Alone on its folder
+ * a process finds nothing here.
+ */
+async function takeUpOrphans(deps: LifeDeps, signal: AbortSignal): Promise<void> {
+  for (await deps.clock.sleep(ORPHANS_EVERY_MS, signal); !signal.aborted; await deps.clock.sleep(ORPHANS_EVERY_MS, signal)) {
+    try {
+      const { resumed, interrupted } = await deps.subagents.recoverOrphans();
+      if (resumed + interrupted > 0) deps.log.info({ resumed, interrupted }, "took up runs that another process left");
+      await deps.delivery.takeUp();
+      await deps.frontDoor.gateway.takeUp();
+    } catch (error) {
+      deps.log.error({ err: error }, "what another process left could not be looked at");
+    }
+  }
 }
 
 const LOOK_EVERY_MS = 2_000;

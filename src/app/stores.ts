@@ -12,6 +12,7 @@ import { refuseForeignJournal, setJournalAside } from "../stores/journal.ts";
 import { createListings } from "../stores/listings.ts";
 import { LOCK, refuseUnlocked, takeLock } from "../stores/lock.ts";
 import { createMail } from "../stores/mail.ts";
+import { createNodes } from "../stores/nodes.ts";
 import { createOutbox } from "../stores/outbox.ts";
 import { createPairing } from "../stores/pairing.ts";
 import { refuseAnew } from "../stores/remains.ts";
@@ -27,7 +28,7 @@ import type { Base } from "./base.ts";
 
 const DATABASE = "herald.db";
 
-export interface StoreDeps extends Pick<Base, "stateDir" | "clock" | "bus" | "log" | "secrets" | "failpoint"> {
+export interface StoreDeps extends Pick<Base, "stateDir" | "clock" | "bus" | "log" | "secrets" | "failpoint" | "bootId"> {
   /** The operator wants a new database although the folder holds remains of an earlier one. */
   readonly isNewWanted?: boolean;
 }
@@ -35,7 +36,7 @@ export interface StoreDeps extends Pick<Base, "stateDir" | "clock" | "bus" | "lo
 export type Stores = ReturnType<typeof openStores>;
 
 /** Throws AppError("state" | "locked") in words. */
-export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNewWanted = false }: StoreDeps) {
+export function openStores({ stateDir, clock, bus, log, secrets, failpoint, bootId, isNewWanted = false }: StoreDeps) {
   prepareFolder(stateDir);
   const path = join(stateDir, DATABASE);
   refuseUnlocked(stateDir, path);
@@ -61,7 +62,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       ...(existsSync(`${path}-wal`) ? [journal] : []),
     ]);
     const onDamaged = (error: unknown): void => log.error({ err: error }, "a run on record can't be read; it is left out");
-    const runs = createRuns({ db, clock, onDamaged });
+    const runs = createRuns({ db, clock, bootId, onDamaged });
     const transcripts = createTranscripts({
       stateDir,
       log,
@@ -83,8 +84,9 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, isNe
       runs,
       transcripts,
       accounts: createAccounts({ db }),
-      inbox: createInbox({ db, clock, failpoint }),
-      outbox: createOutbox({ db, clock }),
+      inbox: createInbox({ db, clock, bootId, failpoint }),
+      outbox: createOutbox({ db, clock, bootId }),
+      nodes: createNodes({ db, clock, bootId }),
       sessions: createSessions({ db, clock }),
       mail: createMail({ db, clock }),
       briefs: createBriefs({ db, clock }),

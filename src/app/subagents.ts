@@ -14,7 +14,7 @@ import type { SubagentDeps } from "../subagents/deps.ts";
 import { type Briefing, createBriefing } from "../subagents/documents/briefing.ts";
 import { createDocuments, type Documents } from "../subagents/documents/documents.ts";
 import { createPlanTool, PLAN_TOOL } from "../subagents/plan-tool.ts";
-import { recoverRuns } from "../subagents/recover.ts";
+import { type Recovered, recoverOrphans, recoverRuns } from "../subagents/recover.ts";
 import { createRunner, type Runner } from "../subagents/runner.ts";
 import { createSessionTools } from "../subagents/session-tools.ts";
 import { createSpawn, type Spawn } from "../subagents/spawn.ts";
@@ -35,7 +35,9 @@ export interface SubagentParts {
   /** Stop it before the stores are closed. */
   readonly documents: Documents;
   readonly waker: Waker;
-  recover(): ReturnType<typeof recoverRuns>;
+  /** At the start, before the lane works. */
+  recover(): Promise<Recovered>;
+  recoverOrphans(): Promise<Recovered>;
   /** The tools a main session of this agent has, sub-agent tools included. */
   mainTools(agent: Agent): readonly Tool[];
 }
@@ -93,11 +95,22 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
   };
   const control = { ...deps, steering, briefing };
   own.push(createSpawnTool({ spawn, toolNames }), createSubagentsTool(control), ...createSessionTools(control), createPlanTool(stores));
-  const recover = async (): ReturnType<typeof recoverRuns> => {
+  const recover = async (): Promise<Recovered> => {
     await documents.start();
     const recovered = await recoverRuns(deps);
     waker.start();
     return recovered;
   };
-  return { spawn, steering, runner, waker, archiver: createArchiver({ ...deps, ...stores }), briefing, documents, recover, mainTools };
+  return {
+    spawn,
+    steering,
+    runner,
+    waker,
+    archiver: createArchiver({ ...deps, ...stores }),
+    briefing,
+    documents,
+    recover,
+    recoverOrphans: () => recoverOrphans(deps),
+    mainTools,
+  };
 }

@@ -15,6 +15,8 @@ interface DeliveryDeps extends AttemptDeps {
 export interface Delivery {
   /** Takes up everything that is open; returns at once. */
   start(): Promise<void>;
+  /** What was being sent by a process that is not alive any more. */
+  takeUp(): Promise<void>;
   /** Starts no further send; resolves when those under way are over. */
   stop(): Promise<void>;
 }
@@ -62,6 +64,9 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
       // The platform remembers what the process before this one sent.
       for (const { address, at } of await deps.outbox.listSentSince(deps.clock.now() - PACE_MEMORY_MS)) pacer.remember(address, at);
       for (const key of await deps.outbox.openAddresses()) pump(state, key);
+    },
+    async takeUp() {
+      for (const key of await deps.outbox.recover()) pump(state, key);
     },
     async stop() {
       unsubscribe();

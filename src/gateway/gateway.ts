@@ -23,6 +23,8 @@ import { type Route, routeOf } from "./route.ts";
 export interface Gateway {
   /** Takes up what is recorded and unanswered, then everything that arrives. */
   start(): Promise<void>;
+  /** What was being answered by a process that is not alive any more. */
+  takeUp(): Promise<void>;
   /** Looks at nothing new; resolves when the commands under way are answered. */
   stop(): Promise<void>;
 }
@@ -97,6 +99,9 @@ export function createGateway(deps: GatewayDeps): Gateway {
         return look(state);
       });
       await look(state);
+    },
+    async takeUp() {
+      for (const sessionKey of await deps.inbox.orphanedSessions()) deps.lane.ring(sessionKey, sessionKey);
     },
     async stop() {
       state.stopped.abort();

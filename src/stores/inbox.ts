@@ -5,6 +5,7 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import type { InboxSink } from "../core/message.ts";
 import { type Database, RELAXED, type Tx } from "./database.ts";
 import { lock } from "./locks.ts";
+import { orphaned } from "./nodes.ts";
 
 export interface InboxRow {
   readonly id: number;
@@ -43,6 +44,8 @@ export interface Inbox {
   countWaiting(sessionKey: string): Promise<number>;
   /** Sessions with waiting rows whose key begins so, at most `limit`; all of them for the restart. */
   waitingSessions(prefix?: string, limit?: number): Promise<string[]>;
+  /** Sessions with a message that somebody began to answer who is not alive any more. */
+  orphanedSessions(): Promise<string[]>;
   /** Of the newest row; 0 when there is none. */
   lastId(): Promise<number>;
   /** Forgets settled rows older than `before`; their ids can't be replayed that late. */
@@ -51,6 +54,8 @@ export interface Inbox {
 
 interface Deps {
   db: Database;
+  /** Whose claims these are. */
+  bootId: string;
   clock: Clock;
   failpoint: HitFailpoint;
 }
@@ -93,17 +98,17 @@ export function createInbox(deps: Deps): Inbox {
           const oldest = "SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id LIMIT 1";
           const row = await tx.get<Stored>(oldest, sessionKey);
           if (row === undefined) return null;
-          await tx.run("UPDATE inbox SET attempts = attempts + 1 WHERE id = ?", row.id);
+          await tx.run("UPDATE inbox SET attempts = attempts + 1, owner = ? WHERE id = ?", deps.bootId, row.id);
           return { ...fromRow(row), attempts: row.attempts + 1 };
         },
         RELAXED,
       ),
     isWaiting: async (id) => (await db.get("SELECT 1 FROM inbox WHERE id = ? AND state = 'waiting'", id)) !== undefined,
     async release(id) {
-      await db.transaction([], (tx) => tx.run(`UPDATE inbox SET ${ONE_LESS} WHERE id = ?`, id), RELAXED);
+      await db.transaction([], (tx) => tx.run(`UPDATE inbox SET owner = NULL, ${ONE_LESS} WHERE id = ?`, id), RELAXED);
     },
     async putBack(id) {
-      const sql = `UPDATE inbox SET state = 'new', session_key = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`;
+      const sql = `UPDATE inbox SET state = 'new', session_key = NULL, owner = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`;
       await db.transaction([], (tx) => tx.run(sql, id));
     },
     put: (...what) => put(deps, ...what),
@@ -129,6 +134,10 @@ export function createInbox(deps: Deps): Inbox {
           limit,
         )
       ).map((row) => row.key),
+    async orphanedSessions() {
+      const sql = `SELECT session_key AS key FROM inbox ${db.by("inbox_owned")} WHERE state = 'waiting' AND owner IS NOT NULL AND ${orphaned("inbox")}`;
+      return [...new Set((await db.all<{ key: string }>(sql)).map((row) => row.key))];
+    },
     lastId: async () => (await db.get<{ id: number | null }>("SELECT max(id) AS id FROM inbox"))?.id ?? 0,
     purge: (before) => db.transaction([], (tx) => tx.run("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", before)),
   };

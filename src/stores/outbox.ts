@@ -9,6 +9,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Part } from "../core/message.ts";
 import type { Database, Tx } from "./database.ts";
 import { createJoined, type Joined } from "./joined.ts";
+import { orphaned } from "./nodes.ts";
 import { fromRow, KEEP_DOUBT, OPEN, type OutboxRow, type StoredRow } from "./outbox-row.ts";
 
 /** Before the next attempt: `unknown` when an earlier one may have arrived, and until somebody could tell. */
@@ -70,15 +71,15 @@ export interface Outbox extends Joined {
   reopen(tx: Tx, delivery: string): Promise<void>;
   /** Blocked parts of a run are to be sent again, as they stood; returns how many. */
   requeue(tx: Tx, runId: string): Promise<number>;
-  /** At boot: what was being sent when the process died may have arrived. */
-  recover(): Promise<void>;
+  /** What was being sent by somebody who is not alive any more may have arrived. Returns where (addressKey). */
+  recover(): Promise<string[]>;
   countAllOpen(): Promise<number>;
   purge(before: number): Promise<number>;
 }
 
 const SETTLED = "state IN ('sent', 'blocked', 'withdrawn')";
 
-export function createOutbox({ db, clock }: { db: Database; clock: Clock }): Outbox {
+export function createOutbox({ db, clock, bootId }: { db: Database; clock: Clock; bootId: string }): Outbox {
   const wake = (tx: Tx, key: string): void => tx.emit({ type: "outbox.added", addressKey: key });
   const one = (row: StoredRow | undefined): OutboxRow | null => (row === undefined ? null : fromRow(row));
   return {
@@ -118,7 +119,7 @@ export function createOutbox({ db, clock }: { db: Database; clock: Clock }): Out
         )
       ).flatMap((row) => sentAt(row)),
     get: async (id) => one(await db.get<StoredRow>("SELECT * FROM outbox WHERE id = ?", id)),
-    ...transitions(db, clock),
+    ...transitions(db, clock, bootId),
     ...createJoined(db, clock),
     async requeue(tx, runId) {
       const rows = await tx.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
@@ -130,11 +131,12 @@ export function createOutbox({ db, clock }: { db: Database; clock: Clock }): Out
       for (const row of rows) wake(tx, row.address_key);
       return rows.length;
     },
-    async recover() {
-      // The second condition says nothing new; it is what lets SQLite use the index of the open rows.
-      const sql = `UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent' WHERE state = 'sending' AND ${OPEN}`;
-      await db.transaction([], (tx) => tx.run(sql));
-    },
+    recover: () =>
+      db.transaction([], async (tx) => {
+        const sql = `UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent'
+          WHERE state = 'sending' AND ${orphaned("outbox")} RETURNING address_key`;
+        return [...new Set((await tx.all<{ address_key: string }>(sql)).map((row) => row.address_key))];
+      }),
     countAllOpen: async () => (await db.get<{ n: number }>(`SELECT count(*) AS n FROM outbox WHERE ${OPEN}`))?.n ?? 0,
     async purge(before) {
       const sql = `DELETE FROM outbox WHERE ${SETTLED} AND settled_at < ? AND (state <> 'blocked' OR run_id IS NULL)`;
@@ -148,14 +150,14 @@ type Transitions = Pick<
   "markSending" | "markSent" | "markBlocked" | "retryAt" | "stepAside" | "setPart" | "reserve" | "retarget" | "withdraw" | "reopen"
 >;
 
-function transitions(db: Database, clock: Clock): Transitions {
+function transitions(db: Database, clock: Clock, bootId: string): Transitions {
   return {
     async markSending(tx, id) {
       // Whether it arrived together with others is known by now.
       const sql =
-        "UPDATE outbox SET state = 'sending', sending_at = ?, joined_as = CASE WHEN joined_part IS NULL THEN NULL ELSE joined_as END WHERE id = ? AND " +
+        "UPDATE outbox SET state = 'sending', owner = ?, sending_at = ?, joined_as = CASE WHEN joined_part IS NULL THEN NULL ELSE joined_as END WHERE id = ? AND " +
         OPEN;
-      return (await tx.run(sql, clock.now(), id)) === 1;
+      return (await tx.run(sql, bootId, clock.now(), id)) === 1;
     },
     async markSent(tx, id, ref) {
       await tx.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);

@@ -2,6 +2,7 @@
 // (test/unit/stores asserts the plans). runs.ts changes them.
 import type { Run } from "../core/run.ts";
 import type { Database } from "./database.ts";
+import { orphaned } from "./nodes.ts";
 import { fromRunRow, type RunRow } from "./run-row.ts";
 
 export interface RunLists {
@@ -9,6 +10,8 @@ export interface RunLists {
   listUndocumented(limit: number): Promise<Run[]>;
   /** In order of arrival; all of them without a limit. */
   listUnfinished(limit?: number): Promise<Run[]>;
+  /** Those that run, and nobody alive works on them. */
+  listOrphaned(): Promise<Run[]>;
   countUnfinished(requesterKey: string): Promise<number>;
   /** Newest first. */
   listOf(requesterKey: string, limit: number): Promise<Run[]>;
@@ -62,6 +65,7 @@ export function createRunLists({ db, onDamaged }: RunListDeps): RunLists {
       many("SELECT * FROM runs WHERE ended_at IS NOT NULL AND documented < generation ORDER BY ended_at LIMIT ?", limit),
     listUnfinished: (limit = Number.MAX_SAFE_INTEGER) =>
       many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, seq LIMIT ?`, limit),
+    listOrphaned: () => many(`SELECT * FROM runs WHERE state = 'running' AND ${orphaned("runs")}`),
     // Left to itself SQLite takes runs_requester and walks every run the requester ever had.
     countUnfinished: async (key) =>
       (

@@ -16,6 +16,7 @@ import {
 } from "../core/run.ts";
 import type { Spend } from "../core/usage.ts";
 import { RELAXED, type Tx } from "./database.ts";
+import { orphaned } from "./nodes.ts";
 import { createRunLists, type RunListDeps, type RunLists, readRun } from "./run-lists.ts";
 import { type NewRun, type RunRow, runColumns } from "./run-row.ts";
 
@@ -58,8 +59,11 @@ export interface Runs extends RunLists {
   end(tx: Tx, id: string, end: RunEnd): Promise<boolean>;
   /** A finished run goes on in its session as the next generation, with all its time and steps. False when it is unfinished. */
   reopen(tx: Tx, run: Pick<Run, "id" | "requesterKey">): Promise<boolean>;
-  /** Found running after a restart: nobody works on it, and a crash of its process is noted. The row stays running. */
-  putAside(tx: Tx, id: string, afterCrash: boolean): Promise<void>;
+  /**
+   * Found running although nobody alive works on it: it is this process's from now on, and a crash of the one before is noted. The
+   * row stays running. False: somebody else was first.
+   */
+  putAside(tx: Tx, id: string, afterCrash: boolean): Promise<boolean>;
   /** It is taken up again after a restart. */
   countResume(tx: Tx, id: string): Promise<void>;
   /** What a running one does from now on is new work: its time and its steps begin anew. */
@@ -81,6 +85,8 @@ export interface Runs extends RunLists {
 
 export interface RunDeps extends RunListDeps {
   readonly clock: Clock;
+  /** Who works on what is started here. */
+  readonly bootId: string;
 }
 
 export function createRuns(deps: RunDeps): Runs {
@@ -125,71 +131,49 @@ const FRESH_LIMITS = "deadline_at = CASE WHEN timeout_ms > 0 THEN ? + timeout_ms
 /** Nothing of a wait is left behind. */
 const NO_WAIT = "waits = NULL, waiting_since = NULL, wake_at = NULL";
 
-function transitions({ db, clock }: RunDeps): Pick<Runs, "start" | "wait" | "wake" | "end" | "reopen"> {
-  /** The one place where a state changes: only from a state the machine allows. */
-  const move = async (tx: Tx, id: string, event: RunEvent, set: string, ...params: (string | number | null)[]): Promise<boolean> => {
-    const sources = sourcesOf(event);
-    const target = advance(sources[0] ?? "queued", event);
-    const marks = sources.map(() => "?").join(", ");
-    const moved =
-      (await tx.run(`UPDATE runs SET state = ?, ${set} WHERE id = ? AND state IN (${marks})`, target, ...params, id, ...sources)) === 1;
-    if (moved && target !== null) await changed(tx, id, target);
-    return moved;
-  };
+/** The one place where a state changes: only from a state the machine allows. `set`: what else, with its parameters. */
+async function move(tx: Tx, id: string, event: RunEvent, [set, ...params]: [string, ...(string | number | null)[]]): Promise<boolean> {
+  const sources = sourcesOf(event);
+  const target = advance(sources[0] ?? "queued", event);
+  const marks = sources.map(() => "?").join(", ");
+  const sql = `UPDATE runs SET state = ?, ${set} WHERE id = ? AND state IN (${marks})`;
+  const moved = (await tx.run(sql, target, ...params, id, ...sources)) === 1;
+  if (moved && target !== null) await changed(tx, id, target);
+  return moved;
+}
+
+/** What a run that goes on after its end begins with. */
+const ANEW = `generation = generation + 1, resumes = 0, crashes = 0, started_at = NULL, deadline_at = NULL, ended_at = NULL, reason = NULL,
+  incomplete = 0, plan = NULL, sections = NULL, delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`;
+
+function transitions({ db, clock, bootId }: RunDeps): Pick<Runs, "start" | "wait" | "wake" | "end" | "reopen"> {
   return {
     // Nobody waits for this one: a power cut that takes it leaves a queued run, which starts from what its transcript has.
-    start: (id) =>
-      db.transaction(
-        [],
-        (tx) => move(tx, id, { type: "start" }, `started_at = coalesce(started_at, ?), ${FRESH_LIMITS}`, clock.now(), clock.now()),
-        RELAXED,
-      ),
-    wait: (tx, id, waits, doing) =>
-      move(
-        tx,
-        id,
-        { type: "wait" },
-        "waits = ?, wake_at = ?, waiting_since = ?, doing = ?",
-        ...[JSON.stringify(waits), wakeAt(waits), clock.now(), doing],
-      ),
+    start(id) {
+      const set = `owner = ?, started_at = coalesce(started_at, ?), ${FRESH_LIMITS}`;
+      return db.transaction([], (tx) => move(tx, id, { type: "start" }, [set, bootId, clock.now(), clock.now()]), RELAXED);
+    },
+    wait(tx, id, waits, doing) {
+      const set = "owner = NULL, waits = ?, wake_at = ?, waiting_since = ?, doing = ?";
+      return move(tx, id, { type: "wait" }, [set, JSON.stringify(waits), wakeAt(waits), clock.now(), doing]);
+    },
     // Nobody waits for this one either: a power cut that takes it leaves one that waits and is rung again.
-    wake: (id) =>
-      db.transaction(
-        [],
-        async (tx) => {
-          const now = clock.now();
-          // A clock that was set back has waited for nothing.
-          const waited = "CASE WHEN ? > waiting_since THEN ? - waiting_since ELSE 0 END";
-          return move(tx, id, { type: "wake" }, `deadline_at = deadline_at + ${waited}, ${NO_WAIT}, doing = NULL`, now, now);
-        },
-        RELAXED,
-      ),
-    async end(tx, id, end) {
-      const set = `${NO_WAIT}, ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL${end.hasTranscript === true ? ", first_message = NULL" : ""}`;
-      const sections = end.sections == null ? null : JSON.stringify(end.sections);
-      const moved = await move(
-        tx,
-        id,
-        { type: "end", as: end.as },
-        set,
-        clock.now(),
-        end.reason,
-        end.incomplete ? 1 : 0,
-        end.delivery,
-        sections,
-      );
-      if (moved) tx.emit({ type: "run.ended", runId: id, state: end.as });
+    wake(id) {
+      const now = clock.now();
+      // A clock that was set back has waited for nothing.
+      const waited = "CASE WHEN ? > waiting_since THEN ? - waiting_since ELSE 0 END";
+      const set = `owner = ?, deadline_at = deadline_at + ${waited}, ${NO_WAIT}, doing = NULL`;
+      return db.transaction([], (tx) => move(tx, id, { type: "wake" }, [set, bootId, now, now]), RELAXED);
+    },
+    async end(tx, id, { as, reason, incomplete, delivery, sections, hasTranscript }) {
+      const set = `owner = NULL, ${NO_WAIT}, ended_at = ?, reason = ?, incomplete = ?, delivery = ?, sections = ?, delivery_reason = NULL, doing = NULL${hasTranscript === true ? ", first_message = NULL" : ""}`;
+      const text = sections == null ? null : JSON.stringify(sections);
+      const moved = await move(tx, id, { type: "end", as }, [set, clock.now(), reason, incomplete ? 1 : 0, delivery, text]);
+      if (moved) tx.emit({ type: "run.ended", runId: id, state: as });
       return moved;
     },
     async reopen(tx, { id, requesterKey }) {
-      const moved = await move(
-        tx,
-        id,
-        { type: "reopen" },
-        `generation = generation + 1, resumes = 0, crashes = 0, queued_at = ?, started_at = NULL, deadline_at = NULL, ended_at = NULL, reason = NULL, incomplete = 0,
-         plan = NULL, sections = NULL, delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`,
-        clock.now(),
-      );
+      const moved = await move(tx, id, { type: "reopen" }, [`queued_at = ?, ${ANEW}`, clock.now()]);
       if (moved) tx.emit({ type: "run.queued", runId: id, requesterKey });
       return moved;
     },
@@ -198,12 +182,12 @@ function transitions({ db, clock }: RunDeps): Pick<Runs, "start" | "wait" | "wak
 
 type Fields = Pick<Runs, "putAside" | "countResume" | "addSpend" | "setDelivery" | "markSettled" | "setArchiveName" | "setArchived">;
 
-function fields({ clock }: RunDeps): Fields {
+function fields({ clock, bootId }: RunDeps): Fields {
   return {
     // Until somebody takes it up, another restart is nothing it could have caused.
     async putAside(tx, id, afterCrash) {
-      const sql = "UPDATE runs SET crashes = crashes + ?, doing = ? WHERE id = ? AND state = 'running'";
-      await tx.run(sql, afterCrash ? 1 : 0, SUSPENDED, id);
+      const sql = `UPDATE runs SET owner = ?, crashes = crashes + ?, doing = ? WHERE id = ? AND state = 'running' AND ${orphaned("runs")}`;
+      return (await tx.run(sql, bootId, afterCrash ? 1 : 0, SUSPENDED, id)) === 1;
     },
     async countResume(tx, id) {
       await tx.run("UPDATE runs SET resumes = resumes + 1 WHERE id = ? AND state IN ('running', 'waiting')", id);

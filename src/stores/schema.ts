@@ -383,10 +383,20 @@ export const MIGRATIONS: readonly string[] = [
   DROP INDEX runs_unfinished_tree;
   CREATE INDEX runs_unfinished_tree ON runs (root_key, requester_key) WHERE state IN ('queued', 'running', 'waiting');
   `,
+  `
+  -- Who is alive, and who works on what.
+  CREATE TABLE nodes (id TEXT PRIMARY KEY, started_at INTEGER NOT NULL) STRICT;
+  ALTER TABLE runs ADD COLUMN owner TEXT;
+  ALTER TABLE inbox ADD COLUMN owner TEXT;
+  ALTER TABLE outbox ADD COLUMN owner TEXT;
+  CREATE INDEX runs_owned ON runs (owner) WHERE state = 'running';
+  CREATE INDEX inbox_owned ON inbox (owner, session_key) WHERE state = 'waiting' AND owner IS NOT NULL;
+  CREATE INDEX outbox_owned ON outbox (owner) WHERE state = 'sending';
+  `,
 ];
 
 /** What they leave: a database that says it is up to date must have all of them. */
 export const TABLES: readonly string[] = [
   ...["inbox", "channel_cursor", "channel_account", "outbox", "tries", "sessions", "spend", "runs", "run_messages", "notes"],
-  ...["listings", "scratchpad", "briefs", "people", "pairing_codes", "web_messages", "browsers"],
+  ...["listings", "scratchpad", "briefs", "people", "pairing_codes", "web_messages", "browsers", "nodes"],
 ];

@@ -1,4 +1,4 @@
-// After a restart: queued runs ring again; running ones are taken up from their transcripts, or given up after the
+// After a restart, or the end of another process: queued runs ring again; running ones are taken up from their transcripts, or given up after the
 // second crash (or by config), which is announced too. Runs before the lanes start, so it sees the rows as they were.
 // Whatever is tried here may be what ended the last process. So every crash is on record before anything of the run is
 // touched, and each further one makes the attempt smaller: go on → end it from its last words → end the row and say so → the
@@ -13,16 +13,28 @@ import { isDue } from "./waits.ts";
 /** Of a run that has not said its last word. */
 const MAX_CRASHES = 2;
 
-/** Returns how many were requeued, resumed and given up. */
-export async function recoverRuns(deps: SubagentDeps): Promise<{ queued: number; resumed: number; interrupted: number }> {
+/** How many were requeued, resumed and given up. */
+export interface Recovered {
+  queued: number;
+  resumed: number;
+  interrupted: number;
+}
+
+/** At a start: all that is unfinished. */
+export const recoverRuns = async (deps: SubagentDeps): Promise<Recovered> => takeUp(deps, await deps.runs.listUnfinished());
+
+/** Later: what the end of another process left running. */
+export const recoverOrphans = async (deps: SubagentDeps): Promise<Recovered> => takeUp(deps, await deps.runs.listOrphaned());
+
+async function takeUp(deps: SubagentDeps, left: readonly Run[]): Promise<Recovered> {
   const counts = { queued: 0, resumed: 0, interrupted: 0 };
-  const left = await deps.runs.listUnfinished();
+  const own = new Set<string>();
   // One transaction: a thousand unfinished runs must not cost a thousand syncs before the gateway is ready.
   await deps.db.transaction([], async (tx) => {
-    for (const run of left) if (run.state === "running") await deps.runs.putAside(tx, run.id, hasCrashed(run));
+    for (const run of left) if (run.state !== "running" || (await deps.runs.putAside(tx, run.id, hasCrashed(run)))) own.add(run.id);
   });
   const goesOn: Run[] = [];
-  for (const run of left) {
+  for (const run of left.filter(({ id }) => own.has(id))) {
     const counted = await deps.runs.get(run.id);
     // A requester that was given up has taken it along.
     if (counted === null || !isUnfinished(counted.state)) continue;

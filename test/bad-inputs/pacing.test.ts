@@ -40,7 +40,7 @@ const topic = (thread: number): Address => ({
 /** One life of a gateway's delivery on this folder. */
 function live(dir: string) {
   const db = openDatabase({ path: join(dir, "herald.db") });
-  const outbox = createOutbox({ db, clock });
+  const outbox = createOutbox({ db, clock, bootId: "boot" });
   const channel = createTelegramChannel({
     ...{ botToken: telegram.token, apiRoot: telegram.apiRoot, mode: "polling", clock, log: silentLogger },
   });

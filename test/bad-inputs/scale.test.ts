@@ -52,7 +52,7 @@ describe("many chats", () => {
       throw error;
     });
     const base = { clock: systemClock, bus, log: silentLogger, failpoint: noFailpoints };
-    const stores = openStores({ ...base, stateDir, secrets: createSecrets() });
+    const stores = openStores({ ...base, stateDir, bootId: "boot", secrets: createSecrets() });
     const failures: unknown[] = [];
     const lane = createLane({ name: "main", concurrency: 4, onError: (_id, error) => failures.push(error) });
     const channel: Channel = {

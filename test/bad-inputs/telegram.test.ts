@@ -48,7 +48,7 @@ async function deliver(add: (outbox: Outbox, tx: Tx) => Promise<void>): Promise<
   // A message a second in a chat (DL7), and a hundred thousand characters are many messages.
   // Not too fast: an attempt is waited for two seconds of it (DL6).
   const clock = createFastClock(5);
-  const outbox = createOutbox({ db, clock });
+  const outbox = createOutbox({ db, clock, bootId: "boot" });
   const common = {
     db,
     outbox,

@@ -30,7 +30,7 @@ export interface FilledSessions {
 export async function fillSessions(stateDir: string, counts: { live: number; archived: number }): Promise<FilledSessions> {
   let at = 0;
   const stores = openStores({
-    ...{ stateDir, log: silentLogger, secrets: createSecrets(), failpoint: noFailpoints, bus: createBus(() => {}) },
+    ...{ stateDir, log: silentLogger, secrets: createSecrets(), failpoint: noFailpoints, bootId: "before", bus: createBus(() => {}) },
     clock: { ...systemClock, now: () => at },
   });
   try {

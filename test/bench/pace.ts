@@ -36,7 +36,7 @@ async function announceAll(folder: string): Promise<Row> {
     throw error;
   });
   const db = openDatabase({ path: join(folder, "herald.db") });
-  const outbox = createOutbox({ db, clock });
+  const outbox = createOutbox({ db, clock, bootId: "boot" });
   const channel = createTelegramChannel({
     ...{ botToken: telegram.token, apiRoot: telegram.apiRoot, mode: "polling", clock, log: silentLogger },
   });

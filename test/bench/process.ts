@@ -83,7 +83,7 @@ async function startWithRuns(): Promise<number> {
 /** Half of them queued, half of them found running, as a kill -9 leaves them. */
 async function addUnfinished(stateDir: string): Promise<void> {
   const db = openDatabase({ path: join(stateDir, "herald.db") });
-  const deps = { db, clock: systemClock };
+  const deps = { db, clock: systemClock, bootId: "before" };
   const runs = createRuns(deps);
   const sessions = createSessions(deps);
   const transcripts = createTranscripts({ stateDir, log: silentLogger, now: Date.now, redact: (text) => text });

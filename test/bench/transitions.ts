@@ -51,5 +51,5 @@ function openFilled(path: string, count: number): Filled {
   openDatabase({ path }).close();
   fillRuns(path, count);
   const db = openDatabase({ path });
-  return { db, runs: createRuns({ db, clock: systemClock }), count };
+  return { db, runs: createRuns({ db, clock: systemClock, bootId: "boot" }), count };
 }

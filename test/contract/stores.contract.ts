@@ -115,6 +115,23 @@ function inboxContract(rig: () => StoreRig): void {
     expect((await inbox.waitingSessions()).sort()).toEqual([CHAT_KEY, "another"].sort());
   });
 
+  it("[RC1] a message that is being answered has an owner; without one alive it is found, and only then", async () => {
+    await rig().stores.nodes.enter();
+    await put("a", "b");
+    const { inbox } = rig().stores;
+    const [a, b] = (await inbox.listNew(0, 10)).map((row) => row.id);
+    await inbox.route(a!, CHAT_KEY);
+    await inbox.route(b!, "another");
+    await inbox.claim(CHAT_KEY);
+    expect(await inbox.orphanedSessions()).toEqual([]);
+    const again = rig().reopen();
+    await again.nodes.enter();
+    // Nobody had begun the other one: it waits, and is no orphan.
+    expect(await again.inbox.orphanedSessions()).toEqual([CHAT_KEY]);
+    await again.inbox.release(a!);
+    expect(await again.inbox.orphanedSessions()).toEqual([]);
+  });
+
   it("[RC1] what is put back is new and uncounted, and comes before what arrived after it", async () => {
     await put("a", "b");
     const { inbox } = rig().stores;
@@ -201,6 +218,19 @@ function outboxContract(rig: () => StoreRig): void {
     await outbox.recover();
     expect(await outbox.head(key)).toMatchObject({ n: 1, state: "unknown", sendingAt: rig().clock.now() });
     expect(await outbox.countAllOpen()).toBe(2);
+  });
+
+  it("[DL4] what this process is sending itself is not taken for what another one left", async () => {
+    await rig().stores.nodes.enter();
+    await add("reply:1", ["one"]);
+    const { outbox } = rig().stores;
+    await write(async (tx) => outbox.markSending(tx, (await outbox.head(key))!.id));
+    expect(await outbox.recover()).toEqual([]);
+    expect(await outbox.head(key)).toMatchObject({ state: "sending" });
+    const again = rig().reopen();
+    await again.nodes.enter();
+    expect(await again.outbox.recover()).toEqual([key]);
+    expect(await again.outbox.head(key)).toMatchObject({ state: "unknown" });
   });
 
   it("[DL3] blocking gives up the delivery's unsent parts only; requeue brings a run's back", async () => {
@@ -588,6 +618,22 @@ function runContract(rig: () => StoreRig): void {
     expect([await runs.wake("r1"), await runs.wake("r1")]).toEqual([true, false]);
     expect(await runs.get("r1")).toMatchObject({ state: "running", waits: [], doing: null, deadlineAt: deadlineAt + 7_000 });
     expect(await runs.listWakeDue(clock.now())).toEqual({ due: [], nextAt: null });
+  });
+
+  it("[RC2] a run that runs has an owner; one whose owner is not alive is taken over once", async () => {
+    await rig().stores.nodes.enter();
+    for (const id of ["r1", "r2", "r3"]) await write((tx) => rig().stores.runs.insert(tx, newRun(id)));
+    for (const id of ["r1", "r2"]) await rig().stores.runs.start(id);
+    await write((tx) => rig().stores.runs.wait(tx, "r2", [{ for: "children" }], "waiting"));
+    expect(await rig().stores.runs.listOrphaned()).toEqual([]);
+    expect(await write((tx) => rig().stores.runs.putAside(tx, "r1", true))).toBe(false);
+    const { runs, nodes } = rig().reopen();
+    await nodes.enter();
+    expect((await runs.listOrphaned()).map((run) => run.id)).toEqual(["r1"]);
+    const takeOver = () => write((tx) => runs.putAside(tx, "r1", true));
+    expect((await Promise.all([takeOver(), takeOver()])).sort()).toEqual([false, true]);
+    expect(await runs.listOrphaned()).toEqual([]);
+    expect(await runs.get("r1")).toMatchObject({ state: "running", crashes: 1 });
   });
 
   it("[RU2] one that waits can be stopped or given up, and nothing of its wait is left", async () => {

@@ -54,7 +54,7 @@ async function deliverThree(channel: Channel, address: Address, delivery: string
     throw error;
   });
   const db = openDatabase({ path: join(dir, `${delivery.replaceAll(":", "-")}.db`), onEvent: (event) => bus.emit(event) });
-  const outbox = createOutbox({ db, clock });
+  const outbox = createOutbox({ db, clock, bootId: "boot" });
   const common = { db, outbox, clock, bus, log: silentLogger, failpoint: noFailpoints };
   const sender = createDelivery({ ...common, channel: () => channel, recordDelivery: async () => undefined });
   const size = channel.name === "telegram" ? 3_900 : 9_000;

@@ -15,6 +15,7 @@ import { configSchema } from "../../src/config/schema.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { type Bus, createBus } from "../../src/core/events.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
+import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { Run } from "../../src/core/run.ts";
 import { createSecrets, type Secrets } from "../../src/core/secrets.ts";
@@ -80,8 +81,10 @@ export async function createStage(options: StageOptions): Promise<Stage> {
     configSchema.parse({ ...rest, agents: { ...rest.agents, defaults: { model: "scripted/model-1", subagents } } });
   let config = settings(options.subagents ?? {}, options.config ?? {});
   const secrets = createSecrets();
-  const base = { clock, bus, log: silentLogger, secrets, failpoint: noFailpoints, config: () => config };
+  const bootId = options.bootId ?? newId();
+  const base = { clock, bus, log: silentLogger, secrets, failpoint: noFailpoints, bootId, config: () => config };
   const stores = openStores({ ...base, stateDir });
+  await stores.nodes.enter();
   const agents = createAgents({ config: base.config, stateDir, defaultModel: () => "scripted/model-1" });
   const channels = await createChannels({ ...base, config, stores });
   const models = { call: options.call, check: () => null, checkName: options.checkName ?? (() => null), contextWindow: () => 128_000 };
@@ -92,7 +95,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   });
   const parts = createSubagentParts({
     ...base,
-    ...{ stores, agents, channels, lane, models, bootId: options.bootId ?? "boot-1", crewPath: join(stateDir, "CREW.md") },
+    ...{ stores, agents, channels, lane, models, crewPath: join(stateDir, "CREW.md") },
     memoryViews: createMemoryViews(),
     confirmed: (read) => read(),
     turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() }),

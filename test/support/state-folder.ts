@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { openStores, type Stores } from "../../src/app/stores.ts";
 import { type AppEvent, type Bus, createBus } from "../../src/core/events.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
+import { newId } from "../../src/core/ids.ts";
 import { createLogger, type Logger } from "../../src/core/logger.ts";
 import { createSecrets, type Secrets } from "../../src/core/secrets.ts";
 import { createManualClock, type ManualClock } from "./manual-clock.ts";
@@ -41,7 +42,7 @@ export async function createStateFolder(): Promise<StateFolder> {
   bus.on((event) => events.push(event));
   const secrets = createSecrets();
   const log = await createLogger({ level: "debug", pretty: false, secrets, write: (line) => void lines.push(JSON.parse(line)) });
-  const open = (): Stores => openStores({ stateDir, clock, bus, log, secrets, failpoint: noFailpoints });
+  const open = (): Stores => openStores({ stateDir, clock, bus, log, secrets, failpoint: noFailpoints, bootId: newId() });
   let stores: Stores | null = open();
   const close = (): void => {
     stores?.close();

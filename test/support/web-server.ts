@@ -76,7 +76,7 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
   });
   const db = openDatabase({ path: join(stateDir, "herald.db"), onEvent: (event) => bus.emit(event) });
   const messages = createWebMessages({ db, clock: systemClock });
-  const inbox = createInbox({ db, clock: systemClock, failpoint: noFailpoints });
+  const inbox = createInbox({ db, clock: systemClock, bootId: "boot", failpoint: noFailpoints });
   const channel = createWebChannel({ posts: createWebPosts({ db, inbox, webMessages: messages }, WEB), bus, split: splitMarkdown });
   await channel.start(inbox.sink(WEB.channel, WEB.account));
   const browsers = createBrowsers({ db, clock: options.clock ?? systemClock });

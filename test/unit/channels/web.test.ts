@@ -33,7 +33,7 @@ beforeEach(async () => {
     throw error;
   });
   bus.on((event) => events.push(event));
-  const inbox = createInbox({ db, clock: systemClock, failpoint: noFailpoints });
+  const inbox = createInbox({ db, clock: systemClock, bootId: "boot", failpoint: noFailpoints });
   channel = createWebChannel({ posts: createWebPosts({ db, inbox, webMessages: messages }, WEB), bus, split: splitMarkdown });
   await channel.start(inbox.sink(WEB.channel, WEB.account));
 });

@@ -127,7 +127,7 @@ describe("opening", () => {
     insert("a", 2);
     const before = old.prepare("SELECT * FROM runs ORDER BY created_at").all();
     old.close();
-    const runs = createRuns({ db: open(), clock: createManualClock() });
+    const runs = createRuns({ db: open(), clock: createManualClock(), bootId: "boot" });
     expect((await runs.listRecent(5)).map((run) => run.label)).toEqual(["label a", "label b"]);
     const after = raw("SELECT * FROM runs ORDER BY seq");
     expect(after).toMatchObject(before.map((row, n) => ({ ...row, seq: n + 1 })));
@@ -147,7 +147,7 @@ describe("opening", () => {
     insert("a", 60_000);
     insert("b", 0);
     old.close();
-    const runs = createRuns({ db: open(), clock: createManualClock() });
+    const runs = createRuns({ db: open(), clock: createManualClock(), bootId: "boot" });
     expect(await runs.get("a")).toMatchObject({ deadlineAt: 61_000, steps: 0 });
     expect(await runs.get("b")).toMatchObject({ deadlineAt: null, steps: 0 });
   });
@@ -166,7 +166,7 @@ describe("opening", () => {
     insert("b", "child-a", "a");
     insert("x", "other chat", null);
     old.close();
-    const runs = createRuns({ db: open(), clock: createManualClock() });
+    const runs = createRuns({ db: open(), clock: createManualClock(), bootId: "boot" });
     expect(
       await Promise.all(
         ["chat", "child-a", "child-b", "other chat"].map(async (key) => (await runs.unfinishedBelow(key)).map((run) => run.id)),
@@ -188,8 +188,8 @@ describe("opening", () => {
     part.run("reply:2", "not delivered within 24 h: no answer", "r2");
     old.close();
     const db = open();
-    expect((await createRuns({ db, clock: createManualClock() }).get("a"))?.doing).toBe(SUSPENDED);
-    const outbox = createOutbox({ db, clock: createManualClock() });
+    expect((await createRuns({ db, clock: createManualClock(), bootId: "boot" }).get("a"))?.doing).toBe(SUSPENDED);
+    const outbox = createOutbox({ db, clock: createManualClock(), bootId: "boot" });
     for (const runId of ["r1", "r2"]) await db.transaction([], (tx) => outbox.requeue(tx, runId));
     expect(await db.all("SELECT state, part FROM outbox ORDER BY delivery")).toEqual([
       { state: "queued", part: '{"text":"t","kind":"announcement"}' },
@@ -442,7 +442,7 @@ describe("plans", () => {
   async function askEverything(db: Database): Promise<void> {
     const write = <T>(work: (tx: Tx) => Promise<T>): Promise<T> => db.transaction([], work);
     const clock = createManualClock();
-    const inbox = createInbox({ db, clock, failpoint: noFailpoints });
+    const inbox = createInbox({ db, clock, bootId: "boot", failpoint: noFailpoints });
     await inbox.sink("web", "local").put([{ externalId: "1", raw: {} }], "c");
     await inbox.sink("web", "local").cursor();
     await inbox.listNew(0, 10);
@@ -452,10 +452,11 @@ describe("plans", () => {
     await inbox.putBack(2);
     await inbox.countWaiting("k");
     await inbox.waitingSessions();
+    await inbox.orphanedSessions();
     await write((tx) => inbox.drop(tx, "k"));
     await write((tx) => inbox.finish(tx, 1));
     await inbox.purge(0);
-    const outbox = createOutbox({ db, clock });
+    const outbox = createOutbox({ db, clock, bootId: "boot" });
     await write((tx) => outbox.add(tx, { delivery: "d", address: ADDRESS, parts: [{}], runId: "r" }));
     const id = (await outbox.head("web/local/main/-"))?.id ?? 0;
     await outbox.openAddresses();
@@ -489,7 +490,7 @@ describe("plans", () => {
     await sessions.spendOf(["s"]);
     await sessions.spendOfDay(0);
     await write((tx) => sessions.end(tx, "s"));
-    const runs = createRuns({ db, clock });
+    const runs = createRuns({ db, clock, bootId: "boot" });
     await write((tx) => runs.insert(tx, newRun("r")));
     await write((tx) => runs.insert(tx, newRun("below", { requesterKey: "child-r", requesterRunId: "r" })));
     await runs.findBySpawnKey("x");
@@ -503,6 +504,7 @@ describe("plans", () => {
     await write((tx) => runs.setDelivery(tx, "r", "delivered"));
     await write((tx) => runs.markSettled(tx, "r"));
     await runs.listUnfinished();
+    await runs.listOrphaned();
     await runs.countUnfinished("k");
     await runs.listOf("k", 5);
     await runs.listRecent(5);
@@ -550,7 +552,9 @@ describe("plans", () => {
     ["outbox_aside", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 1/],
     ["outbox_open", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 0 AND rank = 1/],
     ["outbox_joined", /^SELECT \* FROM outbox WHERE joined_as/],
-    ["outbox_open", /^UPDATE outbox SET state = 'unknown'/],
+    ["outbox_owned", /^UPDATE outbox SET state = 'unknown'/],
+    ["runs_owned", /^SELECT \* FROM runs WHERE state = 'running' AND NOT EXISTS/],
+    ["inbox_owned", /^SELECT session_key AS key FROM inbox/],
     ["sessions_open", /^SELECT \* FROM sessions WHERE key = \? AND ended_at/],
     ["runs_unfinished", /^SELECT \* FROM runs WHERE state IN \('queued', 'running', 'waiting'\) ORDER/],
     ["runs_wake", /^SELECT id, requester_key AS requesterKey FROM runs WHERE wake_at/],
@@ -585,7 +589,7 @@ describe("damaged rows", () => {
   it("[RC4] one run that can't be read is told by name and left out; all others are there", async () => {
     const db = open();
     const told: unknown[] = [];
-    const runs = createRuns({ db, clock: createManualClock(), onDamaged: (error) => told.push(error) });
+    const runs = createRuns({ db, clock: createManualClock(), bootId: "boot", onDamaged: (error) => told.push(error) });
     for (const id of ["good", "bad"]) await db.transaction([], (tx) => runs.insert(tx, newRun(id)));
     await db.transaction([], (tx) => tx.run("UPDATE runs SET tool_ceiling = '[\"rea' WHERE id = 'bad'"));
     expect((await runs.listUnfinished()).map((run) => run.id)).toEqual(["good"]);
@@ -604,7 +608,7 @@ describe("damaged rows", () => {
 
   it("[RC4] an incoming row that can't be read decodes to nothing and holds nobody up", async () => {
     const db = open();
-    const inbox = createInbox({ db, clock: createManualClock(), failpoint: noFailpoints });
+    const inbox = createInbox({ db, clock: createManualClock(), bootId: "boot", failpoint: noFailpoints });
     await inbox.sink("web", "local").put([
       { externalId: "1", raw: { text: "a" } },
       { externalId: "2", raw: { text: "b" } },

@@ -51,8 +51,11 @@ it("[RC2] a run that still waited for its slot after a crash is not held to have
 
 it("[RC2] a run that was taken up and lost its process counts, one that waited doesn't", async () => {
   {
+    await using before = await stageOf();
+    for (const { id } of [await before.spawn(), await before.spawn()]) await before.stores.runs.start(id);
+  }
+  {
     await using stage = await stageOf();
-    for (const { id } of [await stage.spawn(), await stage.spawn()]) await stage.stores.runs.start(id);
     await stage.parts.recover();
     stage.lane.serve(stage.parts.runner.work);
     await atWork(stage);
@@ -133,7 +136,7 @@ it.each([
     await using stage = await stageOf();
     const { id } = await stage.spawn();
     await stage.stores.runs.start(id);
-    for (let n = 1; n < crashes; n++) await stage.stores.db.transaction([], (tx) => stage.stores.runs.putAside(tx, id, true));
+    await stage.stores.db.transaction([], (tx) => tx.run("UPDATE runs SET crashes = ? WHERE id = ?", crashes - 1, id));
     await stage.stores.runs.setDoing(id, "being ended");
   }
   await using stage = await stageOf();
@@ -141,4 +144,24 @@ it.each([
   expect(await stage.stores.runs.listRecent(1)).toMatchObject([{ state: "interrupted", delivery, crashes }]);
   const posted = await stage.stores.db.all<{ part: string }>("SELECT part FROM outbox WHERE delivery LIKE 'announce:%'");
   expect(posted.map((row) => row.part)).toEqual(posts.map((text) => expect.stringContaining(text)));
+});
+
+it("[RC2] while it runs: what another process works on is left alone, and taken up when that one is not alive any more", async () => {
+  await using stage = await stageOf({ call: async () => okReply("Result:\ndone"), idle: false });
+  const { db, runs } = stage.stores;
+  const [theirs, own] = [await stage.spawn(), await stage.spawn()];
+  await waitFor("both to end", async () => (await runs.listUnfinished()).length === 0);
+  const owned = (owner: string, id: string) =>
+    db.transaction([], (tx) => tx.run("UPDATE runs SET state = 'running', ended_at = NULL, owner = ? WHERE id = ?", owner, id));
+  await db.transaction([], (tx) => tx.run("INSERT INTO nodes (id, started_at) VALUES ('another', 1)"));
+  await owned("another", theirs.id);
+  expect(await stage.parts.recoverOrphans()).toEqual({ queued: 0, resumed: 0, interrupted: 0 });
+  expect(await runs.get(theirs.id)).toMatchObject({ state: "running", crashes: 0 });
+  await db.transaction([], (tx) => tx.run("DELETE FROM nodes WHERE id = 'another'"));
+  // Two that look at the same moment: one of them takes it up.
+  const both = await Promise.all([stage.parts.recoverOrphans(), stage.parts.recoverOrphans()]);
+  expect(both.map(({ resumed }) => resumed).sort()).toEqual([0, 1]);
+  await waitFor("it to end", async () => (await runs.get(theirs.id))?.state === "done");
+  expect(await runs.get(theirs.id)).toMatchObject({ crashes: 1, resumes: 1 });
+  expect(await runs.get(own.id)).toMatchObject({ crashes: 0, resumes: 0 });
 });
