@@ -3,9 +3,9 @@
 // before it, so the newest entry alone says all that is not shown any more. What fails on the way changes nothing: the
 // entry is one line, written after the model's last word; killed before it, the history stands as it was.
 import type { HitFailpoint } from "../core/failpoints.ts";
-import type { Spend } from "../core/usage.ts";
+import type { Account, Outlay } from "../core/usage.ts";
 import { capText, visibleText } from "../core/visible-text.ts";
-import type { ChatMessage, ModelReply, Models } from "../models/model.ts";
+import type { ChatMessage, ModelReply, ModelRequest, Models } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 import { summaryOf } from "./context.ts";
@@ -17,7 +17,7 @@ export interface Compaction {
   readonly model: string;
   readonly fallbacks: readonly string[];
   readonly signal: AbortSignal;
-  onSpend(spend: Spend, model: string): Promise<void>;
+  readonly account: Account;
 }
 
 export interface CompactDeps {
@@ -159,14 +159,23 @@ async function sumUp(deps: CompactDeps, compaction: Compaction, { older, pieces,
   return { ok: true, text: older.leftOut === 0 ? whole : `${gap}\n\n${whole}` };
 }
 
+/** A provider adds a few tokens to each message. */
+const TOKENS_PER_MESSAGE = 16;
+
+export const outlayOf = ({ model, fallbacks, system, tools, messages }: ModelRequest): Outlay => ({
+  models: [model, ...fallbacks],
+  // Counted when somebody asks: a long history takes a while, and most calls are nobody's to refuse.
+  inputTokens: () => Buffer.byteLength(JSON.stringify([system, tools, messages])) + TOKENS_PER_MESSAGE * messages.length,
+});
+
 async function ask(deps: CompactDeps, compaction: Compaction, text: string): Promise<Text> {
   const { model, fallbacks, signal, ref } = compaction;
   const messages: ChatMessage[] = [{ role: "user", text }];
-  const reply = await deps.models.call(
-    { model, fallbacks, thinking: "off", system: SYSTEM, messages, tools: [], agentId: ref.agentId, signal },
-    () => {},
-  );
-  await compaction.onSpend({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
+  const request = { model, fallbacks, thinking: "off", system: SYSTEM, messages, tools: [], agentId: ref.agentId, signal } as const;
+  const refused = await compaction.account.mayCall(outlayOf(request));
+  if (refused !== null) return { ok: false, reason: refused };
+  const reply = await deps.models.call(request, () => {});
+  await compaction.account.settle({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
   const said = visibleText(reply.text).trim();
   const isMarked = said.endsWith(END_MARK);
   const summary = isMarked ? said.slice(0, -END_MARK.length).trim() : said;

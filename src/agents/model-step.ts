@@ -4,7 +4,7 @@ import type { Thinking } from "../core/thinking.ts";
 import type { Tool } from "../core/tool.ts";
 import type { ModelReply, ModelRequest, Models, ToolSpec } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
-import { type CompactDeps, type Compacted, type Compaction, compact, isFull, readHistory, windowChars } from "./compact.ts";
+import { type CompactDeps, type Compacted, type Compaction, compact, isFull, outlayOf, readHistory, windowChars } from "./compact.ts";
 import { toMessages } from "./context.ts";
 import { type Fitted, fitEntries } from "./fit.ts";
 import type { Prompt } from "./prompt.ts";
@@ -173,15 +173,18 @@ async function callModel(
   prompt: Pick<ModelRequest, "system" | "tools" | "messages">,
 ): Promise<ModelReply> {
   turn.onDoing("thinking");
-  // Nothing of a stopped turn may start any more (ST2), and building the prompt took a moment.
-  if (turn.signal.aborted)
-    return { outcome: "aborted", text: "", toolCalls: [], finish: "other", usage: null, costUsd: null, model: turn.model };
   const { model, fallbacks, thinking, signal } = turn;
-  const reply = await deps.models.call({ model, fallbacks, thinking, ...prompt, agentId: turn.ref.agentId, signal }, (event) => {
+  const request = { model, fallbacks, thinking, ...prompt, agentId: turn.ref.agentId, signal };
+  const refused = await turn.account.mayCall(outlayOf(request));
+  const notMade = { text: "", toolCalls: [], finish: "other", usage: null, costUsd: null, model } as const;
+  if (refused !== null) return { ...notMade, outcome: "error", error: { kind: "refused", message: refused } };
+  // Nothing of a stopped turn may start any more (ST2), and building the prompt took a moment.
+  if (signal.aborted) return { ...notMade, outcome: "aborted" };
+  const reply = await deps.models.call(request, (event) => {
     if (event.type === "text") turn.onText(event.text);
     else if (event.type === "retry") turn.onDoing(`waiting for ${event.model} (${event.reason})`);
     else turn.onDoing(`switched from ${event.from} to ${event.to} (${event.reason})`);
   });
-  await turn.onSpend({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
+  await turn.account.settle({ usage: reply.usage, costUsd: reply.costUsd }, reply.model);
   return reply;
 }

@@ -30,8 +30,8 @@ export interface Turn extends CallingTurn, SteppingTurn {
   mail(): Promise<{ entries: readonly NewEntry[]; commit(): Promise<void> }>;
   /** Asked when the model has nothing more to do: is there something to read, may something still come, or is it over? */
   news?(): Promise<"mail" | "later" | "over">;
-  /** Model step number `step` is about to begin; what it throws keeps the call from being made. */
-  onStep?(step: number): Promise<void>;
+  /** Model step number `step` is about to begin; what it throws keeps the call from being made. False: somebody has ended it elsewhere. */
+  onStep?(step: number): Promise<boolean>;
 }
 
 export interface TurnEnd {
@@ -131,7 +131,7 @@ async function runTurn(work: Work): Promise<TurnEnd> {
     if (answered) continue;
     if (work.steps >= turn.maxIterations) return ended(work, "capped", `it reached its limit of ${turn.maxIterations} steps`);
     work.steps++;
-    await turn.onStep?.(work.steps);
+    if ((await turn.onStep?.(work.steps)) === false) return ended(work, "aborted");
 
     const reply = await nextReply(deps, turn, context);
     if (reply.outcome !== "ok") return brokenOff(work, reply);

@@ -36,3 +36,19 @@ export function addSpend(sum: Spend, call: Spend): Spend {
   const costUsd = sum.costUsd === null || call.costUsd === null ? null : sum.costUsd + call.costUsd;
   return { usage: addUsage(sum.usage, call.usage), costUsd };
 }
+
+/** What a model call may take at most, known before it is made. */
+export interface Outlay {
+  /** The model that is asked first, and those that are asked when it fails. */
+  readonly models: readonly [string, ...string[]];
+  /** By its UTF-8 bytes: a token is at least one. */
+  inputTokens(): number;
+}
+
+/** Who pays for the model calls of a turn. */
+export interface Account {
+  /** Asked before each call: may it go on? Null: yes. Else why not, in a sentence for whoever reads the chat; the call is not made. */
+  mayCall(outlay: Outlay): Promise<string | null>;
+  /** Told after each call that was made, with the model that answered. */
+  settle(spend: Spend, model: string): Promise<void>;
+}

@@ -16,7 +16,7 @@ import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
 import { isOver, lookAgainMs } from "../subagents/waits.ts";
-import { type Job, type MainTurnDeps, openSitting, replyText, runTurn, type Sitting, stoppedText } from "./main-turn.ts";
+import { accountOf, type Job, type MainTurnDeps, openSitting, replyText, runTurn, type Sitting, stoppedText } from "./main-turn.ts";
 import { appendRequest, noteStopped } from "./request.ts";
 
 export interface Conversations {
@@ -205,7 +205,7 @@ async function compactSession(deps: ConversationDeps, session: Session, signal: 
     signal,
     tools: () => deps.tools(agent),
     prompt: () => deps.prompt(agent, session, deps.tools(agent)),
-    onSpend: (spend, model) => deps.db.transaction([], (tx) => deps.sessions.addSpend(tx, session.id, model, spend), RELAXED),
+    account: accountOf(deps, session),
   });
 }
 

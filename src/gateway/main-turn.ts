@@ -8,6 +8,7 @@ import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, Inbound } from "../core/message.ts";
 import type { Tool } from "../core/tool.ts";
+import type { Account } from "../core/usage.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { messageFor } from "../models/model-error.ts";
 import { type Database, RELAXED } from "../stores/database.ts";
@@ -111,11 +112,17 @@ export async function runTurn(deps: MainTurnDeps, job: Job, sitting: Sitting): P
       deps.bus.emit({ type: "turn.text", ...where, text });
     },
     onDoing: (doing) => deps.bus.emit({ type: "turn.doing", sessionKey: session.key, address, runId: null, doing }),
-    onSpend: (spend, model) => deps.db.transaction([], (tx) => deps.sessions.addSpend(tx, session.id, model, spend), RELAXED),
+    account: accountOf(deps, session),
   });
   sitting.steps = end.steps;
   return end;
 }
+
+/** The session's own. */
+export const accountOf = ({ db, sessions }: Pick<MainTurnDeps, "db" | "sessions">, { id }: Session): Account => ({
+  mayCall: async () => null,
+  settle: (spend, model) => db.transaction([], (tx) => sessions.addSpend(tx, id, model, spend), RELAXED),
+});
 
 async function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Parameters<Turns["run"]>[0]["mail"]> {
   const notes = await deps.mail.listNotes(sessionId);

@@ -44,7 +44,18 @@ export interface ModelRequest {
   readonly signal: AbortSignal;
 }
 
-export type ModelErrorKind = "auth" | "rate" | "overload" | "context" | "network" | "bad-request" | "redirect" | "timeout" | "unknown";
+/** `refused`: not by the provider, the call was not made. */
+export type ModelErrorKind =
+  | "refused"
+  | "auth"
+  | "rate"
+  | "overload"
+  | "context"
+  | "network"
+  | "bad-request"
+  | "redirect"
+  | "timeout"
+  | "unknown";
 
 export interface ModelError {
   readonly kind: ModelErrorKind;

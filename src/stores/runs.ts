@@ -68,8 +68,8 @@ export interface Runs extends RunLists {
   countResume(tx: Tx, id: string): Promise<void>;
   /** What a running one does from now on is new work: its time and its steps begin anew. */
   renewLimits(id: string): Promise<void>;
-  /** Model step `step` of a running one begins; written before the call, so that a crash can't make it free. */
-  beginStep(id: string, step: number, doing: string): Promise<void>;
+  /** Model step `step` of a running one begins; written before the call, so that a crash can't make it free. False: it doesn't run any more. */
+  beginStep(id: string, step: number, doing: string): Promise<boolean>;
   setDoing(id: string, doing: string | null): Promise<void>;
   /** The plan of a running child; replaces the one before. */
   setPlan(id: string, plan: readonly PlanStep[]): Promise<void>;
@@ -241,8 +241,10 @@ function progress({ db, clock }: RunDeps): Progress {
       db.transaction(
         [],
         async (tx) => {
-          if ((await tx.run("UPDATE runs SET steps = ?, doing = ? WHERE id = ? AND state = 'running'", step, doing, id)) === 1)
-            await changed(tx, id, "running");
+          const sql = "UPDATE runs SET steps = ?, doing = ? WHERE id = ? AND state = 'running'";
+          const isRunning = (await tx.run(sql, step, doing, id)) === 1;
+          if (isRunning) await changed(tx, id, "running");
+          return isRunning;
         },
         RELAXED,
       ),

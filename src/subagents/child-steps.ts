@@ -22,14 +22,18 @@ export function childSteps(deps: StepDeps, run: Run, agent: Agent, signal: Abort
     signal,
     tools,
     prompt: () => deps.childPrompt(now(), run, tools()),
-    onSpend: (spend, model) =>
-      deps.db.transaction(
-        [],
-        async (tx) => {
-          await deps.sessions.addSpend(tx, run.sessionId, model, spend);
-          await deps.runs.addSpend(tx, run.id, spend);
-        },
-        RELAXED,
-      ),
+    account: {
+      // Whether it still runs is asked before each step (Turn.onStep).
+      mayCall: async () => null,
+      settle: (spend, model) =>
+        deps.db.transaction(
+          [],
+          async (tx) => {
+            await deps.sessions.addSpend(tx, run.sessionId, model, spend);
+            await deps.runs.addSpend(tx, run.id, spend);
+          },
+          RELAXED,
+        ),
+    },
   };
 }

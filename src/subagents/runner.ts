@@ -150,6 +150,8 @@ async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "again">
   const limit = await limitOf(deps, run);
   const end = await childTurn(deps, run, AbortSignal.any([job.signal, limit.signal])).finally(limit.clear);
   if (job.signal.aborted) return "over";
+  // Not by its own time: whoever ended it elsewhere has said so.
+  if (end.outcome === "aborted" && !limit.signal.aborted) return "over";
   if (end.outcome === "waiting") return rest(deps, run, end.waits ?? []);
   deps.failpoint("run.worked");
   const left = await finishRun(deps, run, { ...endingOf(run, end), words: end.text, notice: end.notice, error: end.error }, job.signal);
@@ -239,8 +241,8 @@ async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSignal): Pro
     news: () => newsOf(deps, run),
     onText: () => {},
     async onStep(step) {
-      await deps.runs.beginStep(run.id, step, THINKING);
       known = THINKING;
+      return deps.runs.beginStep(run.id, step, THINKING);
     },
     onDoing(doing) {
       // What a tool still says while it is ended is no news, and would hide that the run was put aside.

@@ -81,7 +81,7 @@ export async function createTurnRig(options: TurnRigOptions): Promise<TurnRig> {
         mail: async () => ({ entries: [], async commit() {} }),
         onText: (text) => void rig.texts.push(text),
         onDoing: (doing) => void rig.doing.push(doing),
-        async onSpend() {},
+        account: { mayCall: async () => null, async settle() {} },
         ...changes,
       }),
     [Symbol.dispose]: () => folder[Symbol.dispose](),

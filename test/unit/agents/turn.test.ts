@@ -1,9 +1,11 @@
 // One turn on a real transcript: model ↔ tools, what is on disk when, and how a turn that lost its process goes on.
+
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineTool, type Tool, type ToolContext } from "../../../src/core/tool.ts";
+import type { Outlay } from "../../../src/core/usage.ts";
 import { user } from "../../contract/transcripts.contract.ts";
 import { type Answer, callTools, createTurnRig, say } from "../../support/turn-rig.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -45,6 +47,33 @@ describe("a turn", () => {
     expect(rig.requests[1]?.messages.at(-1)).toEqual({ role: "tool", callId: "call-look", name: "look", text: "look 1", isError: false });
     expect(look.contexts[0]).toMatchObject({ agentId: "main", turnId: "turn:1", callId: (await rig.entries())[2]?.id, runId: null });
     expect(rig.doing).toEqual(["thinking", "look", "thinking"]);
+  });
+
+  it("[AG1] a step that may not be paid for is not made, and the turn ends with the reason; so it is with a summary", async () => {
+    using rig = await createTurnRig({ answers: [say("never")] });
+    await rig.put(user("question"));
+    const asked: [readonly string[], number][] = [];
+    const account = {
+      async mayCall({ models, inputTokens }: Outlay) {
+        asked.push([models, inputTokens()]);
+        return "The budget of today is used up.";
+      },
+      settle: async () => expect.unreachable(),
+    };
+    const end = await rig.run({ account, fallbacks: ["test/other"] });
+    expect(end).toMatchObject({ outcome: "error", reason: "The budget of today is used up.", error: { kind: "refused" } });
+    expect(rig.requests).toEqual([]);
+    expect(asked).toEqual([[["test/model", "test/other"], expect.any(Number)]]);
+    // Never less than the provider can count.
+    expect(asked[0]?.[1]).toBeGreaterThan("the system prompt".length + "question".length);
+  });
+
+  it("[ST2] ended elsewhere: no further step is begun", async () => {
+    using rig = await createTurnRig({ answers: [callTools({ name: "look" }), say("never")] });
+    rig.tools = [countingTool("look").tool];
+    await rig.put(user("question"));
+    expect(await rig.run({ onStep: async (step) => step < 2 })).toMatchObject({ outcome: "aborted" });
+    expect(rig.requests).toHaveLength(1);
   });
 
   it("[SE2] each step is on disk before the next one starts", async () => {

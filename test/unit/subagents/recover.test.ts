@@ -165,3 +165,28 @@ it("[RC2] while it runs: what another process works on is left alone, and taken 
   expect(await runs.get(theirs.id)).toMatchObject({ crashes: 1, resumes: 1 });
   expect(await runs.get(own.id)).toMatchObject({ crashes: 0, resumes: 0 });
 });
+
+it("[ST2] a run that another process ended makes no further model call, and says nothing", async () => {
+  const looks = defineTool({
+    name: "read",
+    description: "x",
+    schema: z.strictObject({}),
+    capability: "read",
+    run: async () => ({ text: "seen" }),
+  });
+  const door = Promise.withResolvers<void>();
+  let calls = 0;
+  const call = async (): Promise<ModelReply> => {
+    if (++calls > 1) return okReply("never");
+    await door.promise;
+    return { ...okReply(""), finish: "tool-calls", toolCalls: [{ id: "1", name: "read", args: {} }] };
+  };
+  await using stage = await stageOf({ call, tools: [looks], idle: false });
+  const run = await stage.spawn();
+  await waitFor("it to ask", () => calls === 1);
+  const sql = "UPDATE runs SET state = 'stopped', ended_at = 1, owner = NULL WHERE id = ?";
+  await stage.stores.db.transaction([], (tx) => tx.run(sql, run.id));
+  door.resolve();
+  await waitFor("its slot to be free", () => stage.lane.depth().running === 0);
+  expect([calls, await stage.announced(run)]).toEqual([1, []]);
+});
