@@ -7,7 +7,6 @@ import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { agentIdOf } from "../core/ids.ts";
 import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
-import type { Wait } from "../core/run.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import { RELAXED, type Tx } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
@@ -15,8 +14,8 @@ import { lock } from "../stores/locks.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
-import { isOver, lookAgainMs } from "../subagents/waits.ts";
-import { accountOf, type Job, type MainTurnDeps, openSitting, replyText, runTurn, type Sitting, stoppedText } from "./main-turn.ts";
+import { type Active, createDesk, type Desk } from "./desk.ts";
+import { accountOf, type Job, type MainTurnDeps, openSitting, replyText, runTurn, stoppedText } from "./main-turn.ts";
 import { appendRequest, noteStopped } from "./request.ts";
 
 export interface Conversations {
@@ -55,51 +54,28 @@ export interface ConversationDeps extends MainTurnDeps {
 
 const STORAGE_RETRY_MS = 5_000;
 
-/** A turn or a compaction under way; a turn has a message it is for. */
-interface Active {
-  readonly abort: AbortController;
-  job: Job | null;
-  sitting: Sitting | null;
-  /**
-   * What its calls wait for: then nobody works on it, and it holds no slot. Only remembered: its message still waits in the inbox
-   * and its calls stand in the transcript, so after a restart it is claimed again and waits again.
-   */
-  waits: readonly Wait[];
-  /** Ends the timer of the present wait. */
-  woken: AbortController;
-}
-
 export function createConversations(deps: ConversationDeps): Conversations {
-  const active = new Map<string, Active>();
+  const desk = createDesk(deps);
   // Only remembered, not recorded: after a restart the next press finds nothing to end, which is true.
   const stopped = new Set<string>();
-  const begin = (sessionKey: string): Active => {
-    const own: Active = { abort: new AbortController(), job: null, sitting: null, waits: [], woken: new AbortController() };
-    active.set(sessionKey, own);
-    return own;
-  };
-  const desk: Desk = { active, begin, onBegin: (sessionKey) => stopped.delete(sessionKey) };
-  deps.bus.on(async (event) => {
-    if (event.type === "turn.halted") {
-      if (event.what === "answer") stopped.add(event.sessionKey);
-      else stopped.delete(event.sessionKey);
-      await endActive(deps, desk, event.sessionKey);
-    }
-    if (event.type !== "run.ended") return;
-    for (const [sessionKey, { waits }] of active) if (await anyHasCome(deps, waits)) ringFirst(deps, sessionKey);
+  deps.bus.on((event) => {
+    if (event.type !== "turn.halted") return;
+    if (event.what === "answer") stopped.add(event.sessionKey);
+    else stopped.delete(event.sessionKey);
+    return desk.end(event.sessionKey);
   });
   return {
-    work: (sessionKey) => work(deps, desk, sessionKey),
-    isActive: (sessionKey) => active.has(sessionKey),
+    work: (sessionKey) => work(deps, desk, sessionKey, () => stopped.delete(sessionKey)),
+    isActive: (sessionKey) => desk.get(sessionKey) !== null,
     async halt(tx, sessionKey) {
       const dropped = await deps.inbox.drop(tx, sessionKey);
       await noteStopped(deps, tx, sessionKey, dropped, "request");
       tx.emit({ type: "turn.halted", sessionKey, what: "all" });
-      return dropped.length > 0 || active.has(sessionKey);
+      return dropped.length > 0 || desk.get(sessionKey) !== null;
     },
     async stopAnswer(tx, sessionKey, { note, buttons }) {
-      const own = active.get(sessionKey);
-      if (own === undefined || own.job === null) return false;
+      const own = desk.get(sessionKey);
+      if (own === null || own.job === null) return false;
       const parts = render(deps, own.job, { markdown: stoppedText(own.job.written, note, deps), buttons });
       // Rows first, as with /stop: killed right here, the message is answered with what there was and never taken up again.
       if (!(await finish(deps, tx, own.job, parts))) return false;
@@ -110,89 +86,36 @@ export function createConversations(deps: ConversationDeps): Conversations {
     isAnswerStopped: (sessionKey) => stopped.has(sessionKey),
     async compact(sessionKey) {
       const session = await deps.sessions.find(sessionKey);
-      if (active.has(sessionKey)) return "busy";
+      if (desk.get(sessionKey) !== null) return "busy";
       if (session === null) return "nothing";
-      const { abort } = begin(sessionKey);
+      const own = desk.begin(sessionKey);
       stopped.delete(sessionKey);
       try {
-        const compacted = await compactSession(deps, session, abort.signal);
+        const compacted = await compactSession(deps, session, own.abort.signal);
         if (compacted.outcome === "done" && compacted.leftOut > 0) return { leftOut: compacted.leftOut };
         if (compacted.outcome !== "failed") return compacted.outcome;
-        return abort.signal.aborted ? "stopped" : { failed: compacted.reason };
+        return own.abort.signal.aborted ? "stopped" : { failed: compacted.reason };
       } finally {
-        active.delete(sessionKey);
-        if ((await deps.inbox.countWaiting(sessionKey)) > 0) deps.lane.ring(sessionKey, sessionKey);
+        desk.lay(sessionKey, own);
+        await desk.ringIfAny(sessionKey);
       }
     },
-    suspend() {
-      for (const { abort, sitting, waits } of active.values()) {
-        abort.abort("suspend");
-        if (waits.length > 0) void sitting?.close("suspended");
-      }
-    },
+    suspend: desk.suspend,
   };
 }
 
-/** What is under way, by session. */
-interface Desk {
-  readonly active: Map<string, Active>;
-  begin(sessionKey: string): Active;
-  /** A message is about to be answered. */
-  onBegin(sessionKey: string): void;
-}
-
-/** Before all that waits: it is work half done. */
-const ringFirst = ({ lane }: ConversationDeps, sessionKey: string): void => lane.ring(sessionKey, sessionKey, "front");
-
-async function work(deps: ConversationDeps, { active, begin, onBegin }: Desk, sessionKey: string): Promise<void> {
-  const known = active.get(sessionKey);
-  // A compaction is under way; it rings again when it is over.
-  if (known !== undefined && known.waits.length === 0) return;
-  if (known !== undefined && !known.abort.signal.aborted && !(await anyHasCome(deps, known.waits))) return;
-  // Ended while it was looked at: whoever ended it rings for what waits behind it.
-  if (active.get(sessionKey) !== known) return;
-  const own = known ?? begin(sessionKey);
-  own.waits = [];
-  own.woken.abort("over");
+/** `onBegin`: a message is about to be answered. */
+async function work(deps: ConversationDeps, desk: Desk, sessionKey: string, onBegin: () => void): Promise<void> {
+  const own = await desk.takeUp(sessionKey);
+  if (own === null) return;
   try {
     // Only with a message something is begun: a ring too many finds none.
-    await answerNext(deps, sessionKey, own, () => onBegin(sessionKey));
+    await answerNext(deps, sessionKey, own, onBegin);
   } finally {
-    if (own.waits.length === 0) {
-      active.delete(sessionKey);
-      await own.sitting?.close("failed");
-    }
+    desk.lay(sessionKey, own);
+    if (own.waits.length === 0) await own.sitting?.close("failed");
   }
-  if (own.waits.length > 0) {
-    own.woken = new AbortController();
-    return void callAt(deps, own, () => ringFirst(deps, sessionKey));
-  }
-  if (own.abort.signal.reason !== "suspend" && (await deps.inbox.countWaiting(sessionKey)) > 0) deps.lane.ring(sessionKey, sessionKey);
-}
-
-/** Its rows are settled. Whoever works on it hears the signal; when nobody does, it is over here: an end never queues for a slot. */
-async function endActive(deps: ConversationDeps, { active }: Desk, sessionKey: string): Promise<void> {
-  const own = active.get(sessionKey);
-  own?.abort.abort("stop");
-  if (own === undefined || own.waits.length === 0) return;
-  own.waits = [];
-  own.woken.abort("over");
-  active.delete(sessionKey);
-  void own.sitting?.close("aborted");
-  if ((await deps.inbox.countWaiting(sessionKey)) > 0) deps.lane.ring(sessionKey, sessionKey);
-}
-
-async function anyHasCome(deps: ConversationDeps, waits: readonly Wait[]): Promise<boolean> {
-  for (const wait of waits) if (wait.for !== "runs" || (await isOver(deps, wait))) return true;
-  return false;
-}
-
-/** Rings when what it waits for has come, its time is over, or it is ended, which is for whoever works on it to record. */
-async function callAt(deps: ConversationDeps, { waits, woken, abort }: Active, ring: () => void): Promise<void> {
-  const until = Math.min(...waits.flatMap((wait) => (wait.for === "runs" ? [wait.until] : [])));
-  const over = AbortSignal.any([woken.signal, abort.signal]);
-  while (!over.aborted && !(await anyHasCome(deps, waits))) await deps.clock.sleep(lookAgainMs(until - deps.clock.now()), over);
-  if (!woken.signal.aborted) ring();
+  if (own.waits.length === 0 && own.abort.signal.reason !== "suspend") await desk.ringIfAny(sessionKey);
 }
 
 async function compactSession(deps: ConversationDeps, session: Session, signal: AbortSignal): Promise<Compacted> {

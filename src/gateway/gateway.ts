@@ -2,7 +2,7 @@
 // arrival and only ever move forward: a command is done together with its answer, a message waits for its turn.
 import type { Agents } from "../agents/agent.ts";
 import type { Clock } from "../core/clock.ts";
-import { isStorageError, publicErrorText } from "../core/errors.ts";
+import { isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
@@ -10,14 +10,15 @@ import type { Channel, Inbound } from "../core/message.ts";
 import { createRateLimit, type RateLimit } from "../core/rate-limit.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { Lane } from "../lanes/lanes.ts";
-import type { Database, Tx } from "../stores/database.ts";
+import type { Database } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import { lock } from "../stores/locks.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import { MAX_DEATHS, MAX_WORDLESS, type Tries } from "../stores/tries.ts";
 import type { Access } from "./access.ts";
+import { type Answering, createAnswering, type Item } from "./answering.ts";
 import { parseCommandLine } from "./command-line.ts";
-import type { Answer, Commands } from "./commands.ts";
+import type { Commands } from "./commands.ts";
 import { type Route, routeOf } from "./route.ts";
 
 export interface Gateway {
@@ -60,33 +61,19 @@ interface State extends GatewayDeps {
   retrying: boolean;
   /** Who was told lately that their commands are too many. */
   readonly warned: RateLimit;
-  /** The command the disk spoiled last, and how often. */
-  spoiled: { readonly rowId: number; readonly times: number } | null;
-  /** Commands that wait for something, by their row. */
-  readonly underWay: Map<number, Promise<void>>;
+  readonly answering: Answering;
 }
 
 const BATCH = 100;
 const STORAGE_RETRY_MS = 5_000;
-const MAX_TRIES = 3;
 const TOO_MANY = "Too many commands at once: this one was not carried out. Wait a moment, then send it again.";
 
 export function createGateway(deps: GatewayDeps): Gateway {
-  const warned = createRateLimit({ burst: 1, refillMs: 60_000, clock: deps.clock });
+  const stopped = new AbortController();
   const state: State = {
-    ...{
-      ...deps,
-      seen: 0,
-      leftTo: 0,
-      deaths: new Map(),
-      stopped: new AbortController(),
-      looking: null,
-      isRung: false,
-      retrying: false,
-      warned,
-      spoiled: null,
-    },
-    underWay: new Map(),
+    ...{ ...deps, stopped, seen: 0, leftTo: 0, deaths: new Map(), looking: null, isRung: false, retrying: false },
+    warned: createRateLimit({ burst: 1, refillMs: 60_000, clock: deps.clock }),
+    answering: createAnswering(deps, stopped.signal),
   };
   let unsubscribe = (): void => {};
   return {
@@ -107,7 +94,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
       state.stopped.abort();
       unsubscribe();
       await state.looking;
-      await Promise.all(state.underWay.values());
+      await state.answering.idle();
     },
   };
 }
@@ -183,8 +170,9 @@ async function takeUp(state: State, row: InboxRow): Promise<void> {
       "an incoming message ends the gateway whenever it is read; it is dropped",
     );
     await settle(state, row);
-  } else await accept(state, row);
-  if (!state.underWay.has(row.id)) await survived(state, row.id);
+    return survived(state, row.id);
+  }
+  if ((await accept(state, row)) === "over") await survived(state, row.id);
 }
 
 const workOf = (rowId: number): string => `inbox:${rowId}`;
@@ -193,26 +181,39 @@ async function survived(state: State, rowId: number): Promise<void> {
   if (state.deaths.delete(rowId)) await state.tries.end(workOf(rowId));
 }
 
-async function accept(state: State, row: InboxRow): Promise<void> {
+/** `later`: a slow command, which is answered whenever it is done. */
+async function accept(state: State, row: InboxRow): Promise<"over" | "later"> {
   const channel = state.channel(row.channel, row.account);
-  if (channel === null) return;
+  // Its channel is off: it stays as it is.
+  if (channel === null) return "over";
   const inbound = decode(state, channel, row);
   const route = inbound === null ? null : routeOf(inbound.address, state.agents.defaultId());
-  if (inbound === null || route === null) return void (await settle(state, row));
+  if (inbound === null || route === null) return drop(state, row);
 
   const item = { row, channel, inbound, sessionKey: route.sessionKey };
-  if (!(await admit(state, item))) return;
+  if (!(await admit(state, item))) return "over";
   const line = parseCommandLine(inbound.text, state.commands.isKnown);
-  if (line === null) {
-    // Nor what nobody can see: a model would get an empty message.
-    if (visibleText(inbound.text).trim() === "") return void (await settle(state, row));
-    return queue(state, item, route);
-  }
+  // Nor what nobody can see: a model would get an empty message.
+  if (line === null) return visibleText(inbound.text).trim() === "" ? drop(state, row) : queue(state, item, route);
   // Somebody must be able to stop at any time.
   if (line.name !== "stop" && !state.commandLimit.take(`${route.sessionKey} ${inbound.sender.id}`)) return refuse(state, item);
   const deaths = state.deaths.get(row.id) ?? 0;
-  if (deaths >= MAX_DEATHS) return answer(state, item, { text: `⚠️ This was not carried out: the gateway ended ${deaths} times at it.` });
-  await command(state, item, state.commands.isSlow(line.name), () => state.commands.run(line, { ...route, inboxId: row.id, inbound }));
+  if (deaths >= MAX_DEATHS) return say(state, item, `⚠️ This was not carried out: the gateway ended ${deaths} times at it.`);
+  return state.answering.carryOut(item, {
+    isSlow: state.commands.isSlow(line.name),
+    run: () => state.commands.run(line, { ...route, inboxId: row.id, inbound }),
+    onOver: () => survived(state, row.id),
+  });
+}
+
+async function drop(state: State, row: InboxRow): Promise<"over"> {
+  await settle(state, row);
+  return "over";
+}
+
+async function say(state: State, item: Item, text: string): Promise<"over"> {
+  await state.answering.answer(item, { text });
+  return "over";
 }
 
 /** The gate. One transaction with its answer: a pairing code that was made is a code that was told. */
@@ -224,73 +225,27 @@ async function admit(state: State, item: Item): Promise<boolean> {
     const { reason, code } = verdict;
     state.log.info({ audit: "denied", channel: row.channel, sender: inbound.sender.id, chat: inbound.address.chat, reason }, "denied");
     state.failpoint("command.before-commit");
-    await record(state, tx, item, code === undefined ? { act: async () => null } : { text: pairingText(code) });
+    await state.answering.record(tx, item, code === undefined ? { act: async () => null } : { text: pairingText(code) });
     return false;
   });
 }
 
 /** Over the limit: one word a minute, or the flood would go on the other way. */
-async function refuse(state: State, item: Item): Promise<void> {
+async function refuse(state: State, item: Item): Promise<"over"> {
   const { row, inbound } = item;
-  if (!state.warned.take(`${inbound.address.channel} ${inbound.sender.id}`)) return void (await settle(state, row));
+  if (!state.warned.take(`${inbound.address.channel} ${inbound.sender.id}`)) return drop(state, row);
   state.log.warn({ channel: row.channel, sender: inbound.sender.id }, "too many commands; the rest is not carried out");
-  await answer(state, item, { text: TOO_MANY });
+  return say(state, item, TOO_MANY);
 }
 
-interface Item {
-  readonly row: InboxRow;
-  readonly channel: Channel;
-  readonly inbound: Inbound;
-  /** Of the chat it came from: what a command does is done to its tree. */
-  readonly sessionKey: string;
-}
-
-/**
- * At once wherever it can be: a /stop must take effect before the next row is looked at, or it would drop what came after
- * it in the same batch.
- */
-async function command(state: State, item: Item, isSlow: boolean, run: () => Promise<Answer>): Promise<void> {
-  if (isSlow) {
-    const answered = run()
-      .catch((error: unknown) => failed(state, item, error))
-      .then((done) => answerInTime(state, item, done));
-    return track(state, item.row.id, answered);
-  }
-  try {
-    await answer(state, item, await run());
-  } catch (error) {
-    // Tried again as a whole: what it has done already it finds done. But not for ever: others wait behind it.
-    if (isStorageError(error) && mayTryAgain(state, item.row.id)) throw error;
-    await answer(state, item, failed(state, item, error));
-  }
-}
-
-function mayTryAgain(state: State, rowId: number): boolean {
-  const { spoiled } = state;
-  state.spoiled = { rowId, times: spoiled?.rowId === rowId ? spoiled.times + 1 : 1 };
-  return state.spoiled.times < MAX_TRIES;
-}
-
-/** Nobody runs the command again, so its answer waits for the disk. */
-async function answerInTime(state: State, item: Item, done: Answer): Promise<void> {
-  for (;;) {
-    try {
-      return await answer(state, item, done);
-    } catch (error) {
-      if (!isStorageError(error) || state.stopped.signal.aborted) throw error;
-      state.log.error({ err: error, inboxId: item.row.id }, "an answer could not be recorded; trying again");
-      await state.clock.sleep(STORAGE_RETRY_MS, state.stopped.signal);
-    }
-  }
-}
-
-async function queue(state: State, { row, channel, inbound }: Item, route: Route): Promise<void> {
+async function queue(state: State, { row, channel, inbound }: Item, route: Route): Promise<"over"> {
   await state.inbox.route(row.id, route.sessionKey);
   state.failpoint("gateway.routed");
   state.lane.ring(route.sessionKey, route.sessionKey);
   if (inbound.ref !== undefined) {
     channel.receipt?.(inbound.address, inbound.ref).catch((error: unknown) => state.log.debug({ err: error }, "the receipt failed"));
   }
+  return "over";
 }
 
 function decode(state: State, channel: Channel, row: InboxRow): Inbound | null {
@@ -302,43 +257,7 @@ function decode(state: State, channel: Channel, row: InboxRow): Inbound | null {
   }
 }
 
-/** Effect, answer and the done row in one transaction. */
-async function answer(state: State, item: Item, done: Answer): Promise<void> {
-  state.failpoint("command.before-commit");
-  await state.db.transaction([lock.tree(item.sessionKey), lock.chat(item.inbound.address)], (tx) => record(state, tx, item, done));
-  state.failpoint("command.committed");
-}
-
 const settle = (state: State, { id }: InboxRow): Promise<boolean> => state.db.transaction([], (tx) => state.inbox.finish(tx, id));
-
-/** A replayed command finds its row done and does nothing. */
-async function record(state: State, tx: Tx, { row, channel, inbound }: Item, done: Answer): Promise<void> {
-  if (!(await state.inbox.finish(tx, row.id))) return;
-  const markdown = "act" in done ? await done.act(tx) : done.text;
-  if (markdown === null) return;
-  const { ref, onlyTo, address } = inbound;
-  const message = { markdown, ...(ref === undefined ? {} : { replyTo: ref }), ...(onlyTo === undefined ? {} : { onlyTo }) };
-  const parts = channel.render(message, address);
-  await state.outbox.add(tx, { delivery: `answer:${row.id}`, address, parts, isAnswer: true });
-}
-
-function failed(state: State, item: Item, error: unknown): Answer {
-  state.log.error({ err: error, inboxId: item.row.id }, "a command failed");
-  return { text: `⚠️ That did not work: ${publicErrorText(error)}` };
-}
-
-function track(state: State, rowId: number, work: Promise<void>): void {
-  const over = async (): Promise<void> => {
-    try {
-      await work;
-      await survived(state, rowId);
-    } catch (error) {
-      state.log.error({ err: error }, "an answer could not be recorded");
-    }
-    state.underWay.delete(rowId);
-  };
-  state.underWay.set(rowId, over());
-}
 
 const pairingText = (code: string): string =>
   `I don't know you yet. Your pairing code is **${code}** (valid for one hour, or for less if many ask). Whoever runs this gateway can let you in on its page or with \`npm run pair -- ${code}\`.`;
