@@ -53,9 +53,9 @@ export function createBrowsers({ db, clock }: { db: Database; clock: Clock }): B
           ...[id, cookieHash, keyHash, tokenMark, now, now, seenFrom, agent],
         );
         await tx.run(
-          "DELETE FROM browsers WHERE id NOT IN (SELECT id FROM browsers ORDER BY seen_at DESC, id LIMIT ?) AND id <> ?",
-          MAX_BROWSERS,
-          id,
+          // The new one stays whatever the clock says, and the others in what is left.
+          "DELETE FROM browsers WHERE id <> ? AND id NOT IN (SELECT id FROM browsers WHERE id <> ? ORDER BY seen_at DESC, id LIMIT ?)",
+          ...[id, id, MAX_BROWSERS - 1],
         );
         return id;
       }),
