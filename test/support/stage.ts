@@ -14,7 +14,7 @@ import { createSubagentParts, type SubagentParts } from "../../src/app/subagents
 import { configSchema } from "../../src/config/schema.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { type Bus, createBus } from "../../src/core/events.ts";
-import { noFailpoints } from "../../src/core/failpoints.ts";
+import { type HitFailpoint, noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import type { Run } from "../../src/core/run.ts";
@@ -60,6 +60,8 @@ export interface StageOptions {
   readonly bootId?: string;
   /** Don't start working: the test calls recover() first. */
   readonly idle?: boolean;
+  /** Hears of each named moment as it comes: for a race that begins at one. */
+  readonly failpoint?: HitFailpoint;
 }
 
 /** The many small durable writes of a race are the disk's business, not the test's. */
@@ -82,7 +84,8 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   let config = settings(options.subagents ?? {}, options.config ?? {});
   const secrets = createSecrets();
   const bootId = options.bootId ?? newId();
-  const base = { clock, bus, log: silentLogger, secrets, failpoint: noFailpoints, bootId, config: () => config };
+  const failpoint = options.failpoint ?? noFailpoints;
+  const base = { clock, bus, log: silentLogger, secrets, failpoint, bootId, config: () => config };
   const stores = openStores({ ...base, stateDir });
   await stores.nodes.enter();
   const agents = createAgents({ config: base.config, stateDir, defaultModel: () => "scripted/model-1" });
