@@ -6,6 +6,7 @@ import type { Address } from "../core/address.ts";
 import { publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { disarm, fence, newFenceToken } from "../core/fence.ts";
+import { createInTurn } from "../core/in-turn.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Wait } from "../core/run.ts";
 import { safeParse } from "../core/safe-parse.ts";
@@ -112,9 +113,13 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
       };
       const carried = calls.slice(0, MAX_CALLS);
       const pass = createTurnstile();
+      // A model that sends somebody out and tells or stops them in one answer means the one it sent out.
+      const inTurn = createInTurn();
+      const begin = (call: RecordedCall): Promise<string> =>
+        toolOf(turn, call)?.capability === "session" ? inTurn(() => one(call)) : one(call);
       // What must come after a call that waits is not begun: it would read what isn't there yet.
       const done = isParallel(turn, carried)
-        ? await Promise.all(carried.map((call) => pass().then(() => one(call))))
+        ? await Promise.all(carried.map((call) => pass().then(() => begin(call))))
         : await inOrder(carried, one, () => waits.length > 0);
       await space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
       return { digest: done.join(), waits };
@@ -183,7 +188,10 @@ async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecre
   try {
     const context = contextOf(turn, call, secrets);
     const wait = (await tool.waitsFor?.(args.data, context)) ?? null;
-    return wait === null ? await unlessAborted(turn, tool.run(args.data, context)) : { wait };
+    if (wait !== null) return { wait };
+    // Stopped while it was looked at: nothing of it may start any more (ST2).
+    if (turn.signal.aborted) return toolError(`Not started: ${whyAborted(turn)}.`);
+    return await unlessAborted(turn, tool.run(args.data, context));
   } catch (error) {
     turn.log.warn({ err: error, tool: tool.name }, "a tool threw");
     return toolError(`${tool.name} failed: ${publicErrorText(error)}`);

@@ -99,7 +99,7 @@ function pause(state: State, key: string, error: unknown): void {
 async function drainAddress(state: State, key: string, reached: number): Promise<void> {
   for (let since = reached; !state.stopped.signal.aborted; since = 0) {
     const row = await nextInLine(state, key);
-    if (row === null) return;
+    if (row === null || state.stopped.signal.aborted) return;
     const now = state.clock.now();
     // It has not failed yet, by a clock that was set back: then its time says nothing either.
     const isSetBack = now < (row.firstAt ?? 0);
@@ -155,6 +155,8 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
     })
     // The new address may have no sender yet; before, nobody could take the message up, because it was under way.
     .then((movedTo) => movedTo !== null && pump(state, addressKey(movedTo)));
+  // Whoever waits for it below hears of it.
+  over.catch(() => undefined);
   state.underWay.set(row.delivery, { key, parts: row.parts, over });
   for (let waited = 0; waited < PATIENCE_MS && !ended.signal.aborted && !(await hasAnswer(state, key, row)); waited += PATIENCE_STEP_MS)
     await Promise.race([over, state.clock.sleep(PATIENCE_STEP_MS, ended.signal)]);

@@ -71,11 +71,11 @@ async function tell({ db, pairing, outbox, log, channel: find }: IntroductionDep
   // Its channel is off: at the start with which it is on again.
   if (channel === null) return;
   await db.transaction([lock.pairing, ...(address === null ? [] : [lock.chat(address)])], async (tx) => {
+    if (!(await pairing.markTold(tx, person))) return;
     if (address !== null) {
       const parts = channel.render({ markdown: WORDS[state] }, address);
       await outbox.add(tx, { delivery: `${state}:${name}:${account}:${senderId}:${at}`, address, parts, isAnswer: true });
     }
-    await pairing.markTold(tx, person);
     // Who decided in another process could not tell the page.
     tx.emit({ type: "pairing.changed" });
   });

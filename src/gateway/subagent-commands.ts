@@ -89,6 +89,9 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
   };
 }
 
+/** As it is when the command is carried out: it may have ended since it was looked up. */
+const asItIs = async ({ runs }: SubagentCommandDeps, run: Run): Promise<Run> => (await runs.get(run.id)) ?? run;
+
 /** Looks the target up and goes on, or says what is wrong with it. */
 async function withTarget(
   deps: SubagentCommandDeps,
@@ -117,8 +120,9 @@ async function stop(deps: SubagentCommandDeps, context: CommandContext, rest: st
       },
     };
   }
-  return withTarget(deps, context, rest, async (run) => ({
+  return withTarget(deps, context, rest, async (found) => ({
     act: async (tx) => {
+      const run = await asItIs(deps, found);
       if (!isUnfinished(run.state)) {
         const isUnsaid = await deps.steering.leaveUnsaid(tx, run);
         return `${name(run)} has already ended (${run.state})${isUnsaid ? "; its announcement had not been sent yet and is left out" : ""}.`;
@@ -205,8 +209,9 @@ async function brief(deps: SubagentCommandDeps, context: CommandContext, rest: s
 }
 
 async function retry(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
-  return withTarget(deps, context, rest, async (run) => ({
+  return withTarget(deps, context, rest, async (found) => ({
     act: async (tx) => {
+      const run = await asItIs(deps, found);
       if (run.delivery !== "blocked") return `The announcement of ${name(run)} is not blocked (${run.delivery}).`;
       if (!(await deps.steering.retry(tx, run)))
         return `The announcement of ${name(run)} can't be sent yet: ${run.deliveryReason ?? "its channel is off"}.`;

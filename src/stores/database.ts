@@ -225,9 +225,12 @@ function createTransact(deps: TransactionDeps) {
   return async function transact<T>(work: (tx: Tx) => Promise<T>, isRelaxed: boolean): Promise<T> {
     if (inside.getStore()?.isOpen === true) throw new Error("a transaction can't be begun inside another");
     const events: AppEvent[] = [];
-    const result = await line.pass(() => commit(work, isRelaxed, events));
-    for (const event of events) options.onEvent?.(event);
-    return result;
+    return line.pass(async () => {
+      const result = await commit(work, isRelaxed, events);
+      // Before the next one begins: what is told to stop here must not begin anything there.
+      for (const event of events) options.onEvent?.(event);
+      return result;
+    });
   };
 }
 

@@ -172,7 +172,9 @@ function transitions(db: Database, clock: Clock, bootId: string): Transitions {
       )) > 0,
     retryAt: (tx, id, next) => retryAt(tx, clock, id, next),
     async stepAside(tx, delivery) {
-      await tx.run(`UPDATE outbox SET aside = 1, not_before = ? WHERE delivery = ? AND ${OPEN}`, clock.now(), delivery);
+      // Not before a later time that its attempt was told meanwhile.
+      const sql = `UPDATE outbox SET aside = 1, not_before = CASE WHEN not_before > ? THEN not_before ELSE ? END WHERE delivery = ? AND ${OPEN}`;
+      await tx.run(sql, clock.now(), clock.now(), delivery);
     },
     async reserve(tx, id, ref) {
       await tx.run("UPDATE outbox SET state = 'queued', ref = ?, sending_at = NULL WHERE id = ? AND state <> 'withdrawn'", ref, id);

@@ -56,7 +56,8 @@ export interface Pairing {
   revoke(sender: Sender): Promise<boolean>;
   /** People who have not been told yet what was decided about them. */
   listUntold(): Promise<Person[]>;
-  markTold(tx: Tx, sender: Sender): Promise<void>;
+  /** False: it was told already, or the decision is another one by now. */
+  markTold(tx: Tx, person: Person): Promise<boolean>;
 }
 
 const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
@@ -150,8 +151,9 @@ export function createPairing({ db, clock }: { db: Database; clock: Clock }): Pa
         return isGone;
       }),
     listUntold: async () => (await db.all<StoredPerson>("SELECT * FROM people WHERE told_at IS NULL ORDER BY at")).map(fromPerson),
-    async markTold(tx, sender) {
-      await tx.run(`UPDATE people SET told_at = ? WHERE ${SAME}`, clock.now(), ...idOf(sender));
+    async markTold(tx, person) {
+      const sql = `UPDATE people SET told_at = ? WHERE ${SAME} AND state = ? AND at = ? AND told_at IS NULL`;
+      return (await tx.run(sql, clock.now(), ...idOf(person), person.state, person.at)) === 1;
     },
   };
 }

@@ -94,7 +94,7 @@ export function createTranscripts(deps: Deps): Transcripts {
     },
     ensure: (ref) => ensure(state, ref),
     async append(ref, entries) {
-      const file = await forAppend(state, ref);
+      const file = take(state, await present(state, ref));
       const { full, lines } = toLines(deps, entries, file.lastId);
       appendLines(file, lines);
       file.lastId = full.at(-1)?.id ?? file.lastId;
@@ -104,7 +104,7 @@ export function createTranscripts(deps: Deps): Transcripts {
       deps.check?.();
       const path = pathOf(deps, ref);
       if (!state.open.has(path) && !existsSync(path)) return false;
-      syncFile(await forAppend(state, ref));
+      syncFile(take(state, await present(state, ref)));
       return true;
     },
     async probe() {
@@ -181,8 +181,11 @@ function start(state: State, ref: TranscriptRef, { key, parent, entries = [] }: 
   return hold(state, startFile(pathOf(state, ref), `${JSON.stringify(header)}\n${lines}`, full.at(-1)?.id ?? null));
 }
 
-async function forAppend(state: State, ref: TranscriptRef): Promise<OpenFile> {
-  const path = await present(state, ref);
+/**
+ * For writing, in the same tick: with an await in between, others may take so many that this one is closed, and the number of its
+ * handle is another file's by then.
+ */
+function take(state: State, path: string): OpenFile {
   const known = state.open.get(path);
   // Taken out and put back: a Map keeps insertion order.
   if (known !== undefined) state.open.delete(path);

@@ -91,14 +91,15 @@ function createJob(runId: string): Job {
   return { runId, abort, signal: abort.signal, isStarted: false, tries: 0 };
 }
 
-/** Null: there is nothing to do for it, or not yet. */
-async function claim(deps: SubagentDeps, runId: string): Promise<Run | null> {
+/** Null: there is nothing to do for it, or not yet. What is put aside meanwhile is left as it is: it counted as a crash otherwise. */
+async function claim(deps: SubagentDeps, { runId, signal }: Job): Promise<Run | null> {
   const run = await deps.runs.get(runId);
-  if (run === null || !isUnfinished(run.state)) return null;
-  if (run.state === "waiting" && !((await isDue(deps, run)) && (await deps.runs.wake(runId)))) return null;
+  if (run === null || !isUnfinished(run.state) || signal.aborted) return null;
+  if (run.state === "waiting" && !((await isDue(deps, run)) && !signal.aborted && (await deps.runs.wake(runId)))) return null;
   // First of all: from here on a process that ends at it is counted against it (recover.ts).
   if (run.state === "queued" && !(await deps.runs.start(runId))) return null;
   await deps.transcripts.ensure(transcriptOfRun(run));
+  if (signal.aborted) return null;
   if (run.state === "running") await takeUp(deps, run);
   deps.failpoint("run.started");
   return deps.runs.get(runId);
@@ -144,7 +145,7 @@ async function comeBack(deps: SubagentDeps, job: Job, waitMs: number): Promise<v
 
 /** `again`: it waits no more, or there is something to read before it ends, which is new work. */
 async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "again"> {
-  const run = await claim(deps, job.runId);
+  const run = await claim(deps, job);
   if (run === null) return "over";
   job.isStarted = true;
   const limit = await limitOf(deps, run);
@@ -241,6 +242,8 @@ async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSignal): Pro
     news: () => newsOf(deps, run),
     onText: () => {},
     async onStep(step) {
+      // Put aside since its last look: its row says so, and must go on saying so.
+      if (signal.aborted) return false;
       known = THINKING;
       return deps.runs.beginStep(run.id, step, THINKING);
     },

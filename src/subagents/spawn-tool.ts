@@ -68,6 +68,7 @@ export function createSpawnTool(options: SpawnToolOptions): Tool {
           runId: context.runId,
           address: context.address,
           spawnKey: `${context.turnId}:${context.callId}`,
+          signal: context.signal,
           tools: await options.toolNames(context),
         },
         args,

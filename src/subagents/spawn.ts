@@ -29,6 +29,8 @@ export interface Requester {
   readonly address: Address;
   /** The requester's turn and tool call. */
   readonly spawnKey: string;
+  /** Aborts when its turn is ended. */
+  readonly signal?: AbortSignal;
   /** Names of the tools it has now: the child's ceiling. */
   readonly tools: readonly string[];
 }
@@ -174,8 +176,9 @@ async function admission(deps: SpawnDeps, requester: Requester, request: SpawnRe
   if (agent === null) return { ok: false, status: "error", error: `Agent "${requester.agentId}" is not configured any more.` };
   const parent = requester.runId === null ? null : await deps.runs.get(requester.runId);
   // Stopped since it made the call: its end took everybody below it along, and nobody would hear of or stop this one.
-  if (parent !== null && !isUnfinished(parent.state))
-    return { ok: false, status: "error", error: "This run has ended; it sends nobody out any more." };
+  const isRunOver = parent !== null && !isUnfinished(parent.state);
+  if (isRunOver || requester.signal?.aborted === true)
+    return { ok: false, status: "error", error: `This ${isRunOver ? "run" : "turn"} has ended; it sends nobody out any more.` };
   return admit({
     requester: agent,
     requesterDepth: requester.runId === null ? 0 : (parent?.depth ?? Number.POSITIVE_INFINITY),

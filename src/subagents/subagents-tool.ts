@@ -157,13 +157,15 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
 }
 
 export async function send(
-  deps: Pick<ControlDeps, "db" | "steering">,
+  deps: Pick<ControlDeps, "db" | "runs" | "steering">,
   run: Run,
   context: ToolContext,
   text: string | undefined,
 ): Promise<ToolResult> {
   if (text === undefined || text.trim() === "") return toolError("text is required for this action.");
-  const answer = await deps.db.transaction(deps.steering.locks([run]), (tx) => deps.steering.send(tx, run, context.sessionKey, text));
+  const answer = await deps.db.transaction(deps.steering.locks([run]), async (tx) =>
+    (await hasEnded(deps, context)) ? { refused: HAS_ENDED } : await deps.steering.send(tx, run, context.sessionKey, text),
+  );
   if (typeof answer === "object") return toolError(answer.refused);
   const how = {
     queued: "It is queued and reads this first.",
@@ -171,6 +173,14 @@ export async function send(
     continued: "It goes on in the same session and will announce again.",
   };
   return toolJson({ status: "sent", runId: run.id, note: how[answer] });
+}
+
+const HAS_ENDED = "This turn was ended; nothing was sent.";
+
+/** In the transaction of what it asks for: a turn that was stopped a moment ago must not set anybody to work again (ST2). */
+async function hasEnded({ runs }: Pick<ControlDeps, "runs">, { runId, signal }: ToolContext): Promise<boolean> {
+  const run = runId === null ? null : await runs.get(runId);
+  return signal.aborted || (run !== null && !isUnfinished(run.state));
 }
 
 async function revokeAll(deps: ControlDeps, tx: Tx, runs: readonly Run[], requesterKey: string): Promise<Run[]> {
@@ -216,7 +226,10 @@ async function outcomes(deps: ControlDeps, runs: readonly Run[]): Promise<string
   const lines: string[] = [];
   for (const run of runs) {
     const { state } = run;
-    if (!isUnfinished(state)) lines.push(outcomeSentence(run, { ...run, as: state }, (await resultOf(deps.transcripts, run)).result));
+    if (!isUnfinished(state))
+      lines.push(
+        outcomeSentence(run, { ...run, as: state }, (await resultOf(deps.transcripts, (await deps.runs.get(run.id)) ?? run)).result),
+      );
   }
   return lines.join("\n");
 }
@@ -237,8 +250,9 @@ const view = (deps: ControlDeps, run: Run) => ({
   place: deps.lane.position(run.id),
 });
 
+/** Looked up again: archived since, its transcript has another name. */
 const withResult = async (deps: ControlDeps, run: Run) => ({
   ...view(deps, run),
-  ...(await resultOf(deps.transcripts, run)),
+  ...(await resultOf(deps.transcripts, (await deps.runs.get(run.id)) ?? run)),
   sections: run.sections,
 });

@@ -128,6 +128,8 @@ export function createLive(options: LiveOptions): Live {
       const sentSeq = cursor ?? (await messages.lastSeq());
       const states: [string, unknown][] = [];
       for (const [name, state] of Object.entries(present)) states.push([name, await state()]);
+      // It hung up meanwhile: nobody would ever say so again, and it would take a place for good.
+      if (response.destroyed) return true;
       if (tabs.size >= MAX_TABS) return false;
       const limits = options.limits ?? STREAM_LIMITS;
       const stream = openStream({ response, clock, limits, onDrain: () => feedTab(tab), onClose: () => tabs.delete(tab) });

@@ -161,8 +161,15 @@ async function start(settings: Settings, state: State, inbox: InboxSink): Promis
   };
   const adopt = async (account: string, app: string): Promise<void> => {
     const formerly = formerNames(app);
-    await accounts.adopt(account, formerly);
+    const before = { account: state.account, formerly: state.formerly };
+    // First: rows under the new name would be nobody's for a moment, and whoever looks just then leaves them until the next start.
     Object.assign(state, { account, formerly });
+    try {
+      await accounts.adopt(account, formerly);
+    } catch (error) {
+      Object.assign(state, before);
+      throw error;
+    }
   };
   const receiver: Receiver = { client: state.side, clock, log, inbox, adopt, appId, signal, groups: new Set(), show };
   if (mode === "http") state.running = (await listen(receiver, { signingSecret, port, host })).done;

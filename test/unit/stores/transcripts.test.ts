@@ -295,3 +295,16 @@ it("[AR2][SE2] archiving begun before a crash leaves what was archived as it was
   expect(await transcripts.archive(child, name)).toBe(true);
   expect(readFileSync(join(transcripts.folder(run.agentId), name), "utf8")).toBe(kept);
 });
+
+it("[SE2][RC4] more sessions at once than files are held open: each line is in its own transcript", async () => {
+  const { transcripts, sessions } = folder.stores;
+  const refs = Array.from({ length: 200 }, () => ({ agentId: "main", sessionId: sessions.newSessionId() }));
+  for (const ref of refs) await transcripts.create(ref, { key: `agent:main:web:dm:${ref.sessionId}`, parent: null });
+  await Promise.all(
+    refs.map(async (ref) => {
+      await transcripts.append(ref, [{ type: "note", text: ref.sessionId }]);
+      await transcripts.sync(ref);
+    }),
+  );
+  for (const ref of refs) expect(await transcripts.tail(ref, 5)).toMatchObject([{ text: ref.sessionId }]);
+});

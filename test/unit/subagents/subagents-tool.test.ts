@@ -159,6 +159,21 @@ it("[TL8] a wait means the runs there were when it was called, or what was sent 
   expect(together).toMatchObject({ isError: false, text: expect.stringContaining('"complete":true') });
 });
 
+it("[TL8] calls of one answer that send somebody out and then tell, list and stop them mean the one that was sent out", async () => {
+  await using stage = await stageOf();
+  const desk = createToolDesk(stage);
+  const [sentOut, told, listed, stopped] = await desk.step([
+    ["sessions_spawn", { task: "x", label: "just now" }],
+    ["subagents", { action: "send", ids: ["just now"], text: "mind the docs" }],
+    ["subagents", { action: "list" }],
+    ["subagents", { action: "stop", ids: ["just now"] }],
+  ]);
+  const { runId } = JSON.parse(sentOut?.text ?? "{}");
+  expect(JSON.parse(told?.text ?? "{}")).toMatchObject({ status: "sent", runId });
+  expect(listed?.text).toContain(runId);
+  expect(JSON.parse(stopped?.text ?? "{}")).toMatchObject({ stopped: [runId] });
+});
+
 describe("allowedTools", () => {
   it("[TL2] a tool the sub-agent can't have is refused with the reason, never dropped without a word", async () => {
     await using stage = await stageOf({ config: { tools: { subagents: { tools: { deny: ["edit"] } } } } });
