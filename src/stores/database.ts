@@ -1,11 +1,11 @@
-// The one SQLite file: statements and transactions (database-file.ts opens it). One writer connection in one process; every store
-// is a thin set of statements on this.
-import { AsyncLocalStorage } from "node:async_hooks";
+// The one SQLite file: statements (database-file.ts opens it, transactions.ts puts them in order). One writer connection in one
+// process; every store is a thin set of statements on this. Asynchronous, because not every database is a library in our process.
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { AppError } from "../core/errors.ts";
 import type { AppEvent } from "../core/events.ts";
 import { type FileOptions, openFile } from "./database-file.ts";
 import type { LockKey } from "./locks.ts";
+import { type Ask, createTransactions, type Statements } from "./transactions.ts";
 
 export type Row = Record<string, unknown>;
 export type Params = SQLInputValue[];
@@ -69,7 +69,6 @@ export interface DatabaseOptions extends FileOptions {
   redact?(text: string): string;
 }
 
-const SLOW_MS = 50;
 const READS = /^\s*SELECT\b/;
 const SQLITE_IOERR_FSYNC = 1034;
 
@@ -105,22 +104,15 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
     run: (sql, ...params) => Number(statement(sql).run(...clean(params)).changes),
   };
-  const line = createLine();
-  const inside = new AsyncLocalStorage<OpenTransaction>();
-  const transact = createTransact({ db, statement, doubt, sync, options, statements, line, inside });
-  /** In the transaction it is asked from; else when nobody's is open: the one connection would show what is not committed yet. */
-  async function read<T>(ask: (from: Statements) => T): Promise<T> {
-    const open = inside.getStore();
-    if (open?.isOpen === true) return open.ask(ask);
-    return line.isFree() ? ask(statements) : line.pass(() => ask(statements));
-  }
+  const { read, transact, alone } = createTransactions({ db, statement, doubt, sync, options, statements, txOf });
 
   return {
     get: <T>(sql: string, ...params: Params) => read((from) => from.get(sql, ...params) as T | undefined),
     all: <T>(sql: string, ...params: Params) => read((from) => from.all(sql, ...params) as T[]),
+    // There is one line for all: whoever passes has every lock.
     transaction: (_keys, work, { relaxed = false } = {}) => transact(work, relaxed),
     by: (index) => `INDEXED BY ${index}`,
-    optimize: () => line.pass(() => db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);")),
+    optimize: () => alone(() => db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);")),
     neededBytes: () => (db.isTransaction ? null : neededBytes(db)),
     close() {
       prepared.clear();
@@ -128,6 +120,13 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
   };
 }
+
+const txOf = (ask: Ask, emit: Tx["emit"]): Tx => ({
+  get: async <T>(sql: string, ...params: Params) => ask((from) => from.get(sql, ...params) as T | undefined),
+  all: async <T>(sql: string, ...params: Params) => ask((from) => from.all(sql, ...params) as T[]),
+  run: async (sql, ...params) => ask((from) => from.run(sql, ...params)),
+  emit,
+});
 
 const JOURNAL_HEADER = 32;
 const FRAME_HEADER = 24;
@@ -143,127 +142,6 @@ function neededBytes(db: DatabaseSync): NeededBytes {
   } catch {
     return { file: Number.POSITIVE_INFINITY, journal: Number.POSITIVE_INFINITY };
   }
-}
-
-interface Statements {
-  get(sql: string, ...params: Params): unknown;
-  all(sql: string, ...params: Params): unknown[];
-  run(sql: string, ...params: Params): number;
-}
-
-interface Line {
-  isFree(): boolean;
-  /** When all who came before have passed. */
-  pass<T>(work: () => T | Promise<T>): Promise<T>;
-}
-
-/** One after the other, in the order they came: there is one connection. */
-function createLine(): Line {
-  let isTaken = false;
-  const waiting: (() => void)[] = [];
-  return {
-    isFree: () => !isTaken,
-    async pass(work) {
-      if (isTaken) await new Promise<void>((resolve) => waiting.push(resolve));
-      isTaken = true;
-      try {
-        return await work();
-      } finally {
-        const next = waiting.shift();
-        // Handed over, never let go of in between: who comes by just then would pass those who wait.
-        if (next === undefined) isTaken = false;
-        else next();
-      }
-    },
-  };
-}
-
-/** A transaction as its own work sees it, and all that is called from there. */
-interface OpenTransaction {
-  readonly isOpen: boolean;
-  ask<T>(ask: (from: Statements) => T): T;
-}
-
-interface TransactionDeps {
-  readonly db: DatabaseSync;
-  readonly doubt: ReturnType<typeof createDoubt>;
-  readonly sync: ReturnType<typeof createSync>;
-  readonly options: DatabaseOptions;
-  readonly statements: Statements;
-  readonly line: Line;
-  readonly inside: AsyncLocalStorage<OpenTransaction>;
-  statement(sql: string): StatementSync;
-}
-
-function createTransact(deps: TransactionDeps) {
-  const { db, doubt, sync, options, statement, line, inside } = deps;
-  async function commit<T>(work: (tx: Tx) => Promise<T>, isRelaxed: boolean, events: AppEvent[]): Promise<T> {
-    const startedAt = performance.now();
-    const open = createOpen(deps.statements);
-    try {
-      // A relaxed one too: a gateway that lost its folder must not touch rows that another may work on by now.
-      options.check?.(isRelaxed);
-      doubt.settle();
-      sync.set(isRelaxed ? "NORMAL" : "FULL");
-      statement("BEGIN IMMEDIATE").run();
-      const tx = txOf(open, events);
-      const result = await inside.run(open, () => work(tx));
-      open.end();
-      statement("COMMIT").run();
-      return result;
-    } catch (error) {
-      open.isOpen = false;
-      doubt.hear(error);
-      // After a failed COMMIT (disk full) SQLite may have rolled back already.
-      if (db.isTransaction) statement("ROLLBACK").run();
-      throw error;
-    } finally {
-      const heldMs = performance.now() - startedAt;
-      if (heldMs > SLOW_MS) options.onSlow?.(heldMs);
-    }
-  }
-  return async function transact<T>(work: (tx: Tx) => Promise<T>, isRelaxed: boolean): Promise<T> {
-    if (inside.getStore()?.isOpen === true) throw new Error("a transaction can't be begun inside another");
-    const events: AppEvent[] = [];
-    return line.pass(async () => {
-      const result = await commit(work, isRelaxed, events);
-      // Before the next one begins: what is told to stop here must not begin anything there.
-      for (const event of events) options.onEvent?.(event);
-      return result;
-    });
-  };
-}
-
-const txOf = (open: OpenTransaction, events: AppEvent[]): Tx => ({
-  get: async <T>(sql: string, ...params: Params) => open.ask((from) => from.get(sql, ...params) as T | undefined),
-  all: async <T>(sql: string, ...params: Params) => open.ask((from) => from.all(sql, ...params) as T[]),
-  run: async (sql, ...params) => open.ask((from) => from.run(sql, ...params)),
-  emit: (event) => void events.push(event),
-});
-
-/**
- * What one statement throws is the end of the whole transaction, also when somebody in between catches it and answers in words:
- * half of what belongs together must not stay.
- */
-function createOpen(statements: Statements) {
-  let broken: { readonly error: unknown } | null = null;
-  return {
-    isOpen: true,
-    ask<T>(ask: (from: Statements) => T): T {
-      // Somebody did not wait for it: its statement would stand alone, outside of any transaction.
-      if (!this.isOpen) throw new Error("this transaction is over");
-      try {
-        return ask(statements);
-      } catch (error) {
-        broken ??= { error };
-        throw error;
-      }
-    },
-    end(): void {
-      this.isOpen = false;
-      if (broken !== null) throw broken.error;
-    },
-  };
 }
 
 /**
