@@ -57,16 +57,26 @@ watchRelaxed();
 
 function watchRelaxed(): void {
   const { exec } = DatabaseSync.prototype;
-  const { run } = StatementSync.prototype;
+  const { run, get } = StatementSync.prototype;
   let isRelaxed = false;
+  /** A transaction that only looked leaves no commit in the WAL. */
+  let hasWritten = false;
   DatabaseSync.prototype.exec = function (sql) {
     const [, how] = /^PRAGMA synchronous=(NORMAL|FULL)$/.exec(sql) ?? [];
     if (how !== undefined) isRelaxed = how === "NORMAL";
     exec.call(this, sql);
   };
   StatementSync.prototype.run = function (...params) {
-    if (isRelaxed && this.sourceSQL === "COMMIT") relaxedCommits++;
-    return run.apply(this, params as Parameters<typeof run>);
+    if (isRelaxed && hasWritten && this.sourceSQL === "COMMIT") relaxedCommits++;
+    const done = run.apply(this, params as Parameters<typeof run>);
+    if (/^(BEGIN|COMMIT|ROLLBACK)/.test(this.sourceSQL)) hasWritten = false;
+    else if (Number(done.changes) > 0) hasWritten = true;
+    return done;
+  };
+  StatementSync.prototype.get = function (...params) {
+    const row = get.apply(this, params as Parameters<typeof get>);
+    if (row !== undefined && / RETURNING /.test(this.sourceSQL)) hasWritten = true;
+    return row;
   };
 }
 
