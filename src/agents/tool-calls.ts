@@ -115,11 +115,13 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
       const pass = createTurnstile();
       // A model that sends somebody out and tells or stops them in one answer means the one it sent out.
       const inTurn = createInTurn();
-      const begin = (call: RecordedCall): Promise<string> =>
-        toolOf(turn, call)?.capability === "session" ? inTurn(() => one(call)) : one(call);
+      const begin = (call: RecordedCall): Promise<string> => {
+        const start = (): Promise<string> => pass().then(() => one(call));
+        return toolOf(turn, call)?.capability === "session" ? inTurn(start) : start();
+      };
       // What must come after a call that waits is not begun: it would read what isn't there yet.
       const done = isParallel(turn, carried)
-        ? await Promise.all(carried.map((call) => pass().then(() => begin(call))))
+        ? await Promise.all(carried.map(begin))
         : await inOrder(carried, one, () => waits.length > 0);
       await space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
       return { digest: done.join(), waits };
