@@ -37,6 +37,8 @@ export interface Said {
   readonly children: readonly ChildPlan[];
   /** The child a send or stop is about. */
   readonly target: string | null;
+  /** False: nobody acknowledged it in time, and Slack delivers a press or a slash command only once; it may have arrived all the same. */
+  readonly isTaken: boolean;
 }
 
 /** One message of the bot as people see it. */

@@ -8,7 +8,7 @@ export function recorded({ history, index }: Case): Violation[] {
   const states = new Map(history.inbox.map((row) => [row.id, row.state]));
   return history.said.flatMap((said): Violation[] => {
     const arrival = index.arrival(said.id);
-    if (arrival === null) return [{ kind: "lost", about: said.id, text: `"${said.text}" was never recorded` }];
+    if (arrival === null) return said.isTaken ? [{ kind: "lost", about: said.id, text: `"${said.text}" was never recorded` }] : [];
     const state = states.get(arrival);
     return state === "done" ? [] : [{ kind: "stuck", about: said.id, text: `"${said.text}" is still ${state}` }];
   });

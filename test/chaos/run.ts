@@ -206,7 +206,10 @@ async function drain(state: State): Promise<void> {
   const { world, traffic } = state;
   await traffic.settled();
   // The platforms hand over what was said while nobody was there.
-  const isArrived = (): boolean => world.rows<{ n: number }>("SELECT count(*) AS n FROM inbox")[0]?.n === traffic.said().length;
+  const isArrived = (): boolean => {
+    const known = new Set(world.rows<{ id: string }>("SELECT external_id AS id FROM inbox").map((row) => row.id));
+    return traffic.said().every(({ externalId, isTaken }) => !isTaken || known.has(externalId));
+  };
   let quiet = 0;
   const isQuiet = (): boolean => {
     world.watch();

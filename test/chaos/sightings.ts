@@ -130,13 +130,19 @@ function createAttribution(history: History, index: Index): (seen: Sighting) => 
     if (pieces.length > 0) {
       return pieces.map((match) => ({ ...WHOLE, kind: "reply", about: match[1] ?? "", piece: Number(match[2]), of: Number(match[3]) }));
     }
-    const arrival = /^(?:reply|answer):(\d+)#/.exec(seen.key ?? "")?.[1];
+    const arrival = /^(?:reply|answer):(\d+)#/.exec(seen.key ?? pressedKey(seen, byText))?.[1];
     const said = arrival === undefined ? byPlatformId.get(`${seen.place} ${seen.replyTo}`) : byArrival.get(Number(arrival));
     if (said === undefined) return [];
     return [
       isMessage(said.kind) ? { ...WHOLE, kind: "reply", about: said.id, isApology: true } : { ...WHOLE, kind: "answer", about: said.id },
     ];
   };
+}
+
+/** The answer to a press points at nothing on Telegram, and shows no key: its words are those of an outbox row. */
+function pressedKey(seen: Sighting, byText: RowsBy): string {
+  const answers = (byText.get(`${seen.place} ${seen.text}`) ?? []).filter((row) => row.delivery.startsWith("answer:"));
+  return seen.replyTo === null ? `${rowOf(seen, answers)?.delivery ?? ""}#` : "";
 }
 
 type RowsBy = ReadonlyMap<string, readonly OutboxFact[]>;

@@ -114,8 +114,8 @@ function utter(state: State, seat: Seat, kind: SaidKind, given: readonly NewChil
   // Recorded in the order in which it was said, also when a tab's post takes a while.
   const before = seat.last;
   const send = async (): Promise<void> => {
-    const { externalId, ref, place } = await state.world.say(spot, text);
-    state.said.push({ id, kind, place, text, at, externalId, ref, children, target });
+    const delivered = await (byHand(state, spot, { kind, text, target }) ?? state.world.say(spot, text));
+    state.said.push({ id, kind, text, at, children, target, ...delivered });
   };
   const refuse = (error: unknown): void => void state.refusals.push(`${id} "${text}": ${String(error)}`);
   // Telegram and Slack take it at once, and a thread's root must be known to who speaks next.
@@ -123,6 +123,13 @@ function utter(state: State, seat: Seat, kind: SaidKind, given: readonly NewChil
   seat.last = sent;
   state.underWay.add(sent);
   void sent.finally(() => state.underWay.delete(sent));
+}
+
+/** Half of those who could press a button or use a slash command do so. */
+function byHand({ world, random }: State, spot: Spot, { kind, text, target }: Pick<Said, "kind" | "text" | "target">) {
+  if (isMessage(kind) || spot.channel === "web" || random.chance(0.5)) return null;
+  if (kind === "stop-one" && target !== null) return world.press(spot, target);
+  return spot.channel === "slack" && spot.thread === null && text.startsWith("/") ? world.slash(spot, text) : null;
 }
 
 function newChildren(random: Random): NewChild[] {

@@ -26,6 +26,10 @@ export interface World {
   readonly direct: readonly Spot[];
   /** Says it there; resolves when the platform (or the page) has taken it. */
   say(spot: Spot, text: string): Promise<Delivered>;
+  /** Presses Stop below the line that says this child was sent out. Null: there is no such line to be seen there (any more). */
+  press(spot: Spot, label: string): Promise<Delivered> | null;
+  /** A slash command of Slack, where there is no thread. */
+  slash(spot: Spot, line: string): Promise<Delivered>;
   /** Takes down when people saw what; called often. */
   watch(): void;
   seen(): Seen[];
@@ -52,6 +56,7 @@ export interface Delivered {
   readonly externalId: string;
   readonly ref: string;
   readonly place: Place;
+  readonly isTaken: boolean;
 }
 
 const PERSON = 42;
@@ -104,6 +109,8 @@ export async function createWorld(dir: string, seed: number): Promise<World> {
       { channel: "slack", chat: "D0PERSON", thread: null, opensThread: false },
     ],
     say: (spot, text) => say(fakes, gateway, spot, text),
+    press: (spot, label) => press(fakes, spot, label),
+    slash: (spot, line) => slash(fakes, spot, line),
     watch: watching.look,
     seen: () => [...watching.seen(), ...seenOnPage(rows)],
     trouble: (random) => trouble(fakes, random),
@@ -160,16 +167,41 @@ async function say(fakes: Fakes, gateway: GatewayProcess, spot: Spot, text: stri
       ...(spot.thread === null ? {} : { thread: Number(spot.thread) }),
     });
     const update = fakes.telegram.pending().at(-1);
-    return { externalId: String(update?.update_id), ref: String(ref), place: spotPlace(spot) };
+    return { externalId: String(update?.update_id), ref: String(ref), place: spotPlace(spot), isTaken: true };
   }
   if (spot.channel === "slack") {
     const ts = fakes.slack.say({ channel: spot.chat, text, ...(spot.thread === null ? {} : { thread: spot.thread }) });
     if (spot.opensThread) spot.thread ??= ts;
-    return { externalId: `msg:${spot.chat}:${ts}`, ref: ts, place: spotPlace(spot) };
+    return { externalId: `msg:${spot.chat}:${ts}`, ref: ts, place: spotPlace(spot), isTaken: true };
   }
   const id = randomUUID();
   await postUntilTaken(gateway, `/api/chats/${spot.chat}/messages`, { id, text, kind: "message" });
-  return { externalId: id, ref: id, place: spotPlace(spot) };
+  return { externalId: id, ref: id, place: spotPlace(spot), isTaken: true };
+}
+
+const startLine = (label: string): string => `Sub-agent started: ${label} (`;
+
+function press(fakes: Fakes, spot: Spot, label: string): Promise<Delivered> | null {
+  const where = { place: spotPlace(spot), ref: "" };
+  if (spot.channel === "telegram") {
+    const line = fakes.telegram.messages(Number(spot.chat)).find((one) => one.text.includes(startLine(label)) && one.buttons.length > 0);
+    if (line === undefined) return null;
+    fakes.telegram.press({ chat: Number(spot.chat), message: line.id, label: "Stop", from: PERSON });
+    const update = fakes.telegram.pending().at(-1);
+    return Promise.resolve({ ...where, externalId: String(update?.update_id), isTaken: true });
+  }
+  const line = fakes.slack.messages(spot.chat, spot.thread).find((one) => one.text.includes(startLine(label)) && one.buttons.length > 0);
+  if (line === undefined) return null;
+  const trigger = `1.3.${randomUUID()}`;
+  const taken = fakes.slack.press({ channel: spot.chat, message: line.ts, label: "Stop", extra: { trigger_id: trigger } });
+  return taken.then((isTaken) => ({ ...where, externalId: trigger, isTaken }));
+}
+
+async function slash({ slack }: Fakes, spot: Spot, line: string): Promise<Delivered> {
+  const trigger = `1.4.${randomUUID()}`;
+  const [command = "", ...rest] = line.split(" ");
+  const isTaken = await slack.slash({ channel: spot.chat, command, text: rest.join(" "), extra: { trigger_id: trigger } });
+  return { externalId: trigger, ref: "", place: spotPlace(spot), isTaken };
 }
 
 /** A tab repeats its post under the same id until somebody takes it. */

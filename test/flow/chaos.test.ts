@@ -17,6 +17,8 @@ it.concurrent.each(Array.from({ length: WORLDS }, (_, n) => SEED + n))(
     expect(found.join("\n\n"), `seed ${seed}`).toBe("");
     expect(kills).toBe(SHARE);
     expect(verdict.figures.messages).toBeGreaterThan(SHARE);
+    // Pressed and slash commands point at no message of their own.
+    if (SHARE >= 50) expect(history.said.filter(({ ref }) => ref === "").length).toBeGreaterThan(SHARE / 10);
     expect(secrets).toEqual({ planted: 50, said: expect.any(Number) });
     expect(secrets.said).toBeGreaterThan(SHARE);
   },

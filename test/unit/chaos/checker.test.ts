@@ -47,6 +47,7 @@ function createStory() {
       ref: `p-${id}`,
       children: [],
       target: null,
+      isTaken: true,
       ...more,
     };
     const row: InboxFact = { id: draft.inbox.length + 1, channel: place.split("/")[0] ?? "", externalId: said.externalId, state: "done" };
