@@ -120,9 +120,7 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
         return toolOf(turn, call)?.capability === "session" ? inTurn(start) : start();
       };
       // What must come after a call that waits is not begun: it would read what isn't there yet.
-      const done = isParallel(turn, carried)
-        ? await Promise.all(carried.map(begin))
-        : await inOrder(carried, one, () => waits.length > 0);
+      const done = isParallel(turn, carried) ? await Promise.all(carried.map(begin)) : await inOrder(carried, one, () => waits.length > 0);
       await space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
       return { digest: done.join(), waits };
     },
