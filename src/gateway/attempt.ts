@@ -69,8 +69,9 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
       if (found.status === "unknown") return [row, found];
     }
   }
-  // Where a repeat shows nothing, a crash needs to leave no trace.
-  const message = channel.isIdempotent === true ? row : await begin(state, row, isLast ? channel : null);
+  // Where a repeat shows nothing, a crash needs to leave no trace; but what a stop may take back (ST2) has to be asked for.
+  const isMarked = channel.isIdempotent !== true || row.runId !== null;
+  const message = isMarked ? await begin(state, row, isLast ? channel : null) : row;
   if (message === null) return null;
   state.failpoint("delivery.marked");
   const key = message.isLead ? (message.joinedAs ?? message.key) : message.key;
@@ -88,7 +89,7 @@ const contentOf = ({ address, part, ref }: OutboxRow, key: string) => ({ address
  */
 async function begin(state: State, row: OutboxRow, joins: Channel | null): Promise<OutboxRow | null> {
   const { outbox } = state;
-  return state.db.transaction([lock.chat(row.address)], async (tx) => {
+  return record(state, row, async (tx) => {
     const { others, part } = joins === null ? { others: [], part: row.part } : await gather(state, row, joins);
     if (!(await outbox.markSending(tx, row.id))) return null;
     const message = others.length === 0 ? row : await outbox.join(tx, row, others, part);

@@ -305,7 +305,8 @@ function outboxWriters(rig: () => StoreRig): void {
     expect(rows.map((row) => JSON.parse(row.part).text)).toEqual(many(3, (part) => `${answers.indexOf(true)}:${part}`));
   });
 
-  it("[DL7][ST2] an announcement that is taken back in the moment it is to go out with another one: not said, or not taken back", async () => {
+  /** An attempt's surroundings, and what was said through them. */
+  const sending = (more: Partial<Channel>) => {
     const { db, outbox } = rig().stores;
     const said: string[] = [];
     const channel: Channel = {
@@ -320,6 +321,7 @@ function outboxWriters(rig: () => StoreRig): void {
         said.push(String(part.text));
         return { status: "sent", ref: "x" };
       },
+      ...more,
     };
     const { clock } = rig();
     const pacer = createPacer(clock, () => undefined);
@@ -328,6 +330,12 @@ function outboxWriters(rig: () => StoreRig): void {
       channel: () => channel,
       recordDelivery: async () => {},
     };
+    return { state, said, pacer };
+  };
+
+  it("[DL7][ST2] an announcement that is taken back in the moment it is to go out with another one: not said, or not taken back", async () => {
+    const { db, outbox } = rig().stores;
+    const { state, said, pacer } = sending({});
     for (let turns = 0; turns < 24; turns++) {
       const [first, second] = [`first ${turns}.`, `second ${turns}.`];
       await add(`announce:${turns}a`, [first], "run-a");
@@ -343,6 +351,18 @@ function outboxWriters(rig: () => StoreRig): void {
       );
     }
     expect(said).toHaveLength(24);
+  });
+
+  it("[ST2] an announcement that was taken back since it was looked up is not said, also where a repeat would show nothing", async () => {
+    const { db, outbox } = rig().stores;
+    for (const isIdempotent of [true, false]) {
+      const { state, said, pacer } = sending({ isIdempotent });
+      await add(`announce:${isIdempotent}`, ["over"], "run-a");
+      const row = (await outbox.head(addressKey(ADDRESS)))!;
+      expect(await db.transaction([lock.chat(ADDRESS)], (tx) => outbox.withdraw(tx, row.delivery))).toBe(true);
+      await attempt(state, row, { place: pacer.take(ADDRESS), isLast: true });
+      expect([said, (await outbox.get(row.id))?.state]).toEqual([[], "withdrawn"]);
+    }
   });
 }
 
