@@ -125,9 +125,9 @@ function utter(state: State, seat: Seat, kind: SaidKind, given: readonly NewChil
   void sent.finally(() => state.underWay.delete(sent));
 }
 
-/** Half of those who could press a button or use a slash command do so. */
+/** Most of those who could press a button or use a slash command do so. */
 function byHand({ world, random }: State, spot: Spot, { kind, text, target }: Pick<Said, "kind" | "text" | "target">) {
-  if (isMessage(kind) || spot.channel === "web" || random.chance(0.5)) return null;
+  if (isMessage(kind) || spot.channel === "web" || random.chance(0.2)) return null;
   if (kind === "stop-one" && target !== null) return world.press(spot, target);
   return spot.channel === "slack" && spot.thread === null && text.startsWith("/") ? world.slash(spot, text) : null;
 }
