@@ -2,7 +2,7 @@
 // points at nothing. A child's session is made by subagents/spawn.ts.
 import type { Address } from "../core/address.ts";
 import type { Database, Tx } from "../stores/database.ts";
-import { lock } from "../stores/locks.ts";
+import { lock } from "../stores/lock-keys.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
 import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 

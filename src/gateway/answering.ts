@@ -7,7 +7,7 @@ import type { Logger } from "../core/logger.ts";
 import type { Channel, Inbound } from "../core/message.ts";
 import type { Database, Tx } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
-import { lock } from "../stores/locks.ts";
+import { lock } from "../stores/lock-keys.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Answer } from "./commands.ts";
 

@@ -7,7 +7,7 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, SendResult } from "../core/message.ts";
 import type { Database, Tx } from "../stores/database.ts";
-import { lock } from "../stores/locks.ts";
+import { lock } from "../stores/lock-keys.ts";
 import type { OpenState, Outbox } from "../stores/outbox.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import type { Pacer, Place } from "./pace.ts";

@@ -10,7 +10,7 @@ import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import { RELAXED, type Tx } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
-import { lock } from "../stores/locks.ts";
+import { lock } from "../stores/lock-keys.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";

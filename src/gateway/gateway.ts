@@ -12,7 +12,7 @@ import { visibleText } from "../core/visible-text.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { Database } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
-import { lock } from "../stores/locks.ts";
+import { lock } from "../stores/lock-keys.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import { MAX_DEATHS, MAX_WORDLESS, type Tries } from "../stores/tries.ts";
 import type { Access } from "./access.ts";

@@ -7,7 +7,7 @@ import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel } from "../core/message.ts";
 import type { Database } from "../stores/database.ts";
-import { lock } from "../stores/locks.ts";
+import { lock } from "../stores/lock-keys.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Pairing, Person } from "../stores/pairing.ts";
 

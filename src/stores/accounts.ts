@@ -1,7 +1,7 @@
 // Which account a channel speaks for, where only the platform can say so (Slack: the workspace). It is remembered, so that
 // the next start knows whose waiting rows are its own before the network answers.
 import type { Database, Tx } from "./database.ts";
-import { lock } from "./locks.ts";
+import { lock } from "./lock-keys.ts";
 
 export interface Accounts {
   /** The account this channel had last; null: the platform was never asked. */

@@ -3,7 +3,7 @@
 import type { Clock } from "../core/clock.ts";
 import { newId } from "../core/ids.ts";
 import { type Database, RELAXED } from "./database.ts";
-import { lock } from "./locks.ts";
+import { lock } from "./lock-keys.ts";
 
 export interface Browser {
   readonly id: string;

@@ -4,7 +4,7 @@ import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 import { AppError } from "../core/errors.ts";
 import type { AppEvent } from "../core/events.ts";
 import { type FileOptions, openFile } from "./database-file.ts";
-import type { LockKey } from "./locks.ts";
+import type { LockKey } from "./lock-keys.ts";
 import { type Ask, createTransactions, type Statements } from "./transactions.ts";
 
 export type Row = Record<string, unknown>;
@@ -40,7 +40,7 @@ export const RELAXED: TransactionOptions = { relaxed: true };
  */
 export interface Database extends Query {
   /**
-   * All or nothing under these locks (locks.ts), durable on return. Never inside another, whose end it doesn't know: that throws.
+   * All or nothing under these locks (lock-keys.ts), durable on return. Never inside another, whose end it doesn't know: that throws.
    * The work waits for nothing but rows and files: everybody else waits for it.
    */
   transaction<T>(keys: readonly LockKey[], work: (tx: Tx) => Promise<T>, options?: TransactionOptions): Promise<T>;

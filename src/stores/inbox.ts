@@ -4,7 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { InboxSink } from "../core/message.ts";
 import { type Database, RELAXED, type Tx } from "./database.ts";
-import { lock } from "./locks.ts";
+import { lock } from "./lock-keys.ts";
 import { orphaned } from "./nodes.ts";
 
 export interface InboxRow {

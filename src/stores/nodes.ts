@@ -1,5 +1,5 @@
 // Processes that are alive, by boot id. Work that is under way carries the id of whoever works on it (`owner`: a run that runs, a
-// message that is answered, a part that is sent); what the owner of is not among these is taken up by whoever looks next
+// message that is answered, a part that is sent); work whose owner is not among these is taken up by whoever looks next
 // (app/life.ts), at its start and later. Today one process works on a state folder, and the folder's lock says that it is alone.
 import type { Clock } from "../core/clock.ts";
 import type { Database } from "./database.ts";

@@ -13,7 +13,7 @@ import { randomInt } from "node:crypto";
 import type { Address } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Database, Tx } from "./database.ts";
-import { lock } from "./locks.ts";
+import { lock } from "./lock-keys.ts";
 
 /** Somebody on a platform: known by immutable ids only. */
 export interface Sender {

@@ -2,7 +2,7 @@
 // requester's section `context_transfer` is read and shown to the child.
 import type { Clock } from "../core/clock.ts";
 import type { Database } from "./database.ts";
-import { lock } from "./locks.ts";
+import { lock } from "./lock-keys.ts";
 
 const MAX_SECTION_BYTES = 16 * 1024;
 const MAX_SECTIONS = 20;

@@ -1,7 +1,7 @@
 // What the page's channel writes: its messages (web-messages.ts), and with a person's own one the inbox row it is answered by.
 import { type Database, RELAXED } from "./database.ts";
 import type { Inbox } from "./inbox.ts";
-import { lock } from "./locks.ts";
+import { lock } from "./lock-keys.ts";
 import type { WebMessages } from "./web-messages.ts";
 
 interface NewMessage {

@@ -5,7 +5,7 @@ import { fileStamp } from "../core/clock.ts";
 import { isStorageError } from "../core/errors.ts";
 import type { Run } from "../core/run.ts";
 import type { Tx } from "../stores/database.ts";
-import { lock } from "../stores/locks.ts";
+import { lock } from "../stores/lock-keys.ts";
 import { MAX_DEATHS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { type PurgeDeps, purgeOld } from "./purge.ts";
@@ -71,7 +71,9 @@ async function archiveLeft(deps: Deps): Promise<void> {
     else {
       const path = deps.transcripts.path(transcriptOfRun(run));
       deps.log.error({ runId: run.id, path, deaths }, "archiving this transcript ends the gateway; the file is left as it is");
-      await deps.db.transaction([lock.tree(run.rootKey)], (tx) => recordArchived(deps, tx, run));
+      await deps.db.transaction([lock.tree(run.rootKey)], async (tx) => {
+        if (await isStill(deps, run)) await recordArchived(deps, tx, run);
+      });
     }
     await deps.tries.end(work);
   }
@@ -106,19 +108,15 @@ async function archiveAll(deps: Deps, runs: readonly Run[]): Promise<boolean> {
  */
 async function archive(deps: Deps, run: Run): Promise<void> {
   const name = run.archiveName ?? `${run.sessionId}.jsonl.deleted.${fileStamp(deps.clock.now())}`;
-  const isStill = async (archiveName: string | null): Promise<boolean> => {
-    const fresh = await deps.runs.get(run.id);
-    return fresh !== null && fresh.generation === run.generation && fresh.archiveName === archiveName;
-  };
   const isNamed = await deps.db.transaction([lock.tree(run.rootKey)], async (tx) => {
-    if (!(await isStill(run.archiveName))) return false;
+    if (!(await isStill(deps, run))) return false;
     await deps.runs.setArchiveName(tx, run.id, name);
     return true;
   });
   if (!isNamed) return;
   deps.failpoint("archive.named");
   await deps.db.transaction([lock.tree(run.rootKey)], async (tx) => {
-    if (!(await isStill(name))) return;
+    if (!(await isStill(deps, { ...run, archiveName: name }))) return;
     if (!(await deps.transcripts.archive({ agentId: run.agentId, sessionId: run.sessionId }, name))) {
       deps.log.error(
         { runId: run.id, path: deps.transcripts.path(transcriptOfRun(run)) },
@@ -129,6 +127,12 @@ async function archive(deps: Deps, run: Run): Promise<void> {
     await recordArchived(deps, tx, run);
   });
   deps.failpoint("archive.recorded");
+}
+
+/** It has not gone on since it was looked up, and nobody has named or archived it meanwhile. */
+async function isStill({ runs }: Deps, { id, generation, archiveName }: Run): Promise<boolean> {
+  const fresh = await runs.get(id);
+  return fresh !== null && fresh.generation === generation && fresh.archiveName === archiveName && fresh.archivedAt === null;
 }
 
 async function recordArchived(deps: Deps, tx: Tx, run: Run): Promise<void> {

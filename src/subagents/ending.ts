@@ -7,7 +7,7 @@ import { shortId } from "../core/ids.ts";
 import type { OutMessage } from "../core/message.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
 import type { Tx } from "../stores/database.ts";
-import { type LockKey, lock } from "../stores/locks.ts";
+import { type LockKey, lock } from "../stores/lock-keys.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type AnnounceDeps, announceStep, lastWords, resultOf, toResult } from "./announce.ts";
 import { announcementOf, type RunResult } from "./announcement.ts";

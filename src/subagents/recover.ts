@@ -1,5 +1,6 @@
-// After a restart, or the end of another process: queued runs ring again; running ones are taken up from their transcripts, or given up after the
-// second crash (or by config), which is announced too. Runs before the lanes start, so it sees the rows as they were.
+// After a restart, or the end of another process: queued runs ring again; running ones are taken up from their transcripts, or
+// given up after the second crash (or by config), which is announced too. At a start it runs before the lanes do, so it sees the
+// rows as they were.
 // Whatever is tried here may be what ended the last process. So every crash is on record before anything of the run is
 // touched, and each further one makes the attempt smaller: go on → end it from its last words → end the row and say so → the
 // row alone.

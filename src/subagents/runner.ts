@@ -5,7 +5,7 @@ import { abortAfter } from "../core/clock.ts";
 import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
 import { isUnfinished, type Run, SUSPENDED, type Wait } from "../core/run.ts";
 import { RELAXED } from "../stores/database.ts";
-import { lock } from "../stores/locks.ts";
+import { lock } from "../stores/lock-keys.ts";
 import { roleOf } from "./child.ts";
 import { childSteps } from "./child-steps.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";

@@ -11,7 +11,7 @@ import type { Thinking } from "../core/thinking.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
 import type { Tx } from "../stores/database.ts";
-import { type LockKey, lock } from "../stores/locks.ts";
+import { type LockKey, lock } from "../stores/lock-keys.ts";
 import { firstMessage, taskEntries, toolsOutOfReach } from "./child.ts";
 import { type SubagentDeps, startedDelivery } from "./deps.ts";
 import { type BriefParams, parseBriefParams } from "./documents/brief-params.ts";

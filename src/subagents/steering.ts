@@ -4,7 +4,7 @@ import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { Tx } from "../stores/database.ts";
-import { type LockKey, lock } from "../stores/locks.ts";
+import { type LockKey, lock } from "../stores/lock-keys.ts";
 import { type SubagentDeps, startedDelivery, transcriptOfRun } from "./deps.ts";
 import { breakOff, postLate } from "./ending.ts";
 import { announceDelivery } from "./posting.ts";

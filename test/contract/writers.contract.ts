@@ -1,5 +1,5 @@
 // Two writers at once, whatever database stands behind them: each case is a check and the change that rests on it, and fails when
-// somebody else gets in between (stores/locks.ts). writers.test.ts runs it over SQLite.
+// somebody else gets in between (stores/lock-keys.ts). writers.test.ts runs it over SQLite.
 //
 // Where only a few moments are dangerous the second writer starts a growing number of turns after the first, so that it comes by
 // in every one of them; a database that answers over a wire shuffles them by itself.
@@ -23,7 +23,7 @@ import { type Conversations, createConversations } from "../../src/gateway/conve
 import { createPacer } from "../../src/gateway/pace.ts";
 import { createLane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
-import { lock } from "../../src/stores/locks.ts";
+import { lock } from "../../src/stores/lock-keys.ts";
 import { createWebPosts } from "../../src/stores/web-posts.ts";
 import { transcriptOfRun } from "../../src/subagents/deps.ts";
 import type { SendAnswer } from "../../src/subagents/steering.ts";

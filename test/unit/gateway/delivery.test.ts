@@ -876,3 +876,18 @@ it("[DL7] what the process before this one sent counts for the pace", async () =
     ["4", 2_000],
   ]);
 });
+
+it("[DL4] what another process was sending when it ended is taken up while this one runs: asked for, and sent once more", async () => {
+  await folder.stores.nodes.enter();
+  reconcile = () => ({ status: "absent" });
+  await start();
+  // As it wrote it: nobody rang here.
+  const sql = `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, rank, created_at, owner, sending_at)
+    VALUES ('reply:1', 0, 1, ?, ?, '{"text":"hello"}', 'sending', 1, 1, 'another', 1)`;
+  await folder.stores.db.transaction([], (tx) => tx.run(sql, JSON.stringify(HOME), addressKey(HOME)));
+  await delivery.takeUp();
+  await allSent();
+  expect(texts()).toEqual(["hello"]);
+  await delivery.takeUp();
+  expect(texts()).toEqual(["hello"]);
+});

@@ -266,3 +266,22 @@ it("[RN4] stop() answers the commands under way and looks at nothing new", async
   expect(await answers()).toEqual(["slow but done"]);
   expect(await states()).toEqual(["done", "new"]);
 });
+
+it("[RC1] a message that another process had begun to answer when it ended is rung for while this one runs", async () => {
+  await folder.stores.nodes.enter();
+  await gateway.start();
+  await arrive("hello");
+  await settle();
+  const { db, inbox } = folder.stores;
+  await inbox.claim("agent:main:test:dm:ann");
+  serve();
+  await settle();
+  worked.length = 0;
+  await gateway.takeUp();
+  await settle();
+  expect(worked).toEqual([]);
+  await db.transaction([], (tx) => tx.run("UPDATE inbox SET owner = 'another'"));
+  await gateway.takeUp();
+  await settle();
+  expect(worked).toEqual(["agent:main:test:dm:ann"]);
+});
