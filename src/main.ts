@@ -10,6 +10,7 @@ import { AppError, errorText, isStorageError } from "./core/errors.ts";
 import { createFailpoints } from "./core/failpoints.ts";
 import { createLogger, type Logger } from "./core/logger.ts";
 import { createSecrets } from "./core/secrets.ts";
+import type { NodeRole } from "./stores/nodes.ts";
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
@@ -23,6 +24,8 @@ const AT_START =
 const HELP = `Herald, a chat gateway whose agents send out sub-agents that announce their results back into the chat.
 
 Usage: npm start [-- start]    serve the page and the channels that are set up
+       npm start -- --role R   with store.url, what this process does: gateway (page and channels), worker (turns and
+                               sub-agents) or all, which it is without a word
        npm start -- --help     print this and exit
        npm start -- --version  print the version and exit
 
@@ -35,16 +38,19 @@ npm run auth keeps model keys, npm run pair lets people in; each prints its usag
 const version = (): string =>
   (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
-const OPTIONS = { help: { type: "boolean", short: "h" }, version: { type: "boolean" } } as const;
+const OPTIONS = { help: { type: "boolean", short: "h" }, version: { type: "boolean" }, role: { type: "string" } } as const;
+const ROLES: readonly NodeRole[] = ["gateway", "worker", "all"];
 
-/** What was asked for on the command line; `start` is what happens without a word. Null: nothing we know, and that was said. */
-function readArguments(args: readonly string[]): "start" | "help" | "version" | null {
+/** What was asked for on the command line; starting is what happens without a word. Null: nothing we know, and that was said. */
+function readArguments(args: readonly string[]): { readonly role: NodeRole | undefined } | "help" | "version" | null {
   try {
     const { values, positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
     if (values.help === true) return "help";
     if (values.version === true) return "version";
+    const role = values.role === undefined ? undefined : ROLES.find((one) => one === values.role);
+    if (role === undefined && values.role !== undefined) throw new Error(`--role is one of ${ROLES.join(", ")}`);
     const [command = "start", ...more] = positionals;
-    if (command === "start" && more.length === 0) return "start";
+    if (command === "start" && more.length === 0) return { role };
     process.stderr.write(`There is no command "${positionals.join(" ")}".\n\n${HELP}\n`);
   } catch (error) {
     // Node's second sentence explains Node.
@@ -53,7 +59,7 @@ function readArguments(args: readonly string[]): "start" | "help" | "version" | 
   return null;
 }
 
-async function main(): Promise<void> {
+async function main(role: NodeRole | undefined): Promise<void> {
   // Whoever read our output may be gone; that is no reason to stop.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   const load = () => loadConfig({ env: process.env, cwd: process.cwd() });
@@ -65,7 +71,19 @@ async function main(): Promise<void> {
   for (const warning of loaded.warnings) log.warn({}, warning);
 
   const failpoint = createFailpoints(process.env.HERALD_FAILPOINT, () => process.kill(process.pid, "SIGKILL"));
-  const app = await createApp({ loaded, version: version(), clock: systemClock, log, secrets, failpoint });
+  if (role !== undefined && loaded.config.store.url === undefined)
+    throw new AppError("config", "--role is for several processes on one PostgreSQL: set store.url (or DATABASE_URL) first");
+  const app = await createApp({
+    ...{ loaded, version: version(), clock: systemClock, log, secrets, failpoint },
+    ...(role === undefined ? {} : { role }),
+    onLost() {
+      log.error(
+        {},
+        "this process has lost its lease, because it was frozen or cut off from PostgreSQL for too long; others go on with its work, it ends",
+      );
+      process.exit(1);
+    },
+  });
   const watch = watchConfig({
     current: loaded,
     load,
@@ -136,7 +154,7 @@ function failureText(error: unknown): string {
 
 const asked = readArguments(process.argv.slice(2));
 try {
-  if (asked === "start") await main();
+  if (asked !== null && typeof asked === "object") await main(asked.role);
   else if (asked === "version") say(version());
   else if (asked === "help") say(HELP);
   else process.exitCode = 2;

@@ -18,11 +18,11 @@ import { readEnd, sessionFolder } from "../subagents/documents/session-folder.ts
 import { readTraceEnd, TRACE_FILE } from "../subagents/documents/trace-file.ts";
 import { TASK_PREVIEW } from "../subagents/spawn.ts";
 import type { Board, RunDetail, RunDetails, RunView } from "../web/board.ts";
-import type { Stores } from "./stores.ts";
+import type { Stores } from "./store-parts.ts";
 
 export interface RunBoardDeps {
   readonly stores: Pick<Stores, "runs" | "transcripts">;
-  readonly lane: Pick<Lane, "position">;
+  readonly lane: Pick<Lane, "positions">;
   readonly archiver: Pick<Archiver, "dueAt">;
   readonly log: Logger;
 }
@@ -32,13 +32,17 @@ const MAX_DOCUMENT_BYTES = 32 * 1024;
 
 export function createRunBoard(deps: RunBoardDeps): { board: Board; details: RunDetails } {
   const { runs, transcripts } = deps.stores;
-  const view = (run: Run): RunView => toView(run, deps.lane.position(run.id));
+  const views = async (list: readonly Run[]): Promise<RunView[]> => {
+    const places = await deps.lane.positions(list.filter((run) => isUnfinished(run.state)).map((run) => run.id));
+    return list.map((run) => toView(run, places.get(run.id) ?? null));
+  };
   return {
-    board: { listRuns: async ({ limit }) => (await listRuns(deps, limit)).map(view) },
+    board: { listRuns: async ({ limit }) => views(await listRuns(deps, limit)) },
     details: {
       async find(id) {
         const run = await runs.get(id);
-        return run === null ? null : { run: view(run), ...recordOf(deps, run), ...documentsOf(deps, run) };
+        const [view] = run === null ? [] : await views([run]);
+        return run === null || view === undefined ? null : { run: view, ...recordOf(deps, run), ...documentsOf(deps, run) };
       },
       async transcript(id, range) {
         const run = await runs.get(id);

@@ -8,7 +8,7 @@ import { dropLink, keepLink, loadToken, signInUrl } from "../web/token.ts";
 import type { Base, Lanes } from "./base.ts";
 import { createRunBoard } from "./board.ts";
 import type { Channels } from "./channels.ts";
-import type { Stores } from "./stores.ts";
+import type { Stores } from "./store-parts.ts";
 import type { SubagentParts } from "./subagents.ts";
 
 export interface Page extends Pick<WebServer, "markReady" | "markStopping" | "close"> {
@@ -36,14 +36,16 @@ export interface PageDeps extends Pick<Base, "config" | "stateDir" | "clock" | "
   status(): PageStatus;
 }
 
-export function createPage(deps: PageDeps): Page {
+export async function createPage(deps: PageDeps): Promise<Page> {
   const { config, stateDir, log, secrets } = deps;
-  const readToken = (): string => {
-    const token = config().web.token ?? loadToken(stateDir);
+  const { installation } = deps.stores;
+  const readToken = async (): Promise<string> => {
+    const own = (): string => loadToken(stateDir);
+    const token = config().web.token ?? (installation === null ? own() : await installation.keep("web-token", own));
     secrets.add("web token", token);
     return token;
   };
-  let token = readToken();
+  let token = await readToken();
   let origin = "";
   const metrics = createMetrics({
     bus: deps.bus,
@@ -60,7 +62,7 @@ export function createPage(deps: PageDeps): Page {
     },
     async reconfigure() {
       try {
-        const next = readToken();
+        const next = await readToken();
         const isOther = next !== token;
         token = next;
         if (isOther) await server.followToken();

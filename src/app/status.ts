@@ -1,9 +1,15 @@
 // How things stand, in words: the start-up lines (RN2) and /status.
 import type { Config } from "../config/schema.ts";
 import type { Channel } from "../core/message.ts";
-import type { Lane } from "../lanes/lanes.ts";
+import type { NodeView } from "../stores/nodes.ts";
 import type { McpTools } from "../tools/mcp.ts";
 import type { Sandbox } from "../tools/sandbox.ts";
+
+export interface LaneDepth {
+  readonly name: string;
+  readonly waiting: number;
+  readonly running: number;
+}
 
 export interface StatusSource {
   readonly version: string;
@@ -14,10 +20,17 @@ export interface StatusSource {
   readonly config: Config;
   readonly channels: readonly Channel[];
   readonly sandbox: Sandbox;
-  readonly lanes: readonly Lane[];
   readonly mcp: ReturnType<McpTools["status"]>;
   /** What keeps it from taking anything in; null when nothing does. */
   readonly problem: string | null;
+}
+
+/** What has to be counted for it. */
+export interface StatusNow {
+  readonly lanes: readonly LaneDepth[];
+  readonly openMessages: number;
+  /** All processes of the installation; empty: there is only this one. */
+  readonly nodes: readonly NodeView[];
 }
 
 /** `state`, and why in brackets for whoever can do something about it. */
@@ -41,11 +54,8 @@ export function execLine(sandbox: Sandbox, unsandboxed: boolean, isOperator = tr
 }
 
 /** /status. Reasons, settings and paths are for whoever runs the gateway: to others they only tell about somebody's machine. */
-export function statusText(source: StatusSource, openMessages: number, isOperator: boolean): string {
-  const lanes = source.lanes.map((lane) => {
-    const { waiting, running } = lane.depth();
-    return `${lane.name} ${running} running, ${waiting} waiting`;
-  });
+export function statusText(source: StatusSource, now: StatusNow, isOperator: boolean): string {
+  const lanes = now.lanes.map(({ name, waiting, running }) => `${name} ${running} running, ${waiting} waiting`);
   const problem = isOperator ? source.problem : "It can't take anything in at the moment; whoever runs it finds out why in its log.";
   return [
     `**Herald ${source.version}**`,
@@ -56,7 +66,7 @@ export function statusText(source: StatusSource, openMessages: number, isOperato
     `- Lanes: ${lanes.join(" · ")}`,
     `- exec: ${execLine(source.sandbox, source.config.tools.exec.unsandboxed, isOperator)}`,
     ...source.mcp.map((server) => `- MCP ${server.name}: ${withReason(server.state, server.detail, isOperator)}`),
-    `- Messages still to deliver: ${openMessages}`,
+    `- Messages still to deliver: ${now.openMessages}`,
     ...(isOperator ? [`- State: ${source.stateDir}`] : []),
   ].join("\n");
 }

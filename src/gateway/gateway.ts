@@ -81,6 +81,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
       for (const sessionKey of await deps.inbox.waitingSessions()) deps.lane.ring(sessionKey, sessionKey);
       state.leftTo = await deps.inbox.lastId();
       unsubscribe = deps.bus.on((event) => {
+        if (event.type === "bells.missed") return look(state);
         if (event.type !== "inbox.added") return;
         deps.failpoint("inbox.put");
         return look(state);
@@ -89,6 +90,8 @@ export function createGateway(deps: GatewayDeps): Gateway {
     },
     async takeUp() {
       for (const sessionKey of await deps.inbox.orphanedSessions()) deps.lane.ring(sessionKey, sessionKey);
+      // Somebody laid it down in an orderly way, or ended between writing a row and ringing for it.
+      for (const sessionKey of (await deps.lane.unrung?.()) ?? []) deps.lane.ring(sessionKey, sessionKey);
     },
     async stop() {
       state.stopped.abort();

@@ -82,7 +82,8 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
       const title = all ? "Subagents (current session, all)" : "Subagents (current session)";
       const leftOut = every.length - runs.length;
       const listed = { runs, now: deps.clock.now(), bootId: deps.bootId, title, leftOut };
-      const text = listText({ ...listed, position: (run) => deps.lane.position(run.id) });
+      const places = await deps.lane.positions(runs.filter((run) => run.state === "queued").map((run) => run.id));
+      const text = listText({ ...listed, position: (run) => places.get(run.id) ?? null });
       const hint = await threadHint(deps, context, "subagents");
       return hint === null ? text : `${text}\n\n${hint}`;
     },
@@ -150,7 +151,7 @@ async function info(deps: SubagentCommandDeps, context: CommandContext, rest: st
       now: deps.clock.now(),
       transcript: deps.transcripts.path(transcriptOfRun(run)),
       archiveDue: deps.archiver.dueAt(run),
-      position: deps.lane.position(run.id),
+      position: (await deps.lane.positions([run.id])).get(run.id) ?? null,
       answeredBy: await answeredBy(deps.transcripts, run),
     }),
   }));

@@ -39,6 +39,8 @@ export interface SubagentDeps {
   readonly log: Logger;
   readonly failpoint: HitFailpoint;
   readonly bootId: string;
+  /** Other processes work beside this one. */
+  readonly isShared?: boolean;
   channel(name: string, account: string): Channel | null;
   /** Every tool there is, before any policy. */
   tools(): readonly Tool[];

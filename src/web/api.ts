@@ -83,9 +83,9 @@ async function history(request: WebRequest, { channel, messages, views }: ApiOpt
   if (!channel.isChat(chat)) return NO_CHAT;
   if (Number.isNaN(beforeSeq) || !(limit >= 1)) return problem(400, "before and limit are whole numbers.");
   const size = Math.min(limit, HISTORY_LIMIT);
-  // Where the stream goes on from these rows: nothing can be posted between the two reads.
-  const cursor = await messages.lastSeq();
   const rows = await messages.list(chat, { ...(beforeSeq !== null && { beforeSeq }), limit: size + 1 });
+  // Where the stream goes on from these rows: behind the last of them, whatever is posted meanwhile.
+  const cursor = beforeSeq === null ? (rows.at(-1)?.seq ?? 0) : await messages.lastSeq(chat);
   const hasEarlier = rows.length > size;
   return json(200, { messages: await views.toViews(hasEarlier ? rows.slice(1) : rows), hasEarlier, cursor });
 }

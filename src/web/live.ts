@@ -114,6 +114,7 @@ export function createLive(options: LiveOptions): Live {
   const unsubscribe = options.bus.on((event) => {
     turns.see(event);
     if (event.type === "web.posted") for (const tab of tabs) if (tab.chat === event.chat) feedTab(tab);
+    if (event.type === "bells.missed") for (const tab of tabs) feedTab(tab);
     if (event.type === "folder.changed") toAll("status", options.status());
     ring(event);
   });
@@ -125,7 +126,7 @@ export function createLive(options: LiveOptions): Live {
   return {
     async open(response, { chat, cursor, browserId }) {
       // Read before it is one of the tabs, sent once it is: what changes in between rings, and nothing older comes behind that.
-      const sentSeq = cursor ?? (await messages.lastSeq());
+      const sentSeq = cursor ?? (await messages.lastSeq(chat));
       const states: [string, unknown][] = [];
       for (const [name, state] of Object.entries(present)) states.push([name, await state()]);
       // It hung up meanwhile: nobody would ever say so again, and it would take a place for good.
@@ -193,6 +194,7 @@ function createBells({ toAll, isHeard, present, common }: BellOptions): (event: 
     const runId = changedRun(event);
     if (event.type === "web.posted") chats.ring();
     if (event.type === "pairing.changed") pairing.ring();
+    if (event.type === "bells.missed") for (const missed of [chats, pairing, runs]) missed.ring();
     if (runId === null) return;
     changed.add(runId);
     runs.ring();

@@ -7,7 +7,7 @@ import type { Route } from "./http.ts";
 
 export interface MetricsOptions {
   readonly bus: Bus;
-  readonly lanes: readonly { readonly name: string; depth(): { waiting: number; running: number } }[];
+  readonly lanes: readonly { readonly name: string; depth(): Promise<{ waiting: number; running: number }> }[];
   /** Unfinished runs by state. */
   countRuns(): Promise<Readonly<Record<string, number>>>;
   countOpenMessages(): Promise<number>;
@@ -54,9 +54,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
     });
     return loading;
   };
+  // Each process counts what it does itself: a sum over all of them counts nothing twice.
   const off = options.bus.on((event) => {
     if (COUNTED.has(event.type)) count(event);
-  });
+  }, "here");
   return {
     route: {
       method: "GET",
@@ -146,9 +147,9 @@ function addGauges({ Gauge }: Prom, options: MetricsOptions, registers: Registry
     help: "What waits and runs in a lane.",
     labelNames: ["lane", "kind"],
     registers,
-    collect() {
+    async collect() {
       for (const lane of options.lanes) {
-        const { waiting, running } = lane.depth();
+        const { waiting, running } = await lane.depth();
         this.set({ lane: lane.name, kind: "waiting" }, waiting);
         this.set({ lane: lane.name, kind: "running" }, running);
       }

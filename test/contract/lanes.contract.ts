@@ -61,7 +61,7 @@ export function laneContract(name: string, makeLane: (options: LaneOptions) => L
       for (const id of ["a", "b", "c", "d"]) lane.ring(id, "one chat");
       await settle();
       expect(gate.running).toEqual(["a", "b"]);
-      expect(lane.depth()).toEqual({ waiting: 2, running: 2 });
+      expect(await lane.depth()).toEqual({ waiting: 2, running: 2 });
       gate.open("b");
       await settle();
       expect(gate.running).toEqual(["a", "c"]);
@@ -78,7 +78,7 @@ export function laneContract(name: string, makeLane: (options: LaneOptions) => L
       const worked: string[] = [];
       lane.ring("a", "x");
       lane.ring("b", "x");
-      expect(lane.position("b")).toBe(2);
+      expect(await lane.positions(["b"])).toEqual(new Map([["b", 2]]));
       lane.serve(async (id) => void worked.push(id));
       await waitFor("both", () => worked.length === 2);
       expect(worked).toEqual(["a", "b"]);
@@ -93,7 +93,7 @@ export function laneContract(name: string, makeLane: (options: LaneOptions) => L
       gate.open("b");
       await settle();
       expect(gate.started).toEqual(["a", "b"]);
-      expect(lane.depth()).toEqual({ waiting: 0, running: 0 });
+      expect(await lane.depth()).toEqual({ waiting: 0, running: 0 });
     });
 
     it("[AG1] a ring during its own work makes it be looked at once more, and never by two at once", async () => {
@@ -171,7 +171,7 @@ export function laneContract(name: string, makeLane: (options: LaneOptions) => L
       const lane = makeLane({ name: "test", concurrency: 1, onError: noError });
       lane.ring("a", "x");
       await lane.drain();
-      expect(lane.depth()).toEqual({ waiting: 0, running: 0 });
+      expect(await lane.depth()).toEqual({ waiting: 0, running: 0 });
     });
 
     it("[LN2] whatever is rung when, and whatever throws: never more than N at once, never an id twice at once, all worked", async () => {
@@ -196,7 +196,7 @@ export function laneContract(name: string, makeLane: (options: LaneOptions) => L
             lane.ring(`id-${one.id}`, `group-${one.group}`);
             if (index % 5 === 4) await new Promise((resolve) => setImmediate(resolve));
           }
-          await waitFor("an idle lane", () => lane.depth().waiting + lane.depth().running === 0, 5_000);
+          await waitFor("an idle lane", async () => Object.values(await lane.depth()).every((count) => count === 0), 5_000);
           expect(broken).toEqual([]);
           expect([...worked].sort()).toEqual([...new Set(steps.map((one) => `id-${one.id}`))].sort());
         }),
@@ -214,7 +214,7 @@ export function laneContract(name: string, makeLane: (options: LaneOptions) => L
       for (const id of ["parent", "child", "later"]) lane.ring(id, id);
       await waitFor("all of them", () => steps.length === 4);
       expect(steps).toEqual(["parent", "child", "parent", "later"]);
-      expect(lane.depth()).toEqual({ waiting: 0, running: 0 });
+      expect(await lane.depth()).toEqual({ waiting: 0, running: 0 });
     });
   });
 }

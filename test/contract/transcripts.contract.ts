@@ -5,10 +5,10 @@ import { newId } from "../../src/core/ids.ts";
 import type { Entry } from "../../src/stores/transcript-entry.ts";
 import type { NewEntry, TranscriptRef, Transcripts } from "../../src/stores/transcripts.ts";
 
-export interface TranscriptRig extends Disposable {
+export interface TranscriptRig extends AsyncDisposable {
   readonly transcripts: Transcripts;
   /** Another opening of the same data, as after a restart. */
-  reopen(): Transcripts;
+  reopen(): Promise<Transcripts>;
 }
 
 export const user = (text: string, id?: string): NewEntry => ({
@@ -28,14 +28,14 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
       ref = { agentId: "main", sessionId: newId() };
       await rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null });
     });
-    afterEach(() => rig[Symbol.dispose]());
+    afterEach(() => rig[Symbol.asyncDispose]());
     const texts = async (transcripts: Transcripts, count = 1_000): Promise<unknown[]> =>
       (await transcripts.tail(ref, count)).map((entry) => (entry.type === "message" ? entry.text : entry.type));
 
     it("[SE2] entries come back in order, each with id, parentId and time, also after a restart", async () => {
       const first = await rig.transcripts.append(ref, [user("one", "in:1"), user("two")]);
       const second = await rig.transcripts.append(ref, [user("three")]);
-      const all = await rig.reopen().tail(ref, 10);
+      const all = await (await rig.reopen()).tail(ref, 10);
       expect(all).toEqual([...first, ...second]);
       expect(all.map((entry) => entry.parentId)).toEqual([null, "in:1", all[1]?.id]);
       expect(all.every((entry) => !Number.isNaN(Date.parse(entry.timestamp)))).toBe(true);
@@ -61,7 +61,7 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
         { type: "message", role: "assistant", text: "cut", model: "a/b", calls: 0, partial: true, phase: "announce" },
       ];
       await rig.transcripts.append(ref, entries);
-      expect(await rig.reopen().tail(ref, 10)).toMatchObject(entries);
+      expect(await (await rig.reopen()).tail(ref, 10)).toMatchObject(entries);
     });
 
     it("[SE4] tail gives the last N, oldest first; more than there are gives all", async () => {
@@ -111,9 +111,11 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
       const { entries } = await rig.transcripts.page(ref, { before: null, limit: 1_000, fits: () => true });
       expect(entries).toHaveLength(300);
       const read = async (from: number, to: number): Promise<unknown[]> =>
-        [...(await rig.transcripts.between(ref, entries[from]?.position ?? 0, entries[to]?.position ?? Number.MAX_SAFE_INTEGER))].map(
-          (entry) => entry.type === "message" && entry.text,
-        );
+        (
+          await Array.fromAsync(
+            rig.transcripts.between(ref, entries[from]?.position ?? 0, entries[to]?.position ?? Number.MAX_SAFE_INTEGER),
+          )
+        ).map((entry) => entry.type === "message" && entry.text);
       expect(await read(0, 300)).toEqual(texts);
       expect(await read(17, 250)).toEqual(texts.slice(17, 250));
       expect(await read(40, 40)).toEqual([]);
@@ -122,7 +124,7 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
     it("[SE2] making the same transcript twice is refused and changes nothing", async () => {
       await rig.transcripts.append(ref, [user("one")]);
       await expect(() => rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null })).rejects.toThrow();
-      expect(await texts(rig.reopen())).toEqual(["one"]);
+      expect(await texts(await rig.reopen())).toEqual(["one"]);
     });
 
     it("[RC4] appending to one that is not there fails and makes nothing", async () => {

@@ -49,7 +49,7 @@ export function writersContract(name: string, { makeRig, makeStage }: WriterRigs
       beforeEach(async () => {
         rig = await makeRig();
       });
-      afterEach(() => rig[Symbol.dispose]());
+      afterEach(() => rig[Symbol.asyncDispose]());
       outboxWriters(() => rig);
       inboxWriters(() => rig);
       pageWriters(() => rig);
@@ -95,7 +95,7 @@ const stopRun = (stage: Stage, run: Run): Promise<Run[]> => {
 };
 const reads = (request: ModelRequest, text: string): boolean => request.messages.some((message) => message.text.includes(text));
 const atRest = (stage: Stage): Promise<unknown> =>
-  waitFor("the lane to be empty", () => stage.lane.depth().running + stage.lane.depth().waiting === 0, 5_000);
+  waitFor("the lane to be empty", async () => Object.values(await stage.lane.depth()).every((count) => count === 0), 5_000);
 
 function spawnWriters(makeStage: WriterRigs["makeStage"]): void {
   /** Nobody works: only who gets a row counts. */
@@ -213,7 +213,7 @@ function waitWriters(makeStage: WriterRigs["makeStage"]): void {
       const parent = await stage.spawn();
       const requester = { sessionKey: parent.childKey, sessionId: parent.sessionId, runId: parent.id };
       await stage.spawn({ task: "the child's task" }, requester);
-      await waitFor("both to work", () => stage.lane.depth().running === 2, 5_000);
+      await waitFor("both to work", async () => (await stage.lane.depth()).running === 2, 5_000);
       door.resolve();
       expect(await later(turns, () => sendTo(stage, parent, "hello"))).toBe("running");
       await waitFor("the message to be read", async () => (await stage.unread(parent)) === 0, 2_000);
@@ -622,7 +622,7 @@ function turnWriters(rig: () => StoreRig): void {
       onClaim = stopping.start;
       lane.ring(key, key);
       const askedByThen = await stopping.done;
-      await waitFor("the end", () => !conversations.isActive(key) && lane.depth().running === 0, 5_000);
+      await waitFor("the end", async () => !conversations.isActive(key) && (await lane.depth()).running === 0, 5_000);
       const session = await stores.sessions.find(key);
       const entries = session === null ? [] : await stores.transcripts.tail({ agentId: "main", sessionId: session.id }, 20);
       const isThere = entries.some((entry) => entry.id === `in:${id}`);

@@ -73,7 +73,7 @@ async function race(
     const run = await stage.get(id);
     seen.set(run.state, (seen.get(run.state) ?? 0) + 1);
     try {
-      expect(stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
+      expect(await stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
       await check(stage, run, seen);
     } catch (error) {
       throw new Error(`round ${n} of seed ${SEED}, ${JSON.stringify(round)}: ${JSON.stringify(run)}`, { cause: error });
@@ -86,7 +86,9 @@ async function race(
 async function settled(stage: Stage, id: string): Promise<void> {
   // The lane first: it is asked in every turn of the event loop, and costs nothing.
   const over = async (): Promise<boolean> =>
-    stage.lane.depth().running === 0 && !isUnfinished((await stage.get(id)).state) && (await stage.stores.outbox.countAllOpen()) === 0;
+    (await stage.lane.depth()).running === 0 &&
+    !isUnfinished((await stage.get(id)).state) &&
+    (await stage.stores.outbox.countAllOpen()) === 0;
   for (let i = 0; i < 2_000 && !(await over()); i++) await turns(1);
   if (!(await over())) await waitFor(`run ${id} to settle`, over, 5_000);
   await turns(3);

@@ -9,7 +9,8 @@ import { createMemoryViews } from "../../src/agents/memory-view.ts";
 import { createTurns } from "../../src/agents/turn.ts";
 import { createAgents } from "../../src/app/agents.ts";
 import { createChannels } from "../../src/app/channels.ts";
-import { openStores, type Stores } from "../../src/app/stores.ts";
+import type { Stores } from "../../src/app/store-parts.ts";
+import { openStores } from "../../src/app/stores.ts";
 import { createSubagentParts, type SubagentParts } from "../../src/app/subagents.ts";
 import { configSchema } from "../../src/config/schema.ts";
 import type { Clock } from "../../src/core/clock.ts";
@@ -86,7 +87,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   const bootId = options.bootId ?? newId();
   const failpoint = options.failpoint ?? noFailpoints;
   const base = { clock, bus, log: silentLogger, secrets, failpoint, bootId, config: () => config };
-  const stores = openStores({ ...base, stateDir });
+  const stores = await openStores({ ...base, stateDir });
   await stores.nodes.enter();
   const agents = createAgents({ config: base.config, stateDir, defaultModel: () => "scripted/model-1" });
   const channels = await createChannels({ ...base, config, stores });
@@ -129,7 +130,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
       parts.waker.stop();
       over.abort();
       await Promise.all([options.idle === true ? null : lane.drain(), delivery.stop(), chores]);
-      stores.close();
+      await stores.close();
       if (options.stateDir === undefined) rmSync(stateDir, { recursive: true, force: true });
       if (failures.length > 0) throw new AggregateError(failures, "a listener or a job of the lane failed");
     },

@@ -14,7 +14,12 @@ let page: ReturnType<typeof createRunBoard>;
 
 beforeEach(async () => {
   state = await createStateFolder();
-  page = createRunBoard({ stores: state.stores, lane: { position: () => 7 }, archiver: { dueAt: () => 123 }, log: state.log });
+  page = createRunBoard({
+    stores: state.stores,
+    lane: { positions: async (ids) => new Map(ids.map((id) => [id, 7])) },
+    archiver: { dueAt: () => 123 },
+    log: state.log,
+  });
 });
 
 afterEach(() => {

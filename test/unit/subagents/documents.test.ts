@@ -8,6 +8,7 @@ import { Brief } from "../../../src/brief/brief.ts";
 import { BriefResponse } from "../../../src/brief/response.ts";
 import { Trace, type TraceEntry } from "../../../src/brief/trace.ts";
 import type { EndState, Run } from "../../../src/core/run.ts";
+import type { Documents } from "../../../src/subagents/documents/documents.ts";
 import { briefIdOf } from "../../../src/subagents/documents/run-documents.ts";
 import { addToTrace, readTraceEnd } from "../../../src/subagents/documents/trace-file.ts";
 import { createDelegation, type Delegation } from "../../support/delegation.ts";
@@ -22,6 +23,12 @@ const read = (scene: Delegation, run: Run, ending: string): string =>
   readFileSync(join(scene.folderOf(run), `${briefIdOf(run.id)}${ending}`), "utf8");
 const traceIn = (folder: string): readonly TraceEntry[] => Trace.parse(readFileSync(join(folder, "trace.md"), "utf8")).getEntries();
 
+/** What a start does. */
+async function follow(documents: Documents): Promise<void> {
+  await documents.takeUp();
+  documents.start();
+}
+
 describe("documents", () => {
   it.each([
     ["done", false, "success"],
@@ -32,7 +39,7 @@ describe("documents", () => {
     ["stopped", false, "rejected"],
   ] as const)("[BP1] a run that ended %s (incomplete: %s) answers %s", async (as, incomplete, status) => {
     await using scene = await createDelegation();
-    await scene.documents.start();
+    await follow(scene.documents);
     const run = await scene.spawn("job");
     await started(scene, run);
     await ended(scene, run, as, incomplete);
@@ -45,7 +52,7 @@ describe("documents", () => {
 
   it("[BP1] writing again changes no byte", async () => {
     await using scene = await createDelegation();
-    await scene.documents.start();
+    await follow(scene.documents);
     const run = await scene.spawn("job");
     await started(scene, run);
     await ended(scene, run, "done");
@@ -54,7 +61,7 @@ describe("documents", () => {
     const before = readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"));
     await scene.folder.stores.db.transaction([], (tx) => tx.run("UPDATE runs SET documented = 0"));
     const again = scene.restart();
-    await again.start();
+    await follow(again);
     await again.stop();
     expect(readdirSync(folder).map((name) => readFileSync(join(folder, name), "utf8"))).toEqual(before);
   });
@@ -66,7 +73,7 @@ describe("documents", () => {
     await ended(scene, run, "done");
     expect(existsSync(scene.folderOf(run))).toBe(false);
     expect((await scene.folder.stores.runs.listUndocumented(10)).map((one) => one.id)).toEqual([run.id]);
-    await scene.documents.start();
+    await follow(scene.documents);
     await scene.documents.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).isSuccess).toBe(true);
     expect(scene.documents.trace(await scene.get(run), 10).map((entry) => entry.action)).toEqual([
@@ -78,7 +85,7 @@ describe("documents", () => {
 
   it("[RN4][BP1] stopping has its time: what is not written by then is written at the next start", async () => {
     await using scene = await createDelegation();
-    await scene.documents.start();
+    await follow(scene.documents);
     const runs = await Promise.all(Array.from({ length: 40 }, (_, i) => scene.spawn(`job ${i}`)));
     for (const run of runs) await ended(scene, run, "stopped");
     const stopped = scene.documents.stop();
@@ -87,7 +94,7 @@ describe("documents", () => {
     const left = await scene.folder.stores.runs.listUndocumented(100);
     expect(left.length).toBeGreaterThan(0);
     const again = scene.restart();
-    await again.start();
+    await follow(again);
     await again.stop();
     expect(await scene.folder.stores.runs.listUndocumented(100)).toEqual([]);
     for (const run of runs) expect(BriefResponse.parse(read(scene, run, ".response.md")).status).toBe("rejected");
@@ -96,7 +103,7 @@ describe("documents", () => {
   it("[BP1] the traces of a fan-out meet in the requester's, also when a stop ends the parent before its children", async () => {
     await using scene = await createDelegation();
     const { clock } = scene.folder;
-    await scene.documents.start();
+    await follow(scene.documents);
     const parent = await scene.spawn("parent");
     await clock.advance(1_000);
     await started(scene, parent);
@@ -127,7 +134,7 @@ describe("documents", () => {
 
   it("[BP1] a run that goes on again answers anew and leaves both generations in the trace", async () => {
     await using scene = await createDelegation();
-    await scene.documents.start();
+    await follow(scene.documents);
     const run = await scene.spawn("job");
     await started(scene, run);
     await ended(scene, run, "error");
@@ -145,7 +152,7 @@ describe("documents", () => {
 
   it("[BP1] a folder that can't be written is logged, and tried again at the next start", async () => {
     await using scene = await createDelegation();
-    await scene.documents.start();
+    await follow(scene.documents);
     const run = await scene.spawn("job");
     writeFileSync(scene.folderOf(run), "in the way");
     await started(scene, run);
@@ -154,7 +161,7 @@ describe("documents", () => {
     expect(scene.folder.lines.some((line) => line.msg === "the documents of a run could not be written")).toBe(true);
     rmSync(scene.folderOf(run));
     const again = scene.restart();
-    await again.start();
+    await follow(again);
     await again.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).isSuccess).toBe(true);
   });
@@ -165,7 +172,7 @@ describe("documents", () => {
     await started(scene, run);
     await ended(scene, run, "error");
     rmSync(scene.folder.stores.transcripts.path({ agentId: run.agentId, sessionId: run.sessionId }));
-    await scene.documents.start();
+    await follow(scene.documents);
     await scene.documents.stop();
     expect(Brief.parse(read(scene, run, ".brief.md")).body).toContain("do job");
     expect(BriefResponse.parse(read(scene, run, ".response.md")).body).toMatch(/failed: why[\s\S]*\(not available\)/);
@@ -174,7 +181,7 @@ describe("documents", () => {
   it("[SC4] secrets stand in the documents by name only", async () => {
     await using scene = await createDelegation();
     scene.folder.secrets.add("the token", "tok-0123456789abcdef");
-    await scene.documents.start();
+    await follow(scene.documents);
     const run = await scene.spawn("tok-0123456789abcdef", undefined, {});
     await started(scene, run);
     await ended(scene, run, "done");
