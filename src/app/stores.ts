@@ -7,6 +7,7 @@ import { createAccounts } from "../stores/accounts.ts";
 import { createBriefs } from "../stores/briefs.ts";
 import { createBrowsers } from "../stores/browsers.ts";
 import { openDatabase } from "../stores/database.ts";
+import { createDocumentFiles } from "../stores/document-files.ts";
 import { createInbox } from "../stores/inbox.ts";
 import { refuseForeignJournal, setJournalAside } from "../stores/journal.ts";
 import { createListings } from "../stores/listings.ts";
@@ -83,6 +84,7 @@ export function openStores({ stateDir, clock, bus, log, secrets, failpoint, boot
       db,
       runs,
       transcripts,
+      sessionDocuments: createDocumentFiles(transcripts),
       accounts: createAccounts({ db }),
       inbox: createInbox({ db, clock, bootId, failpoint }),
       outbox: createOutbox({ db, clock, bootId }),
