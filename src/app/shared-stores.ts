@@ -2,6 +2,7 @@
 // lanes of rows. The state folder keeps what belongs to its machine: workspaces, memory, scratch, keys.
 import { hostname } from "node:os";
 import { AppError, errorText } from "../core/errors.ts";
+import { createDocumentRows } from "../stores/document-rows.ts";
 import type { Lock } from "../stores/lock.ts";
 import { LOCK } from "../stores/lock.ts";
 import { createBell } from "../stores/postgres/bell.ts";
@@ -55,6 +56,7 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
         ...{ db, log, redact, now: () => clock.now(), addressOf: shared.addressOf },
         opening: openingOf(parts.runs, log),
       }),
+      sessionDocuments: createDocumentRows({ db, clock }),
       nodes: members,
       installation: {
         ...{ db, nodeName, role: shared.role, members, bell: createBell({ db, bus, clock, log, bootId, steady }), jobs },

@@ -12,6 +12,7 @@ import { createOutbox } from "../stores/outbox.ts";
 import { createPairing } from "../stores/pairing.ts";
 import { createRuns, type RunDeps, type Runs } from "../stores/runs.ts";
 import { createScratchpad } from "../stores/scratchpad.ts";
+import type { SessionDocuments } from "../stores/session-documents.ts";
 import { createSessions } from "../stores/sessions.ts";
 import type { Opening, TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 import { createTries } from "../stores/tries.ts";
@@ -32,6 +33,7 @@ type Parts = ReturnType<typeof createParts>;
 export interface Stores extends Parts {
   readonly db: Database;
   readonly transcripts: Transcripts;
+  readonly sessionDocuments: SessionDocuments;
   readonly nodes: Nodes;
   /** What several processes have in common; null: there is only this one. */
   readonly installation: Installation | null;

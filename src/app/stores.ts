@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { fileStamp } from "../core/clock.ts";
 import { AppError, errorText } from "../core/errors.ts";
 import { openDatabase } from "../stores/database.ts";
+import { createDocumentFiles } from "../stores/document-files.ts";
 import { refuseForeignJournal, setJournalAside } from "../stores/journal.ts";
 import { LOCK, type Lock, refuseUnlocked, takeLock } from "../stores/lock.ts";
 import { createNodes } from "../stores/nodes.ts";
@@ -60,6 +61,7 @@ function openEmbedded({ stateDir, clock, bus, log, secrets, failpoint, bootId, i
     ...parts,
     db,
     transcripts,
+    sessionDocuments: createDocumentFiles(transcripts),
     nodes: createNodes({ db, clock, bootId }),
     installation: null,
     problem: () => held.problem(),

@@ -188,7 +188,7 @@ const MAX_TRACE = 50;
 
 async function trace(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
   return withTarget(deps, context, rest, async (run) => {
-    const entries = deps.documents.trace(run, MAX_TRACE);
+    const entries = await deps.documents.trace(run, MAX_TRACE);
     const lines = entries.map(({ timestamp, agent, action }) => `- \`${timestamp}\` \`${agent}\` ${quotable(action)}`);
     return { text: [`🧭 Trace of ${name(run)}`, "", ...(lines.length === 0 ? ["(nothing on record yet)"] : lines)].join("\n") };
   });

@@ -5,6 +5,7 @@
 import type { Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
+import { createInTurn } from "../core/in-turn.ts";
 import type { Logger } from "../core/logger.ts";
 import { createTurnstile } from "../core/turnstile.ts";
 import type { Database } from "../stores/database.ts";
@@ -37,6 +38,8 @@ interface State extends SharedLaneOptions {
   isRung: boolean;
   drained: PromiseWithResolvers<void> | null;
   passTurnstile(): Promise<void>;
+  /** Rings of this process reach the rows in the order they were rung. */
+  readonly inTurn: ReturnType<typeof createInTurn>;
 }
 
 const RETRY_MS = 1_000;
@@ -51,6 +54,7 @@ export function createSharedLane(options: SharedLaneOptions): Lane {
     isRung: false,
     drained: null,
     passTurnstile: createTurnstile(),
+    inTurn: createInTurn(),
   };
   const off = options.bus.on((event) => {
     if (event.type === "lane.rung" && event.lane === options.name) look(state);
@@ -95,9 +99,9 @@ export function createSharedLane(options: SharedLaneOptions): Lane {
 }
 
 /** Never lost: what it is for stands in a row of its own, from which it is rung again (app/life.ts). */
-async function ring({ db, jobs, log }: State, id: string, group: string, isFront: boolean): Promise<void> {
+async function ring({ db, jobs, log, inTurn }: State, id: string, group: string, isFront: boolean): Promise<void> {
   try {
-    await db.transaction([], (tx) => jobs.ring(tx, { id, group, isFront }), { relaxed: true });
+    await inTurn(() => db.transaction([], (tx) => jobs.ring(tx, { id, group, isFront }), { relaxed: true }));
   } catch (error) {
     log.warn({ id, reason: errorText(error) }, "a ring was lost; the next sweep makes it good");
   }
@@ -140,6 +144,8 @@ async function work(state: State, id: string): Promise<void> {
   } catch (error) {
     state.onError(id, error);
   }
+  // What it rang for is in its place before its own is free: work half done goes before what waits.
+  await state.inTurn(async () => {});
   // What was drained before it began waits again, for the others.
   await giveBack(state, id, isBegun ? state.jobs.finish : state.jobs.putBack);
   state.running.delete(id);

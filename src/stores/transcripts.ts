@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import { isAgentId, isUuid, newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
+import { type ArchivedTranscript, listArchived, removeArchived } from "./archived-transcripts.ts";
 import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
 import { appendLines, moveFile, type OpenFile, openForAppend, probeRoom, readBackwards, startFile, syncFile } from "./transcript-file.ts";
 import { type PageRange, readBetween, readTranscriptPage, type TranscriptPage } from "./transcript-page.ts";
@@ -53,10 +54,17 @@ export interface Transcripts {
   archive(ref: TranscriptRef, name: string): Promise<boolean>;
   /** Gives an archived transcript its own name back. False: there is no file any more. */
   restore(ref: TranscriptRef): Promise<boolean>;
-  /** Where agents' transcripts lie. */
-  folder(agentId: string): string;
+  /** Those archived before `before`, which is a time as it stands in their names (`fileStamp`). */
+  listArchived(agentId: string, before: string): Promise<ArchivedTranscript[]>;
+  /** For good, an archived one by its name. Doing it again is harmless. */
+  remove(agentId: string, name: string): Promise<void>;
   path(ref: TranscriptRef): string;
   close(): void;
+}
+
+export interface TranscriptFiles extends Transcripts {
+  /** Where an agent's transcripts lie. */
+  folder(agentId: string): string;
 }
 
 interface Deps {
@@ -77,8 +85,13 @@ interface State extends Deps {
 
 const MAX_OPEN = 64;
 
-export function createTranscripts(deps: Deps): Transcripts {
+export function createTranscripts(deps: Deps): TranscriptFiles {
   const state: State = { ...deps, open: new Map() };
+  const folder = (agentId: string): string => {
+    // Whoever writes there would make the whole path anew.
+    deps.check?.();
+    return folderOf(deps, agentId);
+  };
   return {
     async create(ref, about) {
       const file = start(state, ref, about);
@@ -124,11 +137,9 @@ export function createTranscripts(deps: Deps): Transcripts {
       return moveFile(folderOf(deps, ref.agentId), `${ref.sessionId}.jsonl`, name);
     },
     restore: async (ref) => ref.archiveName == null || moveFile(folderOf(deps, ref.agentId), ref.archiveName, `${ref.sessionId}.jsonl`),
-    folder(agentId) {
-      // Whoever writes there would make the whole path anew.
-      deps.check?.();
-      return folderOf(deps, agentId);
-    },
+    listArchived: async (agentId, before) => listArchived(folder(agentId), before),
+    remove: async (agentId, name) => removeArchived(folder(agentId), name),
+    folder,
     path: (ref) => pathOf(deps, ref),
     close() {
       for (const path of state.open.keys()) tryLetGo(state, path);

@@ -33,7 +33,7 @@ describe("files of a run", () => {
       const { body } = Brief.parse(readFileSync(join(scene.folderOf(run), `${name}.brief.md`)));
       expect(body.split("\n").slice(0, 2)).toEqual([expect.stringMatching(/^# \P{Cc}+$/u), ""]);
     }
-    const requester = join(scene.folder.stores.transcripts.folder("main"), runs[0]?.requesterSessionId ?? "");
+    const requester = join(scene.folder.stateDir, "agents", "main", "sessions", runs[0]?.requesterSessionId ?? "");
     expect(readdirSync(requester)).toEqual(["trace.md"]);
   });
 

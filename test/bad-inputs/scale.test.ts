@@ -176,7 +176,7 @@ it("[AR1] SCALE-005 a day of runs leaves no timer, handle, memory or journal beh
     expect(after.heap - before.heap).toBeLessThan(before.heap * 0.05);
     // A thousand pages make a checkpoint.
     expect(statSync(join(stateDir, "herald.db-wal")).size).toBeLessThan(2 * 1_000 * 4_120);
-    expect(readdirSync(stage.stores.transcripts.folder("main")).filter((name) => name.endsWith(".jsonl")).length).toBeLessThan(12);
+    expect(readdirSync(join(stateDir, "agents", "main", "sessions")).filter((name) => name.endsWith(".jsonl")).length).toBeLessThan(12);
   } finally {
     rmSync(stateDir, { recursive: true, force: true });
   }

@@ -975,7 +975,7 @@ function smallStoreContract(rig: () => StoreRig): void {
     const left = () =>
       Promise.all(
         ["run_messages", "notes"].map(async (table) =>
-          (await rig().stores.db.all<{ text: string }>(`SELECT text FROM ${table}`)).map((row) => row.text),
+          (await rig().stores.db.all<{ text: string }>(`SELECT text FROM ${table} ORDER BY id`)).map((row) => row.text),
         ),
       );
     await mail.purge(rig().clock.now() - 1_000);

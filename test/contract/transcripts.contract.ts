@@ -159,6 +159,34 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
       expect(await rig.transcripts.archive({ agentId: "main", sessionId: newId() }, "x.deleted")).toBe(false);
     });
 
+    it("[AR5] those of an agent archived before a time are listed and removed by name, and only those", async () => {
+      const archive = async (agentId: string, stamp: string) => {
+        const one = { agentId, sessionId: newId() };
+        const name = `${one.sessionId}.jsonl.deleted.${stamp}`;
+        await rig.transcripts.create(one, { key: `agent:${agentId}:web:dm:main`, parent: null, entries: [user(stamp)] });
+        await rig.transcripts.archive(one, name);
+        return { ...one, archiveName: name };
+      };
+      const old = await archive("main", "2026-01-01T00-00-00.000Z");
+      const older = await archive("main", "2025-12-31T23-59-59.999Z");
+      const young = await archive("main", "2026-01-01T00-00-00.001Z");
+      const foreign = await archive("scout", "2025-01-01T00-00-00.000Z");
+      const listed = (agentId: string, before: string) => rig.transcripts.listArchived(agentId, before);
+      expect((await listed("main", "2026-01-01T00-00-00.001Z")).toSorted((a, b) => (a.name < b.name ? -1 : 1))).toEqual(
+        [old, older].map(({ sessionId, archiveName }) => ({ sessionId, name: archiveName })).toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+      );
+      expect(await listed("nobody", "9")).toEqual([]);
+      await rig.transcripts.remove("main", old.archiveName);
+      await rig.transcripts.remove("main", old.archiveName);
+      expect(await listed("main", "2026-01-01T00-00-00.001Z")).toEqual([{ sessionId: older.sessionId, name: older.archiveName }]);
+      // Of another agent, or at work: nothing to be removed.
+      await rig.transcripts.remove("main", foreign.archiveName);
+      await rig.transcripts.remove("main", `${ref.sessionId}.jsonl`).catch(() => undefined);
+      await rig.transcripts.append(ref, [user("one")]);
+      for (const one of [older, young, foreign, ref]) expect(await rig.transcripts.tail(one, 5)).toHaveLength(1);
+      await expect(() => rig.transcripts.listArchived("../main", "9")).rejects.toThrow("is not an agent id");
+    });
+
     it("[SE2] many transcripts at once keep their entries apart", async () => {
       const refs = Array.from({ length: 100 }, () => ({ agentId: "main", sessionId: newId() }));
       for (const one of refs) await rig.transcripts.create(one, { key: "agent:main:web:dm:main", parent: null });

@@ -4,7 +4,6 @@
 // Where only a few moments are dangerous the second writer starts a growing number of turns after the first, so that it comes by
 // in every one of them; a database that answers over a wire shuffles them by itself.
 import { AsyncResource } from "node:async_hooks";
-import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Agent } from "../../src/agents/agent.ts";
@@ -24,6 +23,7 @@ import { createPacer } from "../../src/gateway/pace.ts";
 import { createLane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
 import { lock } from "../../src/stores/lock-keys.ts";
+import type { TranscriptRef } from "../../src/stores/transcripts.ts";
 import { createWebPosts } from "../../src/stores/web-posts.ts";
 import { transcriptOfRun } from "../../src/subagents/deps.ts";
 import type { SendAnswer } from "../../src/subagents/steering.ts";
@@ -36,14 +36,16 @@ import type { StoreRig } from "./stores.contract.ts";
 export interface WriterRigs {
   makeRig(): Promise<StoreRig>;
   makeStage(options: StageOptions): Promise<Stage>;
+  /** The transcript of a session stands under its own name, not under that of an archived one. */
+  isOpen(stage: Stage, ref: TranscriptRef): Promise<boolean>;
 }
 
-export function writersContract(name: string, { makeRig, makeStage }: WriterRigs): void {
+export function writersContract(name: string, { makeRig, makeStage, isOpen }: WriterRigs): void {
   describe(`writers at once (${name})`, () => {
     spawnWriters(makeStage);
     endWriters(makeStage);
     waitWriters(makeStage);
-    archiveWriters(makeStage);
+    archiveWriters(makeStage, isOpen);
     describe("stores", () => {
       let rig: StoreRig;
       beforeEach(async () => {
@@ -223,7 +225,7 @@ function waitWriters(makeStage: WriterRigs["makeStage"]): void {
   });
 }
 
-function archiveWriters(makeStage: WriterRigs["makeStage"]): void {
+function archiveWriters(makeStage: WriterRigs["makeStage"], isOpen: WriterRigs["isOpen"]): void {
   const moments: readonly (Failpoint | "run.settled")[] = ["run.settled", "archive.named"];
   it.each(moments)("[AR1][AR2][CM7] a message in the moment a run is archived (%s): it goes on with its own transcript", async (moment) => {
     let onMoment: (() => void) | null = null;
@@ -242,7 +244,7 @@ function archiveWriters(makeStage: WriterRigs["makeStage"]): void {
         await door.promise;
         const { agentId, sessionId, generation, archiveName, archivedAt } = await stage.get((run as Run).id);
         if (generation > 1) {
-          const file = existsSync(stage.stores.transcripts.path({ agentId, sessionId }));
+          const file = await isOpen(stage, { agentId, sessionId });
           const [task, message] = [reads(request, "the first task"), reads(request, "and one more thing")];
           calls.push({ task, message, file, archiveName, archivedAt });
         }
@@ -272,7 +274,7 @@ function archiveWriters(makeStage: WriterRigs["makeStage"]): void {
       );
       expect(archived).toMatchObject({ state: "done", generation: 2, archiveName: expect.stringContaining(".jsonl.deleted.") });
       const { transcripts } = stage.stores;
-      expect(existsSync(transcripts.path({ agentId: own.agentId, sessionId: own.sessionId }))).toBe(false);
+      expect(await isOpen(stage, { agentId: own.agentId, sessionId: own.sessionId })).toBe(false);
       const texts = (await transcripts.tail(transcriptOfRun(archived), 50)).map((entry) => ("text" in entry ? entry.text : ""));
       expect(texts.filter((text) => text === "and one more thing")).toHaveLength(1);
       expect(await stage.unread(own)).toBe(0);

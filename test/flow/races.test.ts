@@ -1,6 +1,7 @@
 // What can race for a run, raced hundreds of times each (in CI a thousand) with a seeded scheduler on real stores: one winner, at most one
 // announcement per generation, nothing lost, no slot stuck. A failure names its seed; the same seed gives the same race.
 import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
 import { isUnfinished, type Run } from "../../src/core/run.ts";
@@ -165,7 +166,7 @@ describe("races", () => {
         expect(await stage.unread(run)).toBe(0);
         expect(await stage.announced(run)).toHaveLength(run.generation);
         expect(run.archivedAt).not.toBeNull();
-        const folder = stage.stores.transcripts.folder("main");
+        const folder = dirname(stage.stores.transcripts.path(run));
         expect([run.archiveName, `${run.sessionId}.jsonl`].map((name) => existsSync(`${folder}/${name}`))).toEqual([true, false]);
         const text = JSON.stringify(await stage.stores.transcripts.tail({ ...run, archiveName: run.archiveName }, 100));
         expect(text.match(/one more thing/g)).toHaveLength(1);

@@ -33,7 +33,9 @@ export interface PostgresServer {
 
 /** Root must not run it: then it is the user `postgres`, whom its package makes. */
 const asUser = (command: string, args: readonly string[]): [string, string[]] =>
-  process.getuid?.() === 0 ? ["setpriv", ["--reuid=postgres", "--regid=postgres", "--clear-groups", command, ...args]] : [command, [...args]];
+  process.getuid?.() === 0
+    ? ["setpriv", ["--reuid=postgres", "--regid=postgres", "--clear-groups", command, ...args]]
+    : [command, [...args]];
 
 function run(command: string, args: readonly string[]): string {
   const [program, all] = asUser(command, args);

@@ -31,7 +31,7 @@ export const sharedOptions = (url: string, more: Partial<SharedOptions> = {}): S
   agents: () => ["main"],
   limits: () => ({ main: 4, subagent: 8 }),
   steady: () => performance.now(),
-  addressOf: ({ sessionId }) => sessionId,
+  addressOf: ({ sessionId, archiveName }) => archiveName ?? sessionId,
   onLost() {},
   ...more,
 });
@@ -49,7 +49,10 @@ export async function createSharedFolder(): Promise<SharedFolder> {
   const secrets = createSecrets();
   const log = await createLogger({ level: "debug", pretty: false, secrets, write: (line) => void lines.push(JSON.parse(line)) });
   const open = async (): Promise<Stores> =>
-    openStores({ ...{ stateDir: join(dir, "state"), clock, bus, log, secrets, failpoint: noFailpoints, bootId: newId() }, shared: sharedOptions(schema.url) });
+    openStores({
+      ...{ stateDir: join(dir, "state"), clock, bus, log, secrets, failpoint: noFailpoints, bootId: newId() },
+      shared: sharedOptions(schema.url),
+    });
   let stores = await open();
   return {
     ...{ clock, bus, events, lines, url: schema.url },
@@ -57,6 +60,7 @@ export async function createSharedFolder(): Promise<SharedFolder> {
       return stores;
     },
     async reopen() {
+      await stores.nodes.leave();
       await stores.close();
       stores = await open();
       return stores;

@@ -268,6 +268,7 @@ export const MIGRATIONS: readonly string[] = [
     last_id TEXT,
     archive_name TEXT
   );
+  CREATE INDEX transcripts_archived ON transcripts (agent_id, archive_name) WHERE archive_name IS NOT NULL;
   CREATE TABLE transcript_entries (
     session_id TEXT NOT NULL,
     n INTEGER NOT NULL,

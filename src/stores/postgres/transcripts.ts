@@ -59,16 +59,32 @@ export function createSharedTranscripts(deps: Deps): Transcripts {
     },
     restore: async (ref) =>
       (await db.write((tx) => tx.run("UPDATE transcripts SET archive_name = NULL WHERE session_id = ?", idOf(ref)))) === 1,
-    folder() {
-      throw new Error("transcripts in PostgreSQL lie in no folder");
+    async listArchived(agentId, before) {
+      const sql = "SELECT session_id AS id, archive_name AS name FROM transcripts WHERE agent_id = ? AND archive_name IS NOT NULL";
+      const rows = await db.all<{ id: string; name: string }>(sql, checked(agentId));
+      return rows.filter(({ name }) => stampOf(name) < before).map(({ id, name }) => ({ sessionId: id, name }));
     },
+    remove: (agentId, name) =>
+      db.transaction([], async (tx) => {
+        const own = "SELECT session_id FROM transcripts WHERE agent_id = ? AND archive_name = ?";
+        await tx.run(`DELETE FROM transcript_entries WHERE session_id IN (${own})`, agentId, name);
+        await tx.run("DELETE FROM transcripts WHERE agent_id = ? AND archive_name = ?", agentId, name);
+      }),
     path: (ref) => deps.addressOf(ref),
     close() {},
   };
 }
 
-function idOf({ agentId, sessionId }: TranscriptRef): string {
+/** When it was archived, as its name tells it (subagents/archive). */
+const stampOf = (name: string): string => name.slice(name.lastIndexOf(".deleted.") + ".deleted.".length);
+
+function checked(agentId: string): string {
   if (!isAgentId(agentId)) throw new AppError("invalid", `"${agentId.slice(0, 80)}" is not an agent id`);
+  return agentId;
+}
+
+function idOf({ agentId, sessionId }: TranscriptRef): string {
+  checked(agentId);
   if (!isUuid(sessionId)) throw new AppError("invalid", "not a session id");
   return sessionId;
 }
@@ -92,9 +108,12 @@ async function ensure(deps: Deps, ref: TranscriptRef): Promise<void> {
 async function append(deps: Deps, tx: Tx, ref: TranscriptRef, entries: readonly NewEntry[]): Promise<Entry[]> {
   const id = idOf(ref);
   const held = await tx.get<{ last_n: number; last_id: string | null }>(
-    "UPDATE transcripts SET last_n = last_n + ? WHERE session_id = ? RETURNING last_n, last_id",
+    // Archived meanwhile, it is nobody's to go on with, but for who knows its new name.
+    `UPDATE transcripts SET last_n = last_n + ? WHERE session_id = ? AND (archive_name IS NULL OR archive_name = ?)
+     RETURNING last_n, last_id`,
     entries.length,
     id,
+    ref.archiveName ?? null,
   );
   if (held === undefined) throw new AppError("storage", `There is no transcript of the session ${id}`);
   const { full, lines } = toLines(deps, entries, held.last_id);

@@ -25,7 +25,7 @@ export interface Documents {
    */
   stop(): Promise<void>;
   /** Who did what when, as far as the child's trace tells, in time order: the newest entries. */
-  trace(run: Run, limit: number): readonly TraceEntry[];
+  trace(run: Run, limit: number): Promise<readonly TraceEntry[]>;
 }
 
 const MAX_BACKLOG = 1_000;

@@ -288,12 +288,12 @@ it("[AR2][SE2] archiving begun before a crash leaves what was archived as it was
   const child = { agentId: run.agentId, sessionId: run.sessionId };
   const name = `${run.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
   expect(await folder.stores.transcripts.archive(child, name)).toBe(true);
-  const kept = readFileSync(join(folder.stores.transcripts.folder(run.agentId), name), "utf8");
+  const kept = readFileSync(join(folder.stateDir, "agents", run.agentId, "sessions", name), "utf8");
   expect(kept).toContain("count the lines");
   await folder.clock.advance(1_000);
   const { transcripts } = await folder.reopen();
   expect(await transcripts.archive(child, name)).toBe(true);
-  expect(readFileSync(join(transcripts.folder(run.agentId), name), "utf8")).toBe(kept);
+  expect(readFileSync(join(folder.stateDir, "agents", run.agentId, "sessions", name), "utf8")).toBe(kept);
 });
 
 it("[SE2][RC4] more sessions at once than files are held open: each line is in its own transcript", async () => {

@@ -1,8 +1,6 @@
-// The documents of runs follow their rows; trace.md stays in time order, each entry once, however it is written.
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+// The documents of runs follow their rows. How a trace grows: test/contract/documents.contract.ts.
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Brief } from "../../../src/brief/brief.ts";
 import { BriefResponse } from "../../../src/brief/response.ts";
@@ -10,7 +8,6 @@ import { Trace, type TraceEntry } from "../../../src/brief/trace.ts";
 import type { EndState, Run } from "../../../src/core/run.ts";
 import type { Documents } from "../../../src/subagents/documents/documents.ts";
 import { briefIdOf } from "../../../src/subagents/documents/run-documents.ts";
-import { addToTrace, readTraceEnd } from "../../../src/subagents/documents/trace-file.ts";
 import { createDelegation, type Delegation } from "../../support/delegation.ts";
 
 const ended = async (scene: Delegation, run: Run, as: EndState, incomplete = false): Promise<void> => {
@@ -76,7 +73,7 @@ describe("documents", () => {
     await follow(scene.documents);
     await scene.documents.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).isSuccess).toBe(true);
-    expect(scene.documents.trace(await scene.get(run), 10).map((entry) => entry.action)).toEqual([
+    expect((await scene.documents.trace(await scene.get(run), 10)).map((entry) => entry.action)).toEqual([
       expect.stringContaining("Delegated"),
       "Started",
       "Ended: done, status success",
@@ -115,7 +112,7 @@ describe("documents", () => {
     await clock.advance(1_000);
     for (const run of [parent, ...children]) await ended(scene, run, "stopped");
     await scene.documents.stop();
-    const top = join(scene.folder.stores.transcripts.folder("main"), parent.requesterSessionId);
+    const top = join(scene.folder.stateDir, "agents", "main", "sessions", parent.requesterSessionId);
     const entries = traceIn(top);
     for (const run of [parent, ...children]) {
       const own = entries.filter((entry) => entry.briefId === briefIdOf(run.id)).map((entry) => entry.action.split(/[ :]/)[0]);
@@ -127,7 +124,7 @@ describe("documents", () => {
     // Told of one run: itself and those below it, not those beside it, though its file begins with them.
     const [eldest, , youngest] = children as [Run, Run, Run];
     expect(traceIn(scene.folderOf(youngest)).map((entry) => entry.briefId)).toContain(briefIdOf(eldest.id));
-    const told = async (run: Run) => [...new Set(scene.documents.trace(await scene.get(run), 50).map((entry) => entry.briefId))];
+    const told = async (run: Run) => [...new Set((await scene.documents.trace(await scene.get(run), 50)).map((entry) => entry.briefId))];
     expect(await told(youngest)).toEqual([briefIdOf(youngest.id)]);
     expect(await told(parent)).toEqual([parent, ...children].map((run) => briefIdOf(run.id)));
   });
@@ -145,7 +142,7 @@ describe("documents", () => {
     await ended(scene, run, "done");
     await scene.documents.stop();
     expect(BriefResponse.parse(read(scene, run, ".response.md")).status).toBe("success");
-    const actions = scene.documents.trace(await scene.get(run), 10).map((entry) => entry.action);
+    const actions = (await scene.documents.trace(await scene.get(run), 10)).map((entry) => entry.action);
     expect(actions).toContain("Took it up again (generation 2)");
     expect(actions.at(-1)).toBe("Ended: done, status success");
   });
@@ -189,70 +186,4 @@ describe("documents", () => {
     for (const name of readdirSync(scene.folderOf(run)))
       expect(readFileSync(join(scene.folderOf(run), name), "utf8")).not.toContain("tok-0123456789abcdef");
   });
-});
-
-describe("trace.md", () => {
-  const entry = (second: number, agent = "a"): TraceEntry => ({
-    agent,
-    action: `at ${second} ${"x".repeat(60)}`,
-    briefId: "brief-abcdef",
-    timestamp: new Date(1_700_000_000_000 + second * 1000).toISOString(),
-  });
-  async function withFolder(work: (folder: string) => Promise<void>): Promise<void> {
-    const folder = mkdtempSync(join(tmpdir(), "herald-trace-"));
-    try {
-      await work(folder);
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
-  }
-
-  it("[BP1] is what merging everything would give, whatever comes in whatever order and how often", async () => {
-    const batches = fc.array(fc.array(fc.tuple(fc.nat(400), fc.constantFrom("a", "b")), { minLength: 1, maxLength: 60 }), {
-      maxLength: 12,
-    });
-    await fc.assert(
-      fc.asyncProperty(batches, (plan) =>
-        withFolder(async (folder) => {
-          const expected = Trace.create();
-          for (const batch of plan) {
-            const entries = batch.map(([second, agent]) => entry(second, agent));
-            await addToTrace(folder, entries);
-            const fresh = Trace.create();
-            for (const one of entries) fresh.append(one);
-            expected.merge(fresh);
-          }
-          const key = (one: TraceEntry) => `${one.timestamp} ${one.agent}`;
-          const got = plan.length === 0 ? [] : traceIn(folder);
-          expect(got.map((one) => one.timestamp)).toEqual(expected.getEntries().map((one) => one.timestamp));
-          expect(got.map(key).toSorted()).toEqual(expected.getEntries().map(key).toSorted());
-        }),
-      ),
-      { numRuns: 60 },
-    );
-  });
-
-  it("[BP1] new entries are appended: the bytes before them stay as they are", () =>
-    withFolder(async (folder) => {
-      for (let n = 0; n < 200; n++) await addToTrace(folder, [entry(n)]);
-      const before = readFileSync(join(folder, "trace.md"), "utf8");
-      await addToTrace(folder, [entry(200)]);
-      const after = readFileSync(join(folder, "trace.md"), "utf8");
-      expect(after.startsWith(before)).toBe(true);
-      expect(Trace.parse(after).length).toBe(201);
-      expect(readTraceEnd(folder)).toMatch(/^- \*\*Agent\*\*/);
-      expect(Buffer.byteLength(readTraceEnd(folder))).toBeLessThanOrEqual(8 * 1024);
-    }));
-
-  it("[BP1] a long trace is put aside whole and a new one begun", () =>
-    withFolder(async (folder) => {
-      const many = Array.from({ length: 2_500 }, (_, n) => entry(n));
-      await addToTrace(folder, many);
-      await addToTrace(folder, [entry(3_000)]);
-      await addToTrace(folder, [entry(3_001)]);
-      const [aside] = readdirSync(folder).filter((name) => name !== "trace.md");
-      expect(aside).toMatch(/^trace\.2023-.*\.md$/);
-      expect(Trace.parse(readFileSync(join(folder, aside ?? ""), "utf8")).length).toBe(2_501);
-      expect(traceIn(folder)).toEqual([entry(3_001)]);
-    }));
 });
