@@ -9,8 +9,8 @@ import { systemClock } from "./core/clock.ts";
 import { AppError, errorText, isStorageError } from "./core/errors.ts";
 import { createFailpoints } from "./core/failpoints.ts";
 import { createLogger, type Logger } from "./core/logger.ts";
+import { NODE_ROLES, type NodeRole } from "./core/node-role.ts";
 import { createSecrets } from "./core/secrets.ts";
-import type { NodeRole } from "./stores/nodes.ts";
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
 
@@ -39,7 +39,6 @@ const version = (): string =>
   (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
 const OPTIONS = { help: { type: "boolean", short: "h" }, version: { type: "boolean" }, role: { type: "string" } } as const;
-const ROLES: readonly NodeRole[] = ["gateway", "worker", "all"];
 
 /** What was asked for on the command line; starting is what happens without a word. Null: nothing we know, and that was said. */
 function readArguments(args: readonly string[]): { readonly role: NodeRole | undefined } | "help" | "version" | null {
@@ -47,8 +46,8 @@ function readArguments(args: readonly string[]): { readonly role: NodeRole | und
     const { values, positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
     if (values.help === true) return "help";
     if (values.version === true) return "version";
-    const role = values.role === undefined ? undefined : ROLES.find((one) => one === values.role);
-    if (role === undefined && values.role !== undefined) throw new Error(`--role is one of ${ROLES.join(", ")}`);
+    const role = values.role === undefined ? undefined : NODE_ROLES.find((one) => one === values.role);
+    if (role === undefined && values.role !== undefined) throw new Error(`--role is one of ${NODE_ROLES.join(", ")}`);
     const [command = "start", ...more] = positionals;
     if (command === "start" && more.length === 0) return { role };
     process.stderr.write(`There is no command "${positionals.join(" ")}".\n\n${HELP}\n`);

@@ -2,7 +2,7 @@
 // have in common.
 import { hostname, uptime } from "node:os";
 import type { Config } from "../config/schema.ts";
-import type { NodeRole } from "../stores/nodes.ts";
+import type { NodeRole } from "../core/node-role.ts";
 import type { Bell } from "../stores/postgres/bell.ts";
 import type { PostgresDatabase } from "../stores/postgres/database.ts";
 import type { LaneJobs } from "../stores/postgres/lane-jobs.ts";

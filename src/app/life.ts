@@ -68,6 +68,7 @@ export function createLife(deps: LifeDeps): Life {
         deps.lanes.main.serve(deps.frontDoor.conversations.work);
       }
       deps.mcp.start();
+      for (const channel of deps.channels.list()) if (receivesEverywhere(deps, channel)) await receive(deps, channel);
       await duties.whenMine("front", () => takeFront(deps, over.signal, keep));
       keep(watchFolder(deps, over.signal));
       keep(giveMemoryBack(processHeap, deps.clock, over.signal));
@@ -122,11 +123,18 @@ async function takeUpkeep(deps: LifeDeps, signal: AbortSignal, keep: (chore: Pro
 /** Towards people: what comes in is routed here, what goes out is sent from here. */
 async function takeFront(deps: LifeDeps, signal: AbortSignal, keep: (chore: Promise<unknown>) => void): Promise<void> {
   await deps.delivery.start();
-  for (const channel of deps.channels.list()) await channel.start(deps.frontDoor.doorstep(channel, sinkOf(deps.stores, channel)));
+  for (const channel of deps.channels.list()) if (!receivesEverywhere(deps, channel)) await receive(deps, channel);
   await deps.frontDoor.gateway.start();
   keep(deps.frontDoor.introductions.run(signal));
   keep(takeUpMessages(deps, signal));
 }
+
+/** Whoever has a page takes in what is posted there, whatever its duties; the same goes for platforms that call us. */
+const receivesEverywhere = ({ stores }: LifeDeps, channel: Channel): boolean =>
+  stores.installation !== null && stores.installation.role !== "worker" && channel.isCalled === true;
+
+const receive = (deps: LifeDeps, channel: Channel): Promise<void> =>
+  channel.start(deps.frontDoor.doorstep(channel, sinkOf(deps.stores, channel)));
 
 /** Everything that works on the stores comes to its end; they are still open when it is done. */
 async function windDown(deps: LifeDeps, over: AbortController, chores: readonly Promise<unknown>[]): Promise<void> {

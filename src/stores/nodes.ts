@@ -3,9 +3,8 @@
 // (app/life.ts), at its start and later. Alone on a state folder a process is the only one, because it holds the folder's lock;
 // several of them are in postgres/nodes.ts.
 import type { Clock } from "../core/clock.ts";
+import type { NodeRole } from "../core/node-role.ts";
 import type { Database } from "./database.ts";
-
-export type NodeRole = "gateway" | "worker" | "all";
 
 /** A process as people see it. */
 export interface NodeView {

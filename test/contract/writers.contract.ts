@@ -214,8 +214,9 @@ function waitWriters(makeStage: WriterRigs["makeStage"]): void {
       door = Promise.withResolvers();
       const parent = await stage.spawn();
       const requester = { sessionKey: parent.childKey, sessionId: parent.sessionId, runId: parent.id };
-      await stage.spawn({ task: "the child's task" }, requester);
-      await waitFor("both to work", async () => (await stage.lane.depth()).running === 2, 5_000);
+      const child = await stage.spawn({ task: "the child's task" }, requester);
+      const isRunning = async ({ id }: Run): Promise<boolean> => (await stage.get(id)).state === "running";
+      await waitFor("both to work", async () => (await isRunning(parent)) && (await isRunning(child)), 5_000);
       door.resolve();
       expect(await later(turns, () => sendTo(stage, parent, "hello"))).toBe("running");
       await waitFor("the message to be read", async () => (await stage.unread(parent)) === 0, 2_000);

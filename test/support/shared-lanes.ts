@@ -30,7 +30,7 @@ export async function createSharedLanes(): Promise<LaneRig> {
       const ready = counting(busy, () => installation.members.setLimits(limits));
       const lane = createSharedLane({
         ...{ name: own, concurrency, bus: folder.bus, clock: systemClock, log: silentLogger, ...rest },
-        jobs: { ...jobs, claim: async (agents) => (await ready, jobs.claim(agents)) },
+        jobs: { ...jobs, claim: (agents) => ready.then(() => jobs.claim(agents)) },
         db: { transaction: (...work) => counting(busy, () => installation.db.transaction(...work)) },
         agents: () => [""],
         onConcurrency(count) {

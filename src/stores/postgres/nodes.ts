@@ -7,7 +7,8 @@
 import type { Clock } from "../../core/clock.ts";
 import { errorText } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
-import type { NodeRole, Nodes, NodeView } from "../nodes.ts";
+import type { NodeRole } from "../../core/node-role.ts";
+import type { Nodes, NodeView } from "../nodes.ts";
 import type { PostgresDatabase } from "./database.ts";
 
 export interface Membership extends Nodes {
