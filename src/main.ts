@@ -112,8 +112,9 @@ function startLines(report: StartReport, { config, path, found }: LoadedConfig):
 }
 
 /** The link carries the token: only for the person at the terminal. What is printed elsewhere ends up in a log. */
-function pageLine({ page }: StartReport, publicUrl: string | undefined): string {
+function pageLine({ page, isProbed }: StartReport, publicUrl: string | undefined): string {
   if (page === null) return "off (set web.enabled)";
+  if (isProbed) return `off (a worker; /healthz, /readyz and /metrics on ${page.origin})`;
   const listening = publicUrl === undefined ? "" : `, listening on ${page.origin}`;
   if (process.stdout.isTTY) return `${page.signInUrl}${listening === "" ? "" : ` (${listening.slice(2)})`}`;
   return `${publicUrl ?? page.origin} (to sign in, open the link in ${page.linkPath}${listening})`;

@@ -10,6 +10,7 @@ import type { Channels } from "./channels.ts";
 import { createDuties } from "./duties.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { keepHouse } from "./housekeeping.ts";
+import { differences } from "./machines.ts";
 import { giveMemoryBack, processHeap } from "./memory.ts";
 import type { Page, PageAddress } from "./page.ts";
 import { channelLines, execLine, type StatusSource } from "./status.ts";
@@ -19,6 +20,8 @@ import type { SubagentParts } from "./subagents.ts";
 export interface StartReport {
   /** Null with web.enabled false. */
   readonly page: PageAddress | null;
+  /** There is no page behind that address, only what machines ask for. */
+  readonly isProbed: boolean;
   readonly model: string;
   readonly why: string;
   readonly stateDir: string;
@@ -90,7 +93,7 @@ export function createLife(deps: LifeDeps): Life {
 }
 
 /** Among others: alive from its first moment to its last, with a bell. Alone there is nothing to renew, and nobody to tell. */
-function createMembershipLife({ stores }: LifeDeps) {
+function createMembershipLife({ stores, config, log }: LifeDeps) {
   const over = new AbortController();
   let renewing: Promise<void> = Promise.resolve();
   return {
@@ -100,6 +103,7 @@ function createMembershipLife({ stores }: LifeDeps) {
       if (installation === null) return stores.webMessages.skipNumbers();
       renewing = installation.members.run(over.signal);
       await installation.bell.start();
+      for (const line of differences(await stores.nodes.list(), config().agents.list)) log.warn({}, line);
     },
     /** Last of all: from here on its work is anybody's. */
     async leave(): Promise<void> {
@@ -222,6 +226,7 @@ function report(deps: LifeDeps, page: PageAddress | null): StartReport {
   const { model, why, stateDir, sandbox, config } = facts;
   return {
     page,
+    isProbed: deps.stores.installation?.role === "worker",
     model,
     why,
     stateDir,

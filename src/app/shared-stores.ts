@@ -42,7 +42,7 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
     const nodeName = shared.nodeName ?? hostname();
     const members = createMembership({
       ...{ db, clock, log, bootId, steady, name: nodeName, version: shared.version, role: shared.role },
-      ...{ agents: shared.agents, limits: shared.limits, onLost: shared.onLost },
+      ...{ agents: shared.agents, limits: shared.limits, denies: shared.denies, onLost: shared.onLost },
       ...(shared.leaseMs === undefined ? {} : { leaseMs: shared.leaseMs }),
       onGone(ids) {
         log.warn({ nodes: ids }, "another process is gone; its work is taken up");
@@ -61,6 +61,8 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
       installation: {
         ...{ db, nodeName, role: shared.role, members, bell: createBell({ db, bus, clock, log, bootId, steady }), jobs },
         keep: (name, first) => keep(db, name, first),
+        whyStranded: async (agentId) =>
+          (await members.list()).some((node) => node.agents.includes(agentId)) ? null : shared.whereIs(agentId),
       },
       problem: () => folder.problem() ?? db.problem(),
       async close() {

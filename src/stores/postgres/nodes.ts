@@ -17,8 +17,7 @@ export interface Membership extends Nodes {
   /** Renews its own lease, and ends those of others that are gone; until the signal. */
   run(signal: AbortSignal): Promise<void>;
   /** Its settings changed. */
-  setLimits(limits: Readonly<Record<string, number>>): Promise<void>;
-  setAgents(agents: readonly string[]): Promise<void>;
+  follow(): Promise<void>;
   /** Takes a duty that only one may have, if nobody alive has it. True: it is this one's. */
   take(duty: string): Promise<boolean>;
 }
@@ -34,6 +33,7 @@ export interface MembershipOptions {
   readonly leaseMs?: number;
   steady(): number;
   agents(): readonly string[];
+  denies(): readonly string[];
   limits(): Readonly<Record<string, number>>;
   /** Its lease is over: somebody else may have its work by now. */
   onLost(): void;
@@ -53,6 +53,7 @@ interface Watched {
 
 export function createMembership(options: MembershipOptions): Membership {
   const { db, clock, log, bootId, steady, leaseMs = LEASE_MS } = options;
+  const settings = (): string[] => [options.agents(), options.limits(), options.denies()].map((value) => JSON.stringify(value));
   let validUntil = 0;
   let isLost = false;
   const lose = (): void => {
@@ -77,8 +78,8 @@ export function createMembership(options: MembershipOptions): Membership {
       await db.transaction([], async (tx) => {
         const { name, version, role } = options;
         await tx.run(
-          "INSERT INTO nodes (id, started_at, name, version, role, agents, limits, seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-          ...[bootId, clock.now(), name, version, role, JSON.stringify(options.agents()), JSON.stringify(options.limits()), clock.now()],
+          "INSERT INTO nodes (id, started_at, seen_at, name, version, role, agents, limits, denies) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          ...[bootId, clock.now(), clock.now(), name, version, role, ...settings()],
         );
       });
       db.fence(bootId);
@@ -108,8 +109,9 @@ export function createMembership(options: MembershipOptions): Membership {
         clearInterval(watch);
       }
     },
-    setLimits: (limits) => set(db, bootId, "limits", limits),
-    setAgents: (agents) => set(db, bootId, "agents", agents),
+    async follow() {
+      await db.transaction([], (tx) => tx.run("UPDATE nodes SET agents = ?, limits = ?, denies = ? WHERE id = ?", ...settings(), bootId));
+    },
     take: (duty) =>
       db.transaction([], async (tx) => {
         const sql = `INSERT INTO leaders (duty, owner) VALUES (?, ?) ON CONFLICT (duty) DO UPDATE SET owner = excluded.owner
@@ -119,10 +121,6 @@ export function createMembership(options: MembershipOptions): Membership {
     list: () => list(db),
     alive: async () => new Set((await db.all<{ id: string }>("SELECT id FROM nodes")).map((row) => row.id)),
   };
-}
-
-async function set(db: PostgresDatabase, id: string, column: "limits" | "agents", value: unknown): Promise<void> {
-  await db.transaction([], (tx) => tx.run(`UPDATE nodes SET ${column} = ? WHERE id = ?`, JSON.stringify(value), id));
 }
 
 /**
@@ -197,6 +195,7 @@ interface Stored {
   role: NodeRole;
   agents: string;
   limits: string;
+  denies: string;
   started_at: number;
   seen_at: number;
   main: number;
@@ -218,6 +217,7 @@ async function list(db: PostgresDatabase): Promise<NodeView[]> {
     role: row.role,
     agents: JSON.parse(row.agents) as string[],
     limits: JSON.parse(row.limits) as Record<string, number>,
+    denies: JSON.parse(row.denies) as string[],
     startedAt: row.started_at,
     seenAt: row.seen_at,
     load: { main: row.main, subagent: row.subagent },
