@@ -1,7 +1,7 @@
 // Starting and stopping, in the one order that loses nothing. Up: port → recover rows → lanes → delivery → channels →
 // gateway → ready. Down: no new input → let turns finish for a while → put the rest aside → last deliveries → close.
 
-import { isStorageError } from "../core/errors.ts";
+import { errorText, isStorageError } from "../core/errors.ts";
 import type { Channel, InboxSink } from "../core/message.ts";
 import type { Delivery } from "../gateway/delivery.ts";
 import type { McpTools } from "../tools/mcp.ts";
@@ -82,10 +82,10 @@ export function createLife(deps: LifeDeps): Life {
       try {
         duties.stop();
         await windDown(deps, over, chores);
-        await membership.leave();
       } finally {
         // Whatever failed before: what the journal holds is moved into the database, and the lock is free.
         await deps.subagents.documents.stop();
+        await membership.leave();
         await deps.stores.close();
       }
     },
@@ -105,11 +105,15 @@ function createMembershipLife({ stores, config, log }: LifeDeps) {
       await installation.bell.start();
       for (const line of differences(await stores.nodes.list(), config().agents.list)) log.warn({}, line);
     },
-    /** Last of all: from here on its work is anybody's. */
+    /** Last of all: from here on its work is anybody's, and what it still wrote would be refused. Never rejects. */
     async leave(): Promise<void> {
       over.abort();
       await renewing;
-      await stores.nodes.leave();
+      try {
+        await stores.nodes.leave();
+      } catch (error) {
+        log.warn({ reason: errorText(error) }, "the others could not be told that this process ends; they will miss it");
+      }
       await stores.installation?.bell.close();
     },
   };

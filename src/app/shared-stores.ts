@@ -2,6 +2,7 @@
 // lanes of rows. The state folder keeps what belongs to its machine: workspaces, memory, scratch, keys.
 import { hostname } from "node:os";
 import { AppError, errorText } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
 import { createDocumentRows } from "../stores/document-rows.ts";
 import type { Lock } from "../stores/lock.ts";
 import { LOCK } from "../stores/lock.ts";
@@ -21,14 +22,16 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
   const redact = (text: string): string => secrets.redact(text);
   const folder = holdStateFolder(stateDir, [{ name: LOCK }]);
   const { steady } = shared;
-  const db = await reachable(() =>
-    openPostgres({
-      ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
-      onEvents: (events) => events.forEach(bus.emit),
-      onChange: () => bus.emit({ type: "folder.changed" }),
-      onLost: shared.onLost,
-      onSlow: (ms) => log.warn({ ms }, "a transaction took long"),
-    }),
+  const db = await reachable(
+    () =>
+      openPostgres({
+        ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
+        onEvents: (events) => events.forEach(bus.emit),
+        onChange: () => bus.emit({ type: "folder.changed" }),
+        onLost: shared.onLost,
+        onSlow: (ms) => log.warn({ ms }, "a transaction took long"),
+      }),
+    log,
   );
   try {
     await migrate(db, log);
@@ -85,20 +88,25 @@ async function keep(db: PostgresDatabase, name: string, first: () => string): Pr
   return (await known()) ?? first();
 }
 
-const WAIT_MS = 60_000;
 const TRY_EVERY_MS = 1_000;
+const SAY_EVERY_MS = 30_000;
+/** It may come: starting up, out of places or of disk, nobody listens, no way there. A wrong password or name will not. */
+const COMING = /^(?:57P0[123]|53\d{3}|58\d{3}|08\d{3}|E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN))$/;
 
-/** A server that is starting up, or not there yet, is waited for: after a power cut everything starts at once, in any order. */
-async function reachable<T>(open: () => Promise<T>): Promise<T> {
-  for (const startedAt = performance.now(); ; ) {
+/** A server that is not there yet is waited for: after a power cut everything starts at once, in any order. */
+async function reachable<T>(open: () => Promise<T>, log: Logger): Promise<T> {
+  for (let saidAt = Number.NEGATIVE_INFINITY; ; ) {
     try {
       return await open();
     } catch (error) {
       if (error instanceof AppError) throw error;
       const { code = "" } = error as { code?: string };
-      const isComing = code === "57P03" || code === "ECONNREFUSED" || code === "53300";
-      if (!isComing || performance.now() - startedAt > WAIT_MS)
+      if (!COMING.test(code) && !/timeout|terminated/i.test(errorText(error)))
         throw new AppError("state", `PostgreSQL (store.url) can't be used: ${errorText(error)}.`);
+      if (performance.now() - saidAt > SAY_EVERY_MS) {
+        saidAt = performance.now();
+        log.warn({ reason: errorText(error) }, "PostgreSQL (store.url) can't be used yet; waiting for it");
+      }
       await new Promise((resolve) => setTimeout(resolve, TRY_EVERY_MS));
     }
   }
