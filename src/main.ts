@@ -9,6 +9,7 @@ import { systemClock } from "./core/clock.ts";
 import { AppError, errorText, isStorageError } from "./core/errors.ts";
 import { createFailpoints } from "./core/failpoints.ts";
 import { createLogger, type Logger } from "./core/logger.ts";
+import { NODE_ROLES, type NodeRole } from "./core/node-role.ts";
 import { createSecrets } from "./core/secrets.ts";
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
@@ -23,6 +24,8 @@ const AT_START =
 const HELP = `Herald, a chat gateway whose agents send out sub-agents that announce their results back into the chat.
 
 Usage: npm start [-- start]    serve the page and the channels that are set up
+       npm start -- --role R   with store.url, what this process does: gateway (page and channels), worker (turns and
+                               sub-agents) or all, which it is without a word
        npm start -- --help     print this and exit
        npm start -- --version  print the version and exit
 
@@ -35,16 +38,18 @@ npm run auth keeps model keys, npm run pair lets people in; each prints its usag
 const version = (): string =>
   (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
 
-const OPTIONS = { help: { type: "boolean", short: "h" }, version: { type: "boolean" } } as const;
+const OPTIONS = { help: { type: "boolean", short: "h" }, version: { type: "boolean" }, role: { type: "string" } } as const;
 
-/** What was asked for on the command line; `start` is what happens without a word. Null: nothing we know, and that was said. */
-function readArguments(args: readonly string[]): "start" | "help" | "version" | null {
+/** What was asked for on the command line; starting is what happens without a word. Null: nothing we know, and that was said. */
+function readArguments(args: readonly string[]): { readonly role: NodeRole | undefined } | "help" | "version" | null {
   try {
     const { values, positionals } = parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
     if (values.help === true) return "help";
     if (values.version === true) return "version";
+    const role = values.role === undefined ? undefined : NODE_ROLES.find((one) => one === values.role);
+    if (role === undefined && values.role !== undefined) throw new Error(`--role is one of ${NODE_ROLES.join(", ")}`);
     const [command = "start", ...more] = positionals;
-    if (command === "start" && more.length === 0) return "start";
+    if (command === "start" && more.length === 0) return { role };
     process.stderr.write(`There is no command "${positionals.join(" ")}".\n\n${HELP}\n`);
   } catch (error) {
     // Node's second sentence explains Node.
@@ -53,7 +58,7 @@ function readArguments(args: readonly string[]): "start" | "help" | "version" | 
   return null;
 }
 
-async function main(): Promise<void> {
+async function main(role: NodeRole | undefined): Promise<void> {
   // Whoever read our output may be gone; that is no reason to stop.
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
   const load = () => loadConfig({ env: process.env, cwd: process.cwd() });
@@ -65,7 +70,13 @@ async function main(): Promise<void> {
   for (const warning of loaded.warnings) log.warn({}, warning);
 
   const failpoint = createFailpoints(process.env.HERALD_FAILPOINT, () => process.kill(process.pid, "SIGKILL"));
-  const app = await createApp({ loaded, version: version(), clock: systemClock, log, secrets, failpoint });
+  if (role !== undefined && loaded.config.store.url === undefined)
+    throw new AppError("config", "--role is for several processes on one PostgreSQL: set store.url (or DATABASE_URL) first");
+  const app = await createApp({
+    ...{ loaded, version: version(), clock: systemClock, log, secrets, failpoint },
+    ...(role === undefined ? {} : { role }),
+    onLost: () => beginAnew(log),
+  });
   const watch = watchConfig({
     current: loaded,
     load,
@@ -83,6 +94,20 @@ async function main(): Promise<void> {
     log.warn({}, "Herald runs as root; give it a user of its own, so that no mistake reaches further than its folder");
 }
 
+/**
+ * Frozen, or cut off from PostgreSQL, for longer than its lease: others have its work by now, and nothing of what is under way here may
+ * go on for another moment. The same program takes the process over, which drops all of it at once, waits for PostgreSQL and joins as a
+ * new one; so an outage of the database needs nobody who starts everything again afterwards.
+ */
+function beginAnew(log: Logger): never {
+  log.error({}, "this process was frozen, or cut off from PostgreSQL, for too long: others go on with its work, and it begins anew");
+  // Node says of every use that this call is new.
+  process.removeAllListeners("warning");
+  const { execPath, execArgv, argv } = process;
+  if (process.execve !== undefined && process.platform !== "win32") process.execve(execPath, [execPath, ...execArgv, ...argv.slice(1)]);
+  process.exit(1);
+}
+
 function startLines(report: StartReport, { config, path, found }: LoadedConfig): string[] {
   return [
     `Page:     ${pageLine(report, config.web.publicUrl)}`,
@@ -95,8 +120,9 @@ function startLines(report: StartReport, { config, path, found }: LoadedConfig):
 }
 
 /** The link carries the token: only for the person at the terminal. What is printed elsewhere ends up in a log. */
-function pageLine({ page }: StartReport, publicUrl: string | undefined): string {
+function pageLine({ page, isProbed }: StartReport, publicUrl: string | undefined): string {
   if (page === null) return "off (set web.enabled)";
+  if (isProbed) return `off (a worker; /healthz, /readyz and /metrics on ${page.origin})`;
   const listening = publicUrl === undefined ? "" : `, listening on ${page.origin}`;
   if (process.stdout.isTTY) return `${page.signInUrl}${listening === "" ? "" : ` (${listening.slice(2)})`}`;
   return `${publicUrl ?? page.origin} (to sign in, open the link in ${page.linkPath}${listening})`;
@@ -136,7 +162,7 @@ function failureText(error: unknown): string {
 
 const asked = readArguments(process.argv.slice(2));
 try {
-  if (asked === "start") await main();
+  if (asked !== null && typeof asked === "object") await main(asked.role);
   else if (asked === "version") say(version());
   else if (asked === "help") say(HELP);
   else process.exitCode = 2;

@@ -51,6 +51,7 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
+    globalSetup: ["test/support/postgres-setup.ts"],
     projects: [
       {
         test: {

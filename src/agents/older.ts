@@ -101,7 +101,7 @@ async function* linesOf(transcripts: Transcripts, ref: TranscriptRef, { from, to
   const told = new Set<string>();
   // A message with the calls, results and notes behind it: they are read together.
   let group: Entry[] = [];
-  for (const entry of await transcripts.between(ref, from, to)) {
+  for await (const entry of transcripts.between(ref, from, to)) {
     if (!isSummedUp(entry) || told.has(stoppedBy(entry) ?? "")) continue;
     if (entry.type === "message") {
       yield* toMessages(group).map(toLine);

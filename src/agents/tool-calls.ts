@@ -31,6 +31,8 @@ export interface CallingTurn {
   readonly log: Logger;
   tools(): readonly Tool[];
   onDoing(doing: string): void;
+  /** Where another process may have ended it: asked of its row before every call of a model or a tool. */
+  isOver?(): Promise<boolean>;
 }
 
 /** Where results go, and what all of a step together may take: more than the window holds would be of no use to anybody. */
@@ -173,7 +175,7 @@ function isRepeatable(turn: CallingTurn, call: RecordedCall): boolean {
 }
 
 async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): Promise<ToolResult | { readonly wait: Wait }> {
-  if (turn.signal.aborted) return toolError(`Not started: ${whyAborted(turn)}.`);
+  if (turn.signal.aborted || (await turn.isOver?.()) === true) return toolError(`Not started: ${whyAborted(turn)}.`);
   if (call.invalid !== undefined) return toolError(call.invalid);
   const tools = turn.tools();
   const tool = tools.find((known) => known.name === call.name);

@@ -131,7 +131,7 @@ async function runTurn(work: Work): Promise<TurnEnd> {
     if (answered) continue;
     if (work.steps >= turn.maxIterations) return ended(work, "capped", `it reached its limit of ${turn.maxIterations} steps`);
     work.steps++;
-    if ((await turn.onStep?.(work.steps)) === false) return ended(work, "aborted");
+    if ((await turn.onStep?.(work.steps)) === false || (await turn.isOver?.()) === true) return ended(work, "aborted");
 
     const reply = await nextReply(deps, turn, context);
     if (reply.outcome !== "ok") return brokenOff(work, reply);

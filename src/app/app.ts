@@ -6,23 +6,26 @@ import { join } from "node:path";
 import { createMemoryViews } from "../agents/memory-view.ts";
 import { createTurns } from "../agents/turn.ts";
 import type { LoadedConfig } from "../config/config.ts";
+import type { Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import { type Bus, createBus } from "../core/events.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
-import type { AttemptDeps } from "../gateway/attempt.ts";
+import type { NodeRole } from "../core/node-role.ts";
 import { createDelivery } from "../gateway/delivery.ts";
-import { createLane } from "../lanes/lanes.ts";
 import { recordDelivery } from "../subagents/posting.ts";
 import { detectSandbox } from "../tools/sandbox.ts";
 import { createAgents } from "./agents.ts";
 import type { Base, Lanes } from "./base.ts";
 import { createChannels } from "./channels.ts";
 import { createFrontDoor } from "./front-door.ts";
+import { sharedOptions } from "./installation.ts";
+import { createLanes } from "./lanes.ts";
 import { createLife, type StartReport } from "./life.ts";
 import { createModelParts, modelInUse } from "./models.ts";
 import { createPage } from "./page.ts";
-import { type StatusSource, statusText } from "./status.ts";
+import { type StatusNow, type StatusSource, statusText } from "./status.ts";
+import type { Stores } from "./store-parts.ts";
 import { openStores } from "./stores.ts";
 import { createSubagentParts } from "./subagents.ts";
 import { createTools, privateFolders } from "./tools.ts";
@@ -31,6 +34,10 @@ import { makeWorkspace, tryWorkspace } from "./workspaces.ts";
 export interface AppOptions extends Pick<Base, "clock" | "log" | "secrets" | "failpoint"> {
   readonly loaded: LoadedConfig;
   readonly version: string;
+  /** With store.url: what this process does; left out: everything. */
+  readonly role?: NodeRole;
+  /** With store.url: another process has this one's work by now, or may have; it must end at once. */
+  onLost?(): void;
 }
 
 export interface App {
@@ -53,7 +60,12 @@ export async function createApp(options: AppOptions): Promise<App> {
     ...{ clock, log, bus, secrets, failpoint, bootId: newId(), stateDir, crewPath: join(stateDir, "CREW.md") },
     config: () => loaded.config,
   };
-  const stores = openStores({ ...base, isNewWanted: atStart.env.HERALD_NEW_DATABASE === "1" });
+  const installed = sharedOptions({ ...options, config: base.config });
+  const stores = await openStores({
+    ...base,
+    isNewWanted: atStart.env.HERALD_NEW_DATABASE === "1",
+    ...(installed === null ? {} : { shared: installed }),
+  });
   try {
     const [modelParts, sandbox] = await Promise.all([
       createModelParts({ ...base, loaded: () => loaded }),
@@ -63,34 +75,31 @@ export async function createApp(options: AppOptions): Promise<App> {
     const agents = createAgents({ ...base, defaultModel: () => resolved.model });
     clearScratch(join(stateDir, "scratch"), log);
     for (const agent of agents.list()) makeWorkspace(agent, stateDir);
-    const lanes = createLanes(atStart, log, bus);
+    const lanes = createLanes({ ...base, stores, agents, shared: installed });
     const channels = await createChannels({ ...base, config: atStart.config, stores });
     const tools = createTools({ ...base, ...stores, loaded: atStart, sandbox, agents });
     const turns = createTurns({ models, transcripts: stores.transcripts, failpoint, secrets });
     const parts = { ...base, stores, agents, models, turns, channels, confirmed: tools.confirmed, memoryViews: createMemoryViews() };
     const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
     const facts = (): StatusSource => ({
-      ...modelInUse(loaded.config, modelParts),
-      version,
-      stateDir,
+      ...{ ...modelInUse(loaded.config, modelParts), version, stateDir, sandbox },
       // Only what keeps its value until the next start is shown of it.
       config: atStart.config,
-      sandbox,
       channels: channels.list(),
-      lanes: Object.values(lanes),
       mcp: tools.mcp.status(),
-      problem: stores.folder.problem(),
+      problem: stores.problem(),
     });
-    const frontDoor = createFrontDoor({
-      ...parts,
-      lanes,
-      subagents,
-      statusText: async (isOperator) => statusText(facts(), await stores.outbox.countAllOpen(), isOperator),
+    const status = async (isOperator: boolean): Promise<string> => statusText(facts(), await countNow(stores, lanes, clock), isOperator);
+    const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: status });
+    const { installation } = stores;
+    const delivery = createDelivery({
+      ...{ ...base, ...stores, channel: channels.find },
+      ...(installation === null ? {} : { isValid: installation.members.isValid }),
+      recordDelivery: (...moved) => recordDelivery(stores, ...moved),
     });
-    const moved: AttemptDeps["recordDelivery"] = (...delivery) => recordDelivery(stores, ...delivery);
-    const delivery = createDelivery({ ...base, ...stores, channel: channels.find, recordDelivery: moved });
-    const page = atStart.config.web.enabled ? createPage({ ...parts, lanes, subagents, status: facts }) : null;
-    const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, facts });
+    const page = atStart.config.web.enabled ? await createPage({ ...parts, lanes, subagents, status: facts }) : null;
+    const runsWork = installation?.role !== "gateway";
+    const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, runsWork, facts });
     return {
       bus,
       ...life,
@@ -104,10 +113,17 @@ export async function createApp(options: AppOptions): Promise<App> {
       },
     };
   } catch (error) {
-    stores.close();
+    await stores.close();
     throw error;
   }
 }
+
+const countNow = async ({ outbox, nodes }: Stores, lanes: Lanes, clock: Clock): Promise<StatusNow> => ({
+  lanes: await Promise.all(Object.values(lanes).map(async (lane) => ({ name: lane.name, ...(await lane.depth()) }))),
+  openMessages: await outbox.countAllOpen(),
+  nodes: await nodes.list(),
+  at: clock.now(),
+});
 
 /** Build output of read-only shells: nobody looks at it after its run, and what can't be removed is in nobody's way. */
 function clearScratch(path: string, log: Logger): void {
@@ -123,16 +139,4 @@ function clearScratch(path: string, log: Logger): void {
   } catch (error) {
     log.warn({ path, reason: errorText(error) }, "old output of commands can't be removed");
   }
-}
-
-function createLanes({ config }: LoadedConfig, log: Logger, bus: Bus): Lanes {
-  const { maxConcurrent, subagents } = config.agents.defaults;
-  const lane = (name: string, concurrency: number) =>
-    createLane({
-      name,
-      concurrency,
-      onError: (id, error) => log.error({ err: error, lane: name, id }, "a job of a lane failed"),
-      onStart: (waitedMs) => bus.emit({ type: "lane.started", lane: name, waitedMs }),
-    });
-  return { main: lane("main", maxConcurrent), subagent: lane("subagent", subagents.maxConcurrent) };
 }

@@ -1,5 +1,5 @@
 // Runs as the page shows them: one line each for the board, everything on record for the one that is open.
-// stores, lane, session folder → RunView, RunDetail → web/board.ts
+// stores, lane → RunView, RunDetail → web/board.ts
 import { Trace } from "../brief/trace.ts";
 import type { Address } from "../core/address.ts";
 import { errorText } from "../core/errors.ts";
@@ -14,15 +14,14 @@ import type { Archiver } from "../subagents/archive.ts";
 import { transcriptOfRun } from "../subagents/deps.ts";
 import { BRIEF_FILE } from "../subagents/documents/briefing.ts";
 import { ownEntries } from "../subagents/documents/run-documents.ts";
-import { readEnd, sessionFolder } from "../subagents/documents/session-folder.ts";
 import { readTraceEnd, TRACE_FILE } from "../subagents/documents/trace-file.ts";
 import { TASK_PREVIEW } from "../subagents/spawn.ts";
 import type { Board, RunDetail, RunDetails, RunView } from "../web/board.ts";
-import type { Stores } from "./stores.ts";
+import type { Stores } from "./store-parts.ts";
 
 export interface RunBoardDeps {
-  readonly stores: Pick<Stores, "runs" | "transcripts">;
-  readonly lane: Pick<Lane, "position">;
+  readonly stores: Pick<Stores, "runs" | "transcripts" | "sessionDocuments">;
+  readonly lane: Pick<Lane, "positions" | "stranded">;
   readonly archiver: Pick<Archiver, "dueAt">;
   readonly log: Logger;
 }
@@ -32,13 +31,19 @@ const MAX_DOCUMENT_BYTES = 32 * 1024;
 
 export function createRunBoard(deps: RunBoardDeps): { board: Board; details: RunDetails } {
   const { runs, transcripts } = deps.stores;
-  const view = (run: Run): RunView => toView(run, deps.lane.position(run.id));
+  const views = async (list: readonly Run[]): Promise<RunView[]> => {
+    const waiting = list.filter((run) => isUnfinished(run.state)).map((run) => run.id);
+    const places = await deps.lane.positions(waiting);
+    const stranded = await deps.lane.stranded?.(waiting);
+    return list.map((run) => toView({ ...run, doing: stranded?.get(run.id) ?? run.doing }, places.get(run.id) ?? null));
+  };
   return {
-    board: { listRuns: async ({ limit }) => (await listRuns(deps, limit)).map(view) },
+    board: { listRuns: async ({ limit }) => views(await listRuns(deps, limit)) },
     details: {
       async find(id) {
         const run = await runs.get(id);
-        return run === null ? null : { run: view(run), ...recordOf(deps, run), ...documentsOf(deps, run) };
+        const [view] = run === null ? [] : await views([run]);
+        return run === null || view === undefined ? null : { run: view, ...recordOf(deps, run), ...(await documentsOf(deps, run)) };
       },
       async transcript(id, range) {
         const run = await runs.get(id);
@@ -107,18 +112,19 @@ function recordOf({ stores, archiver }: RunBoardDeps, run: Run): Omit<RunDetail,
   };
 }
 
-/** What stands in the child's session folder. A file nobody could read is left out: the record is shown all the same. */
-function documentsOf({ stores, log }: RunBoardDeps, run: Run): Pick<RunDetail, "brief" | "trace"> {
-  const folder = sessionFolder(stores.transcripts, run);
-  const attempt = <T>(name: string, read: () => T): T | null => {
+/** What stands beside the child's transcript. A document nobody could read is left out: the record is shown all the same. */
+async function documentsOf({ stores, log }: RunBoardDeps, run: Run): Promise<Pick<RunDetail, "brief" | "trace">> {
+  const { sessionDocuments } = stores;
+  const attempt = async <T>(name: string, read: () => Promise<T>): Promise<T | null> => {
     try {
-      return read();
+      return await read();
     } catch (error) {
       log.warn({ runId: run.id, name, reason: errorText(error) }, "a document of a run can't be read");
       return null;
     }
   };
-  const brief = attempt(BRIEF_FILE, () => readEnd(folder, BRIEF_FILE, MAX_DOCUMENT_BYTES));
-  const trace = attempt(TRACE_FILE, () => ownEntries(run, Trace.parse(readTraceEnd(folder, MAX_DOCUMENT_BYTES)).getEntries())) ?? [];
-  return { ...(brief === null ? {} : { brief }), ...(trace.length === 0 ? {} : { trace }) };
+  const brief = await attempt(BRIEF_FILE, () => sessionDocuments.read(run, BRIEF_FILE, MAX_DOCUMENT_BYTES));
+  const trace = (await attempt(TRACE_FILE, () => readTraceEnd(sessionDocuments, run, MAX_DOCUMENT_BYTES))) ?? "";
+  const entries = ownEntries(run, Trace.parse(trace).getEntries());
+  return { ...(brief === null ? {} : { brief }), ...(entries.length === 0 ? {} : { trace: entries }) };
 }

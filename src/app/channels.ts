@@ -11,7 +11,7 @@ import { visibleText } from "../core/visible-text.ts";
 import type { ChannelRules } from "../gateway/access.ts";
 import { createWebPosts } from "../stores/web-posts.ts";
 import type { Base } from "./base.ts";
-import type { Stores } from "./stores.ts";
+import type { Stores } from "./store-parts.ts";
 
 export interface Channels {
   readonly web: WebChannel;

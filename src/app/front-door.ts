@@ -19,7 +19,7 @@ import type { Tx } from "../stores/database.ts";
 import type { Requester } from "../subagents/spawn.ts";
 import type { Base, Lanes } from "./base.ts";
 import { type Channels, rulesOf } from "./channels.ts";
-import type { Stores } from "./stores.ts";
+import type { Stores } from "./store-parts.ts";
 import type { SubagentParts } from "./subagents.ts";
 
 export interface FrontDoor {
@@ -50,7 +50,7 @@ const COMMANDS = { burst: 30, refillMs: 2_000 };
 
 export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
   const { stores, agents, subagents, clock, lanes, channels } = deps;
-  const shared = { ...deps, ...stores, channel: channels.find, lane: lanes.main };
+  const shared = { ...deps, ...stores, isShared: stores.installation !== null, channel: channels.find, lane: lanes.main };
   const conversations = createConversations({
     ...shared,
     tools: subagents.mainTools,
@@ -63,7 +63,6 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
       ...subagents,
       lane: lanes.subagent,
       clock,
-      bootId: deps.bootId,
       requester: (tx, context) => requester(deps, tx, context),
     }),
     ...createGatewayCommands({
@@ -79,7 +78,9 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
     }),
   ]);
   const access = createAccess({ pairing: stores.pairing, rules: (channel) => rulesOf(deps.config(), channel) });
-  const gateway = createGateway({ ...shared, access, commands, commandLimit: createRateLimit({ ...COMMANDS, clock }) });
+  const { installation } = stores;
+  const whyStranded = installation === null ? {} : { whyStranded: installation.whyStranded };
+  const gateway = createGateway({ ...shared, ...whyStranded, access, commands, commandLimit: createRateLimit({ ...COMMANDS, clock }) });
   const doorstep = createDoorstep({ access, clock, log: deps.log });
   return { gateway, conversations, doorstep, introductions: createIntroductions(shared) };
 }

@@ -3,7 +3,7 @@
 import type { Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import type { Stores } from "./stores.ts";
+import type { Stores } from "./store-parts.ts";
 
 const EVERY_MS = 3_600_000;
 /** Telegram keeps an update for a day and Slack retries for an hour; after a week of silence Telegram counts from a random id. */

@@ -1,22 +1,27 @@
 // Starting and stopping, in the one order that loses nothing. Up: port → recover rows → lanes → delivery → channels →
 // gateway → ready. Down: no new input → let turns finish for a while → put the rest aside → last deliveries → close.
 
+import { errorText, isStorageError } from "../core/errors.ts";
 import type { Channel, InboxSink } from "../core/message.ts";
 import type { Delivery } from "../gateway/delivery.ts";
 import type { McpTools } from "../tools/mcp.ts";
 import type { Base, Lanes } from "./base.ts";
 import type { Channels } from "./channels.ts";
+import { createDuties } from "./duties.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { keepHouse } from "./housekeeping.ts";
+import { differences } from "./machines.ts";
 import { giveMemoryBack, processHeap } from "./memory.ts";
 import type { Page, PageAddress } from "./page.ts";
 import { channelLines, execLine, type StatusSource } from "./status.ts";
-import type { Stores } from "./stores.ts";
+import type { Stores } from "./store-parts.ts";
 import type { SubagentParts } from "./subagents.ts";
 
 export interface StartReport {
   /** Null with web.enabled false. */
   readonly page: PageAddress | null;
+  /** There is no page behind that address, only what machines ask for. */
+  readonly isProbed: boolean;
   readonly model: string;
   readonly why: string;
   readonly stateDir: string;
@@ -38,6 +43,8 @@ export interface LifeDeps extends Pick<Base, "config" | "clock" | "bus" | "log">
   readonly delivery: Delivery;
   readonly page: Page | null;
   readonly mcp: McpTools;
+  /** This process works on turns and runs. */
+  readonly runsWork: boolean;
   facts(): StatusSource;
 }
 
@@ -46,48 +53,99 @@ const SUSPEND_MS = 2_000;
 
 export function createLife(deps: LifeDeps): Life {
   const over = new AbortController();
-  let chores: Promise<unknown> = Promise.resolve();
+  const chores: Promise<unknown>[] = [];
+  // One that breaks is no reason to break off the stop that waits for it.
+  const keep = (chore: Promise<unknown>): void =>
+    void chores.push(chore.catch((error) => deps.log.error({ err: error }, "a chore broke off")));
+  const duties = createDuties(deps.stores.installation, deps);
+  const membership = createMembershipLife(deps);
   return {
     async start() {
       // Whose work is whose is known from here on: what others left is taken up below, part by part.
-      await deps.stores.nodes.enter();
-      await deps.stores.webMessages.skipNumbers();
+      await membership.enter();
       const page = deps.page === null ? null : await deps.page.open();
-      const recovered = await deps.subagents.recover();
-      if (recovered.queued + recovered.resumed + recovered.interrupted > 0) deps.log.info(recovered, "took up unfinished runs");
-      deps.lanes.subagent.serve(deps.subagents.runner.work);
-      deps.lanes.main.serve(deps.frontDoor.conversations.work);
-      await deps.delivery.start();
+      await deps.subagents.start();
+      await duties.whenMine("upkeep", () => takeUpkeep(deps, over.signal, keep));
+      if (deps.runsWork) {
+        deps.lanes.subagent.serve(deps.subagents.runner.work);
+        deps.lanes.main.serve(deps.frontDoor.conversations.work);
+      }
       deps.mcp.start();
-      for (const channel of deps.channels.list()) await channel.start(deps.frontDoor.doorstep(channel, sinkOf(deps.stores, channel)));
-      await deps.frontDoor.gateway.start();
-      const running = [
-        deps.subagents.archiver.run(over.signal),
-        deps.frontDoor.introductions.run(over.signal),
-        keepHouse(deps.stores, deps.clock, deps.log, over.signal),
-        watchFolder(deps, over.signal),
-        takeUpOrphans(deps, over.signal),
-        giveMemoryBack(processHeap, deps.clock, over.signal),
-      ];
-      // One that breaks is no reason to break off the stop that waits for it.
-      chores = Promise.all(running.map((chore) => chore.catch((error) => deps.log.error({ err: error }, "a chore broke off"))));
+      for (const channel of deps.channels.list()) if (receivesEverywhere(deps, channel)) await receive(deps, channel);
+      await duties.whenMine("front", () => takeFront(deps, over.signal, keep));
+      keep(watchFolder(deps, over.signal));
+      keep(giveMemoryBack(processHeap, deps.clock, over.signal));
       deps.page?.markReady();
       return report(deps, page);
     },
     async stop() {
       try {
+        duties.stop();
         await windDown(deps, over, chores);
       } finally {
         // Whatever failed before: what the journal holds is moved into the database, and the lock is free.
         await deps.subagents.documents.stop();
-        deps.stores.close();
+        await membership.leave();
+        await deps.stores.close();
       }
     },
   };
 }
 
+/** Among others: alive from its first moment to its last, with a bell. Alone there is nothing to renew, and nobody to tell. */
+function createMembershipLife({ stores, config, log }: LifeDeps) {
+  const over = new AbortController();
+  let renewing: Promise<void> = Promise.resolve();
+  return {
+    async enter(): Promise<void> {
+      await stores.nodes.enter();
+      const { installation } = stores;
+      if (installation === null) return stores.webMessages.skipNumbers();
+      renewing = installation.members.run(over.signal);
+      await installation.bell.start();
+      for (const line of differences(await stores.nodes.list(), config().agents.list)) log.warn({}, line);
+    },
+    /** Last of all: from here on its work is anybody's, and what it still wrote would be refused. Never rejects. */
+    async leave(): Promise<void> {
+      over.abort();
+      await renewing;
+      try {
+        await stores.nodes.leave();
+      } catch (error) {
+        log.warn({ reason: errorText(error) }, "the others could not be told that this process ends; they will miss it");
+      }
+      await stores.installation?.bell.close();
+    },
+  };
+}
+
+/** What somebody has to look after, whoever works: what processes left that are gone, what is due, what is old. */
+async function takeUpkeep(deps: LifeDeps, signal: AbortSignal, keep: (chore: Promise<unknown>) => void): Promise<void> {
+  const recovered = await deps.subagents.recover();
+  if (recovered.queued + recovered.resumed + recovered.interrupted > 0) deps.log.info(recovered, "took up unfinished runs");
+  keep(deps.subagents.archiver.run(signal));
+  keep(keepHouse(deps.stores, deps.clock, deps.log, signal));
+  keep(takeUpOrphans(deps, signal));
+}
+
+/** Towards people: what comes in is routed here, what goes out is sent from here. */
+async function takeFront(deps: LifeDeps, signal: AbortSignal, keep: (chore: Promise<unknown>) => void): Promise<void> {
+  await deps.delivery.start();
+  for (const channel of deps.channels.list()) if (!receivesEverywhere(deps, channel)) await receive(deps, channel);
+  await deps.frontDoor.gateway.start();
+  keep(deps.frontDoor.introductions.run(signal));
+  keep(takeUpMessages(deps, signal));
+}
+
+/** Whoever has a page takes in what is posted there, whatever its duties; the same goes for platforms that call us. */
+const receivesEverywhere = ({ stores }: LifeDeps, channel: Channel): boolean =>
+  stores.installation !== null && stores.installation.role !== "worker" && channel.isCalled === true;
+
+const receive = (deps: LifeDeps, channel: Channel): Promise<void> =>
+  channel.start(deps.frontDoor.doorstep(channel, sinkOf(deps.stores, channel)));
+
 /** Everything that works on the stores comes to its end; they are still open when it is done. */
-async function windDown(deps: LifeDeps, over: AbortController, chores: Promise<unknown>): Promise<void> {
+async function windDown(deps: LifeDeps, over: AbortController, chores: readonly Promise<unknown>[]): Promise<void> {
   deps.page?.markStopping();
   const drainMs = deps.config().gateway.drainSeconds * 1000;
   const closed = new AbortController();
@@ -106,7 +164,7 @@ async function windDown(deps: LifeDeps, over: AbortController, chores: Promise<u
   // A platform that never answers must not hold the end up. But only now, when delivery begins no other send, and not a
   // moment before its time: of a send that is cut off nobody knows whether it arrived.
   void sendTime.then(() => deps.channels.list().forEach((channel) => void channel.hangUp?.()));
-  await Promise.all([sent, chores, deps.mcp.stop(), deps.page?.close()]);
+  await Promise.all([sent, ...chores, deps.mcp.stop(), deps.page?.close()]);
   closed.abort();
 }
 
@@ -116,23 +174,38 @@ function sinkOf({ inbox }: Stores, channel: Channel): InboxSink {
   return { put: (...updates) => sink().put(...updates), cursor: () => sink().cursor() };
 }
 
-const ORPHANS_EVERY_MS = 10_000;
+/** Alone on its folder a process finds nothing here; among others it is what makes their work go on. */
+const ORPHANS_EVERY_MS = { alone: 10_000, shared: 1_500 };
 
-/**
- * Recovery while it runs: work under way whose owner is not alive (stores/nodes.ts), each part as at its start. Alone on its folder
- * a process finds nothing here.
- */
-async function takeUpOrphans(deps: LifeDeps, signal: AbortSignal): Promise<void> {
-  for (await deps.clock.sleep(ORPHANS_EVERY_MS, signal); !signal.aborted; await deps.clock.sleep(ORPHANS_EVERY_MS, signal)) {
+/** Recovery while it runs: work under way whose owner is not alive (stores/nodes.ts), each part as at its start. */
+async function regularly(deps: LifeDeps, signal: AbortSignal, look: () => Promise<void>): Promise<void> {
+  const everyMs = ORPHANS_EVERY_MS[deps.stores.installation === null ? "alone" : "shared"];
+  for (await deps.clock.sleep(everyMs, signal); !signal.aborted; await deps.clock.sleep(everyMs, signal)) {
     try {
-      const { resumed, interrupted } = await deps.subagents.recoverOrphans();
-      if (resumed + interrupted > 0) deps.log.info({ resumed, interrupted }, "took up runs that another process left");
-      await deps.delivery.takeUp();
-      await deps.frontDoor.gateway.takeUp();
+      await look();
     } catch (error) {
+      if (isStorageError(error)) continue;
       deps.log.error({ err: error }, "what another process left could not be looked at");
     }
   }
+}
+
+function takeUpOrphans(deps: LifeDeps, signal: AbortSignal): Promise<void> {
+  const jobs = deps.stores.installation === null ? [] : ["main", "subagent"].map(deps.stores.installation.jobs);
+  return regularly(deps, signal, async () => {
+    // Listed first: the rows of those that are found only later are not looked at yet, and their jobs must wait for that.
+    const left = await Promise.all(jobs.map((lane) => lane.listOrphaned()));
+    const { resumed, interrupted } = await deps.subagents.recoverOrphans();
+    if (resumed + interrupted > 0) deps.log.info({ resumed, interrupted }, "took up runs that another process left");
+    for (const [n, lane] of jobs.entries()) await lane.release(left[n] ?? []);
+  });
+}
+
+function takeUpMessages(deps: LifeDeps, signal: AbortSignal): Promise<void> {
+  return regularly(deps, signal, async () => {
+    await deps.delivery.takeUp();
+    await deps.frontDoor.gateway.takeUp();
+  });
 }
 
 const LOOK_EVERY_MS = 2_000;
@@ -140,11 +213,14 @@ const LOOK_EVERY_MS = 2_000;
 /** Says when the state folder is gone and when it is back; that nothing is taken in meanwhile is the stores' own doing. */
 async function watchFolder({ stores, clock, bus, log }: LifeDeps, signal: AbortSignal): Promise<void> {
   for (let known: string | null = null; !signal.aborted; await clock.sleep(LOOK_EVERY_MS, signal)) {
-    const problem = stores.folder.problem();
+    const problem = stores.problem();
     if (problem === known) continue;
     known = problem;
-    if (problem === null) log.info({}, "the state folder is back; work goes on");
-    else log.error({}, problem);
+    // Of its server PostgreSQL's own reach has told.
+    if (stores.installation === null) {
+      if (problem === null) log.info({}, "the state folder is back; work goes on");
+      else log.error({}, problem);
+    }
     bus.emit({ type: "folder.changed" });
   }
 }
@@ -154,6 +230,7 @@ function report(deps: LifeDeps, page: PageAddress | null): StartReport {
   const { model, why, stateDir, sandbox, config } = facts;
   return {
     page,
+    isProbed: deps.stores.installation?.role === "worker",
     model,
     why,
     stateDir,

@@ -1,14 +1,15 @@
 // Wires the page: its server, and what it shows of runs.
 import { errorText } from "../core/errors.ts";
+import type { NodeView } from "../stores/nodes.ts";
 import type { Redeliver } from "../web/board-api.ts";
-import type { PageStatus } from "../web/live.ts";
+import type { NodeLine, PageStatus } from "../web/live.ts";
 import { createMetrics } from "../web/metrics.ts";
 import { createWebServer, type WebServer, type WebServerOptions } from "../web/server.ts";
 import { dropLink, keepLink, loadToken, signInUrl } from "../web/token.ts";
 import type { Base, Lanes } from "./base.ts";
 import { createRunBoard } from "./board.ts";
 import type { Channels } from "./channels.ts";
-import type { Stores } from "./stores.ts";
+import type { Stores } from "./store-parts.ts";
 import type { SubagentParts } from "./subagents.ts";
 
 export interface Page extends Pick<WebServer, "markReady" | "markStopping" | "close"> {
@@ -36,20 +37,23 @@ export interface PageDeps extends Pick<Base, "config" | "stateDir" | "clock" | "
   status(): PageStatus;
 }
 
-export function createPage(deps: PageDeps): Page {
+export async function createPage(deps: PageDeps): Promise<Page> {
   const { config, stateDir, log, secrets } = deps;
-  const readToken = (): string => {
-    const token = config().web.token ?? loadToken(stateDir);
+  const { installation } = deps.stores;
+  const readToken = async (): Promise<string> => {
+    const own = (): string => loadToken(stateDir);
+    const token = config().web.token ?? (installation === null ? own() : await installation.keep("web-token", own));
     secrets.add("web token", token);
     return token;
   };
-  let token = readToken();
+  let token = await readToken();
   let origin = "";
   const metrics = createMetrics({
     bus: deps.bus,
     lanes: Object.values(deps.lanes),
     countRuns: deps.stores.runs.countUnfinishedByState,
     countOpenMessages: deps.stores.outbox.countAllOpen,
+    node: installation === null ? null : { name: installation.nodeName, role: installation.role },
   });
   const server = createServer(deps, { token: () => token, routes: [metrics.route] });
   const link = (): string => signInUrl(config().web.publicUrl ?? origin, token);
@@ -60,7 +64,7 @@ export function createPage(deps: PageDeps): Page {
     },
     async reconfigure() {
       try {
-        const next = readToken();
+        const next = await readToken();
         const isOther = next !== token;
         token = next;
         if (isOther) await server.followToken();
@@ -100,11 +104,19 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "ro
     redact: (text) => secrets.redact(text),
     heldBack: (text) => secrets.heldBack(text),
     status: () => statusOf(deps.status()),
+    nodes: async () => (await stores.nodes.list()).map(toLine),
+    isProbed: stores.installation?.role === "worker",
   });
 }
 
 /** Field by field: its source holds the whole settings, every token in them. */
 const statusOf = ({ version, model, problem }: PageStatus): PageStatus => ({ version, model, problem });
+
+const toLine = ({ id, name, role, version, isFront, load, seenAt }: NodeView): NodeLine => ({
+  ...{ id, name, role, version, isFront, seenAt },
+  turns: load.main ?? 0,
+  runs: load.subagent ?? 0,
+});
 
 /** As `/subagents retry`, for a run of any channel. */
 async function redeliver({ stores, subagents, log }: PageDeps, runId: string): ReturnType<Redeliver> {

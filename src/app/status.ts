@@ -1,9 +1,16 @@
 // How things stand, in words: the start-up lines (RN2) and /status.
 import type { Config } from "../config/schema.ts";
 import type { Channel } from "../core/message.ts";
-import type { Lane } from "../lanes/lanes.ts";
+import type { NodeView } from "../stores/nodes.ts";
 import type { McpTools } from "../tools/mcp.ts";
 import type { Sandbox } from "../tools/sandbox.ts";
+import { differences, machineLine } from "./machines.ts";
+
+export interface LaneDepth {
+  readonly name: string;
+  readonly waiting: number;
+  readonly running: number;
+}
 
 export interface StatusSource {
   readonly version: string;
@@ -14,10 +21,18 @@ export interface StatusSource {
   readonly config: Config;
   readonly channels: readonly Channel[];
   readonly sandbox: Sandbox;
-  readonly lanes: readonly Lane[];
   readonly mcp: ReturnType<McpTools["status"]>;
   /** What keeps it from taking anything in; null when nothing does. */
   readonly problem: string | null;
+}
+
+/** What has to be counted for it. */
+export interface StatusNow {
+  readonly lanes: readonly LaneDepth[];
+  readonly openMessages: number;
+  /** All processes of the installation; empty: there is only this one. */
+  readonly nodes: readonly NodeView[];
+  readonly at: number;
 }
 
 /** `state`, and why in brackets for whoever can do something about it. */
@@ -40,12 +55,17 @@ export function execLine(sandbox: Sandbox, unsandboxed: boolean, isOperator = tr
   return isOperator ? `off: ${sandbox.reason} (${sandbox.howTo})` : "off";
 }
 
+/** With several processes: who they are, and for the operator what their settings disagree about. */
+function machineLines({ config }: StatusSource, { nodes, at }: StatusNow, isOperator: boolean): string[] {
+  if (nodes.length === 0) return [];
+  const names = isOperator ? nodes.map((node) => `  - ${machineLine(node, at)}`) : [];
+  const warnings = isOperator ? differences(nodes, config.agents.list).map((line) => `- ⚠️ ${line}`) : [];
+  return [`- Machines: ${nodes.length}`, ...names, ...warnings];
+}
+
 /** /status. Reasons, settings and paths are for whoever runs the gateway: to others they only tell about somebody's machine. */
-export function statusText(source: StatusSource, openMessages: number, isOperator: boolean): string {
-  const lanes = source.lanes.map((lane) => {
-    const { waiting, running } = lane.depth();
-    return `${lane.name} ${running} running, ${waiting} waiting`;
-  });
+export function statusText(source: StatusSource, now: StatusNow, isOperator: boolean): string {
+  const lanes = now.lanes.map(({ name, waiting, running }) => `${name} ${running} running, ${waiting} waiting`);
   const problem = isOperator ? source.problem : "It can't take anything in at the moment; whoever runs it finds out why in its log.";
   return [
     `**Herald ${source.version}**`,
@@ -54,9 +74,10 @@ export function statusText(source: StatusSource, openMessages: number, isOperato
     ...channelLines(source, isOperator).map((line) => `- ${line}`),
     `- web: ${source.config.web.enabled ? "on" : withReason("off", "set web.enabled", isOperator)}`,
     `- Lanes: ${lanes.join(" · ")}`,
+    ...machineLines(source, now, isOperator),
     `- exec: ${execLine(source.sandbox, source.config.tools.exec.unsandboxed, isOperator)}`,
     ...source.mcp.map((server) => `- MCP ${server.name}: ${withReason(server.state, server.detail, isOperator)}`),
-    `- Messages still to deliver: ${openMessages}`,
+    `- Messages still to deliver: ${now.openMessages}`,
     ...(isOperator ? [`- State: ${source.stateDir}`] : []),
   ].join("\n");
 }

@@ -24,7 +24,7 @@ import { createSubagentsTool } from "../subagents/subagents-tool.ts";
 import { createWaker, type Waker } from "../subagents/waits.ts";
 import type { Base } from "./base.ts";
 import type { Channels } from "./channels.ts";
-import type { Stores } from "./stores.ts";
+import type { Stores } from "./store-parts.ts";
 
 export interface SubagentParts {
   readonly spawn: Spawn;
@@ -35,7 +35,9 @@ export interface SubagentParts {
   /** Stop it before the stores are closed. */
   readonly documents: Documents;
   readonly waker: Waker;
-  /** At the start, before the lane works. */
+  /** From now on its runs are followed here. */
+  start(): Promise<void>;
+  /** At the start, before the lane works; among others, whoever takes up what they left. */
   recover(): Promise<Recovered>;
   recoverOrphans(): Promise<Recovered>;
   /** The tools a main session of this agent has, sub-agent tools included. */
@@ -66,6 +68,7 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
   const deps: SubagentDeps = {
     ...wiring,
     ...stores,
+    isShared: stores.installation !== null,
     channel: channels.find,
     tools: allTools,
     childPrompt: createChildPrompt({ ...wiring, ...stores, briefing, memoryEnabled }),
@@ -96,10 +99,8 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
   const control = { ...deps, steering, briefing };
   own.push(createSpawnTool({ spawn, toolNames }), createSubagentsTool(control), ...createSessionTools(control), createPlanTool(stores));
   const recover = async (): Promise<Recovered> => {
-    await documents.start();
-    const recovered = await recoverRuns(deps);
-    waker.start();
-    return recovered;
+    await documents.takeUp();
+    return recoverRuns(deps);
   };
   return {
     spawn,
@@ -109,6 +110,10 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
     archiver: createArchiver({ ...deps, ...stores }),
     briefing,
     documents,
+    async start() {
+      documents.start();
+      waker.start();
+    },
     recover,
     recoverOrphans: () => recoverOrphans(deps),
     mainTools,

@@ -11,7 +11,7 @@ import { configError, showPath, toProblems } from "./problems.ts";
 import { type Config, configSchema } from "./schema.ts";
 import { MAX_BYTES, parseConfigText } from "./text.ts";
 import { unknownDenials } from "./tools.ts";
-import { collectSecrets, fillChannelTokens, looksSecret, type NamedSecret, substitute } from "./variables.ts";
+import { collectSecrets, fillChannelTokens, fillStore, looksSecret, type NamedSecret, storeSecrets, substitute } from "./variables.ts";
 import { inHome, withWorkspaces } from "./workspaces.ts";
 
 export interface LoadConfigOptions {
@@ -49,7 +49,7 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   const source = readSource(env, options.cwd, warnings);
   const { tree = {}, problems: textProblems } = source.bytes === null ? { problems: [] } : parseConfigText(source.bytes);
   const { value, missing, used } = substitute(tree, env);
-  const filled = fillChannelTokens(value, env, warnings);
+  const filled = fillStore(fillChannelTokens(value, env, warnings), env);
   const parsed = safeParse(configSchema, filled);
   // What stands where a variable is missing is wrong because of that.
   const unset = new Set(missing.map(({ path }) => showPath(path)));
@@ -58,7 +58,7 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   if (!parsed.success || problems.length > 0) throw configError(source.path, problems);
   const stateDir = stateDirOf(env, options.cwd);
   const config = withWorkspaces(parsed.data, { home: homeOf(env), stateDir, settings: source.path, envFile: join(options.cwd, ".env") });
-  const secrets = collectSecrets(value, env, used);
+  const secrets = [...collectSecrets(value, env, used), ...storeSecrets(config.store.url)];
   if (source.isOpen && secrets.some(({ isLiteral }) => isLiteral)) {
     warnings.push(`${source.path} holds secrets and others on this machine can read it: chmod 600 it, or move them to .env`);
   }

@@ -14,11 +14,13 @@ import {
   MAX_TIMER_SECONDS,
   modelChoice,
   namedModel,
+  nodeText,
   originText,
   pageToken,
   pathText,
   port,
   secretText,
+  storeUrl,
   whole,
 } from "./values.ts";
 
@@ -78,6 +80,11 @@ const agent = block({
     .enum(AUTH_CHOICES)
     .default("fallback")
     .describe("own: only the keys of its own auth.json; fallback: then the main agent's, the environment's and the settings'."),
+  nodes: z
+    .array(nodeText())
+    .max(100)
+    .default([])
+    .describe("With store.url: the machines that can run it, by store.node, because its workspace lies there; none: any."),
   tools: toolPolicy.prefault({}).describe("Tool policy of this agent."),
   subagents: agentSubagents.prefault({}).describe("The sub-agents this agent spawns, and those that run under it."),
 });
@@ -196,6 +203,17 @@ export const configSchema = block({
   })
     .prefault({})
     .describe("The page."),
+  store: block({
+    url: storeUrl()
+      .optional()
+      .describe(
+        "PostgreSQL, for more than one machine: postgres://user:password@host/database; unset: DATABASE_URL, else a file of its own.",
+      ),
+    poolSize: whole(2, 200).default(10).describe("Connections of this process to PostgreSQL."),
+    node: nodeText().optional().describe("Name of this machine among several; unset: HERALD_NODE, else its host name."),
+  })
+    .prefault({})
+    .describe("Where everything is remembered."),
   session: block({
     reset: block({
       subagents: z.enum(["stop", "keep"]).default("stop").describe("What /new does with running sub-agents."),

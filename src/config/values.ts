@@ -23,6 +23,19 @@ export const pathText = () =>
     .max(4096)
     .regex(/^(?:\/|~\/)[^\0]*$/, "must be an absolute path, or start with ~/");
 
+/** The name of a machine among several. */
+export const nodeText = () =>
+  z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/, "must be letters, digits, ., _ or -, starting with a letter or digit");
+
+export const storeUrl = () =>
+  z
+    .string()
+    .max(2048)
+    .refine(
+      (text) => /^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text),
+      "must be an address like postgres://user:password@host/database",
+    );
+
 /** http(s) without user info: a password in a URL ends up in logs. */
 export const httpUrl = () =>
   z

@@ -116,6 +116,30 @@ export function fillChannelTokens(tree: unknown, env: Env, warnings: string[]): 
   return { ...tree, channels: filled };
 }
 
+/** The usual variable of a PostgreSQL address, and the name of this machine, where the settings name none. */
+export function fillStore(tree: unknown, env: Env): unknown {
+  if (!isTree(tree)) return tree;
+  const store = tree.store === undefined ? {} : tree.store;
+  if (!isTree(store)) return tree;
+  const url = lookUp(env, "DATABASE_URL");
+  const node = lookUp(env, "HERALD_NODE");
+  const filled = {
+    ...(url === undefined || !/^postgres(?:ql)?:/.test(url) ? {} : { url }),
+    ...(node === undefined ? {} : { node }),
+    ...store,
+  };
+  return { ...tree, store: filled };
+}
+
+/** What of the address nobody may see. */
+export function storeSecrets(url: string | undefined): NamedSecret[] {
+  if (url === undefined) return [];
+  const { password } = new URL(url);
+  return password === ""
+    ? []
+    : [url, password, decodeURIComponent(password)].map((value) => ({ name: "store.url", value, isLiteral: false }));
+}
+
 /** Local servers take any key, and people write the server's name there. Replacing that would break every `lmstudio/model`. */
 const NAMES = [BUILT_IN_PROVIDERS, LOCAL_PORTS, CHANNEL_TOKENS].flatMap(Object.keys).concat(KEYLESS_PROVIDERS, AUTH_CHOICES);
 

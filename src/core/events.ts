@@ -15,7 +15,7 @@ export type AppEvent =
   | { type: "turn.halted"; sessionKey: string; what: "all" | "answer" }
   | { type: "turn.ended"; sessionKey: string; address: Address; turnId: string; outcome: string }
   /** It waits for its place in the lane: it is new, or goes on after its end. */
-  | { type: "run.queued"; runId: string; requesterKey: string }
+  | { type: "run.queued"; runId: string; requesterKey: string /** In a lane of rows it has its place already. */; isPlaced: boolean }
   | { type: "run.changed"; runId: string; state: RunState }
   | { type: "run.ended"; runId: string; state: EndState }
   | { type: "run.settled"; runId: string; cleanup: "keep" | "delete" }
@@ -24,34 +24,59 @@ export type AppEvent =
   | { type: "brief.changed"; child: { readonly agentId: string; readonly sessionId: string; readonly requesterKey: string } }
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }
   | { type: "lane.started"; lane: string; waitedMs: number }
+  /** Something waits in a lane of several processes, or there is room again. */
+  | { type: "lane.rung"; lane: string }
   | { type: "web.posted"; chat: string; seq: number }
+  /** A doorbell of another process may have been lost: whoever waits for one looks. Never sent to other processes. */
+  | { type: "bells.missed" }
+  /** Whoever does what only one may do has gone, in an orderly way. */
+  | { type: "duty.free" }
   /** The state folder is gone, or back: whether anything is taken in. */
   | { type: "folder.changed" }
   /** Somebody waits to be let in, or was. */
   | { type: "pairing.changed" };
 
+/** What other processes of the installation are told, too; the rest is this one's own business. */
+const CROSSING: ReadonlySet<AppEvent["type"]> = new Set([
+  ...(["inbox.added", "outbox.added", "web.posted", "pairing.changed", "lane.rung", "duty.free"] as const),
+  ...(["turn.started", "turn.text", "turn.doing", "turn.halted", "turn.ended"] as const),
+  ...(["run.queued", "run.changed", "run.ended", "run.settled", "run.mail"] as const),
+]);
+
+export const crosses = ({ type }: AppEvent): boolean => CROSSING.has(type);
+
+type Listener = (event: AppEvent) => unknown;
+
 export interface Bus {
   emit(event: AppEvent): void;
-  /** Returns the function that ends the subscription. Nobody waits for what a listener does after its first await. */
-  on(listener: (event: AppEvent) => unknown): () => void;
+  /** Emitted by another process. */
+  receive(event: AppEvent): void;
+  /**
+   * Returns the function that ends the subscription. Nobody waits for what a listener does after its first await. `here`: only of what
+   * this process emits, for what must be done once in the whole installation; `elsewhere`: only of what others do.
+   */
+  on(listener: Listener, from?: "here" | "elsewhere"): () => void;
 }
 
 /** `onError` hears of a listener that threw or rejected; the others still get the event. */
 export function createBus(onError: (error: unknown) => void): Bus {
-  const listeners = new Set<Parameters<Bus["on"]>[0]>();
-  return {
-    emit(event) {
-      for (const listener of [...listeners]) {
-        try {
-          const done = listener(event);
-          if (done instanceof Promise) done.catch(onError);
-        } catch (error) {
-          onError(error);
-        }
+  const listeners = new Map<Listener, "here" | "elsewhere" | "anywhere">();
+  const tell = (event: AppEvent, from: "here" | "elsewhere"): void => {
+    for (const [listener, wanted] of [...listeners]) {
+      if (wanted !== from && wanted !== "anywhere") continue;
+      try {
+        const done = listener(event);
+        if (done instanceof Promise) done.catch(onError);
+      } catch (error) {
+        onError(error);
       }
-    },
-    on(listener) {
-      listeners.add(listener);
+    }
+  };
+  return {
+    emit: (event) => tell(event, "here"),
+    receive: (event) => tell(event, "elsewhere"),
+    on(listener, from) {
+      listeners.set(listener, from ?? "anywhere");
       return () => listeners.delete(listener);
     },
   };

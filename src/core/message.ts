@@ -142,6 +142,8 @@ export interface Channel {
   readonly pace?: Pace;
   /** Sending the same key again shows nothing twice, so that nobody has to be asked after a crash. */
   readonly isIdempotent?: boolean;
+  /** Any number of processes may receive at the same time: people call us, and each call comes to one of them. Left out: only one may. */
+  readonly isCalled?: boolean;
   /** Resolves once receiving is under way; connection trouble is retried inside and shown in `health()`. */
   start(inbox: InboxSink): Promise<void>;
   /** Ends receiving, at once; what is being sent goes on. */

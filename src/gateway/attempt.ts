@@ -3,6 +3,7 @@
 // whether it arrived (Slack, web), or it is sent once more, marked (Telegram). No model call stands between a row and its retries.
 import type { Address } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
+import { AppError } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, SendResult } from "../core/message.ts";
@@ -19,6 +20,8 @@ export interface AttemptDeps {
   readonly log: Logger;
   readonly failpoint: HitFailpoint;
   channel(name: string, account: string): Channel | null;
+  /** Among other processes: it has not lost its work to one of them without knowing it yet. Left out: there are no others. */
+  isValid?(): boolean;
   /** Called in the transaction that moves a delivery: when its sending begins, is put off, and when it is over. */
   recordDelivery(tx: Tx, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): Promise<void>;
 }
@@ -75,6 +78,8 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
   if (message === null) return null;
   state.failpoint("delivery.marked");
   const key = message.isLead ? (message.joinedAs ?? message.key) : message.key;
+  // Frozen since the row was marked, and awake again: somebody else has taken the message up, and sends it.
+  if (state.isValid?.() === false) throw new AppError("storage", "this process has lost its lease");
   const result = await channel.send({ ...contentOf(message, key), repeated });
   place.over();
   state.failpoint("delivery.sent");

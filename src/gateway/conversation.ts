@@ -4,6 +4,7 @@
 import type { Compacted } from "../agents/compact.ts";
 import { ensureSession, transcriptOf } from "../agents/open-session.ts";
 import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
+import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { agentIdOf } from "../core/ids.ts";
 import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
@@ -56,6 +57,7 @@ const STORAGE_RETRY_MS = 5_000;
 
 export function createConversations(deps: ConversationDeps): Conversations {
   const desk = createDesk(deps);
+  const drafts = followDrafts(deps.bus);
   // Only remembered, not recorded: after a restart the next press finds nothing to end, which is true.
   const stopped = new Set<string>();
   deps.bus.on((event) => {
@@ -74,12 +76,12 @@ export function createConversations(deps: ConversationDeps): Conversations {
       return dropped.length > 0 || desk.get(sessionKey) !== null;
     },
     async stopAnswer(tx, sessionKey, { note, buttons }) {
-      const own = desk.get(sessionKey);
-      if (own === null || own.job === null) return false;
-      const parts = render(deps, own.job, { markdown: stoppedText(own.job.written, note, deps), buttons });
+      const job = desk.get(sessionKey)?.job ?? (await answeredElsewhere(deps, drafts, sessionKey));
+      if (job === null) return false;
+      const parts = render(deps, job, { markdown: stoppedText(job.written, note, deps), buttons });
       // Rows first, as with /stop: killed right here, the message is answered with what there was and never taken up again.
-      if (!(await finish(deps, tx, own.job, parts))) return false;
-      await noteStopped(deps, tx, sessionKey, [own.job.row.id], "answer");
+      if (!(await finish(deps, tx, job, parts))) return false;
+      await noteStopped(deps, tx, sessionKey, [job.row.id], "answer");
       tx.emit({ type: "turn.halted", sessionKey, what: "answer" });
       return true;
     },
@@ -89,6 +91,10 @@ export function createConversations(deps: ConversationDeps): Conversations {
       if (desk.get(sessionKey) !== null) return "busy";
       if (session === null) return "nothing";
       const own = desk.begin(sessionKey);
+      if (!((await deps.lane.hold?.(sessionKey)) ?? true)) {
+        desk.lay(sessionKey, own);
+        return "busy";
+      }
       stopped.delete(sessionKey);
       try {
         const compacted = await compactSession(deps, session, own.abort.signal);
@@ -97,6 +103,7 @@ export function createConversations(deps: ConversationDeps): Conversations {
         return own.abort.signal.aborted ? "stopped" : { failed: compacted.reason };
       } finally {
         desk.lay(sessionKey, own);
+        await deps.lane.letGo?.(sessionKey);
         await desk.ringIfAny(sessionKey);
       }
     },
@@ -230,8 +237,9 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   own.sitting ??= openSitting(deps, job);
   const end = await runTurn(deps, job, own.sitting);
   const isSuspended = end.outcome === "aborted" && abort.signal.reason === "suspend";
-  if (end.outcome === "waiting" || isSuspended) await deps.inbox.release(row.id);
+  if (isSuspended) await deps.inbox.release(row.id);
   if (end.outcome === "waiting") {
+    await deps.inbox.rest(row.id);
     own.waits = end.waits ?? [];
     return;
   }
@@ -261,6 +269,27 @@ const beginRequest = (deps: ConversationDeps, job: Job): Promise<boolean> =>
   );
 
 type Answered = Pick<Job, "row" | "inbound" | "channel">;
+
+/** What answers say so far that other processes write, by session. Best effort: a piece may be missing, or the end of it. */
+function followDrafts(bus: Bus): ReadonlyMap<string, string> {
+  const drafts = new Map<string, string>();
+  bus.on((event) => {
+    if (event.type === "turn.text") drafts.set(event.sessionKey, event.text);
+    if (event.type === "turn.started" || event.type === "turn.ended") drafts.delete(event.sessionKey);
+  }, "elsewhere");
+  return drafts;
+}
+
+async function answeredElsewhere(
+  deps: ConversationDeps,
+  drafts: ReadonlyMap<string, string>,
+  sessionKey: string,
+): Promise<(Answered & { readonly written: string }) | null> {
+  const row = await deps.inbox.underWay(sessionKey);
+  const channel = row === null ? null : deps.channel(row.channel, row.account);
+  const inbound = row === null ? null : (channel?.decode(row.raw) ?? null);
+  return row === null || channel === null || inbound === null ? null : { row, channel, inbound, written: drafts.get(sessionKey) ?? "" };
+}
 
 /** Reply and done row in one transaction. */
 async function commit(deps: ConversationDeps, job: Answered, markdown: string): Promise<void> {

@@ -60,10 +60,11 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
       await deps.outbox.recover();
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "outbox.added") pump(state, event.addressKey);
+        return event.type === "bells.missed" ? pumpAll(state) : undefined;
       });
       // The platform remembers what the process before this one sent.
       for (const { address, at } of await deps.outbox.listSentSince(deps.clock.now() - PACE_MEMORY_MS)) pacer.remember(address, at);
-      for (const key of await deps.outbox.openAddresses()) pump(state, key);
+      await pumpAll(state);
     },
     async takeUp() {
       for (const key of await deps.outbox.recover()) pump(state, key);
@@ -75,6 +76,11 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
       await Promise.allSettled([...state.senders.values(), ...attempts]);
     },
   };
+}
+
+async function pumpAll(state: State): Promise<void> {
+  // What is put off until a time is left alone: it has an alarm of its own.
+  for (const key of await state.outbox.openAddresses()) if (!state.deferred.has(key)) pump(state, key);
 }
 
 /** `reached`: the time somebody slept for. The clock may be behind it, because it was set back meanwhile. */

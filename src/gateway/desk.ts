@@ -58,6 +58,18 @@ export function createDesk(deps: DeskDeps): Desk {
     active.set(sessionKey, own);
     return own;
   };
+  deps.bus.on((event) => {
+    // Its turn waited here, and goes on in another process: it is that one's from now on, and nothing is said about an end.
+    if (event.type === "turn.started") letGo(event.sessionKey);
+  }, "elsewhere");
+  const letGo = (sessionKey: string): void => {
+    const own = active.get(sessionKey);
+    if (own === undefined || own.waits.length === 0) return;
+    active.delete(sessionKey);
+    own.waits = [];
+    own.woken.abort("over");
+    own.sitting?.drop();
+  };
   deps.bus.on(async (event) => {
     if (event.type !== "run.ended") return;
     for (const [sessionKey, { waits }] of active) if (await anyHasCome(deps, waits)) ringFirst(sessionKey);

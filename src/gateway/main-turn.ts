@@ -12,7 +12,7 @@ import type { Account } from "../core/usage.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { messageFor } from "../models/model-error.ts";
 import { type Database, RELAXED } from "../stores/database.ts";
-import type { InboxRow } from "../stores/inbox.ts";
+import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
@@ -23,6 +23,9 @@ import type { MainPrompt } from "./main-prompt.ts";
 
 export interface MainTurnDeps {
   readonly db: Database;
+  readonly inbox: Pick<Inbox, "isOwn">;
+  /** Other processes work beside this one. */
+  readonly isShared?: boolean;
   readonly sessions: Sessions;
   readonly transcripts: Transcripts;
   readonly mail: MailStore;
@@ -58,6 +61,8 @@ export interface Sitting {
   /** Steps used so far. */
   steps: number;
   close(outcome: string): Promise<void>;
+  /** It is another process's by now: no typing sign and no time limit of ours, and not a word about it. */
+  drop(): void;
 }
 
 export function openSitting(deps: MainTurnDeps, job: Job): Sitting {
@@ -67,13 +72,17 @@ export function openSitting(deps: MainTurnDeps, job: Job): Sitting {
   const endWatch = agent.timeoutMs > 0 ? abortAfter(deps.clock, agent.timeoutMs, abort) : null;
   deps.bus.emit({ type: "turn.started", ...where });
   const status = showWorking(deps, job, over.signal);
+  const end = (): void => {
+    endWatch?.();
+    over.abort("over");
+  };
   return {
     rowId: row.id,
     steps: 0,
+    drop: end,
     async close(outcome) {
       if (over.signal.aborted) return;
-      endWatch?.();
-      over.abort("over");
+      end();
       await status;
       deps.bus.emit({ type: "turn.ended", ...where, outcome });
     },
@@ -107,6 +116,8 @@ export async function runTurn(deps: MainTurnDeps, job: Job, sitting: Sitting): P
     prompt: () => deps.prompt(agent, session, tools()),
     tools,
     mail: () => notesFor(deps, session.id),
+    // Where another process may have stopped it: the word of that may be lost, the row is not.
+    ...(deps.isShared === true ? { isOver: async () => !(await deps.inbox.isOwn(job.row.id)) } : {}),
     onText(text) {
       job.written = text;
       deps.bus.emit({ type: "turn.text", ...where, text });

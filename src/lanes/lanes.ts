@@ -24,10 +24,20 @@ export interface Lane {
   drop(id: string): void;
   /** Sets the handler and starts working. The handler settles its own row; what it throws goes to `onError`. */
   serve(handler: (id: string) => Promise<void>): void;
-  /** 1 = next to start; null when it is not waiting. */
-  position(id: string): number | null;
-  depth(): { waiting: number; running: number };
+  /** 1 = next to start; those that don't wait are not among them. */
+  positions(ids: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  depth(): Promise<{ waiting: number; running: number }>;
   setConcurrency(count: number): void;
+  /**
+   * In a lane of several processes: nobody works on this id until it is let go of, though it is none of the lane's jobs. False:
+   * somebody does. Left out where whoever asks knows it himself.
+   */
+  hold?(id: string): Promise<boolean>;
+  letGo?(id: string): Promise<void>;
+  /** There, too: why these can't start, whatever their place: no living process can run their agent. In words, by id. */
+  stranded?(ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  /** And ids that wait to be worked on although nobody has rung for them. */
+  unrung?(): Promise<string[]>;
   /** Starts nothing new; resolves when the running handlers have returned. */
   drain(): Promise<void>;
 }
@@ -97,8 +107,11 @@ export function createLane(options: LaneOptions): Lane {
       state.handler = handler;
       state.queue.start();
     },
-    position: (id) => position(state, id),
-    depth: () => ({ waiting: state.waiting.size, running: state.running.size }),
+    async positions(ids) {
+      const places = ids.map((id) => [id, position(state, id)] as const);
+      return new Map(places.filter((place): place is [string, number] => place[1] !== null));
+    },
+    depth: async () => ({ waiting: state.waiting.size, running: state.running.size }),
     setConcurrency(count) {
       state.queue.concurrency = count;
     },

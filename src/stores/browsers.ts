@@ -40,7 +40,7 @@ export interface Browsers {
 }
 
 const MAX_BROWSERS = 100;
-const COLUMNS = "id, signed_in_at AS signedInAt, seen_at AS seenAt, seen_from AS seenFrom, agent";
+const COLUMNS = 'id, signed_in_at AS "signedInAt", seen_at AS "seenAt", seen_from AS "seenFrom", agent';
 
 export function createBrowsers({ db, clock }: { db: Database; clock: Clock }): Browsers {
   return {
@@ -61,7 +61,7 @@ export function createBrowsers({ db, clock }: { db: Database; clock: Clock }): B
       }),
     find: async (cookieHash) =>
       (await db.get<Browser & { keyHash: string }>(
-        `SELECT ${COLUMNS}, key_hash AS keyHash FROM browsers WHERE cookie_hash = ?`,
+        `SELECT ${COLUMNS}, key_hash AS "keyHash" FROM browsers WHERE cookie_hash = ?`,
         cookieHash,
       )) ?? null,
     get: async (id) => (await db.get<Browser>(`SELECT ${COLUMNS} FROM browsers WHERE id = ?`, id)) ?? null,

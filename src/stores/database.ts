@@ -1,6 +1,7 @@
-// The one SQLite file: statements (database-file.ts opens it, transactions.ts puts them in order). One writer connection in one
-// process; every store is a thin set of statements on this. Asynchronous, because not every database is a library in our process.
-import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+// What every store works on, whichever database stands behind it, and the one SQLite file (database-file.ts opens it,
+// transactions.ts puts its statements in order): one writer connection in one process. PostgreSQL is in postgres/database.ts.
+// Asynchronous, because not every database is a library in our process.
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { AppError } from "../core/errors.ts";
 import type { AppEvent } from "../core/events.ts";
 import { type FileOptions, openFile } from "./database-file.ts";
@@ -8,7 +9,7 @@ import type { LockKey } from "./lock-keys.ts";
 import { type Ask, createTransactions, type Statements } from "./transactions.ts";
 
 export type Row = Record<string, unknown>;
-export type Params = SQLInputValue[];
+export type Params = (string | number | null)[];
 
 export interface Query {
   /** For reading; a write with RETURNING is made with a `tx`. */
@@ -48,6 +49,9 @@ export interface Database extends Query {
   by(index: string): string;
   /** Housekeeping: lets SQLite refresh its statistics and give WAL pages back. */
   optimize(): Promise<void>;
+}
+
+export interface SqliteDatabase extends Database {
   /** The sizes its files must have at least to hold what was committed; null inside a transaction, where SQLite doesn't tell. */
   neededBytes(): NeededBytes | null;
   close(): void;
@@ -73,7 +77,7 @@ const READS = /^\s*SELECT\b/;
 const SQLITE_IOERR_FSYNC = 1034;
 
 /** Opens and migrates. Throws AppError("state") in words when the file can't be used; never recreates a damaged one. */
-export function openDatabase(options: DatabaseOptions): Database {
+export function openDatabase(options: DatabaseOptions): SqliteDatabase {
   const db = openFile(options);
   const doubt = createDoubt(db);
   const prepared = new Map<string, StatementSync>();
@@ -88,9 +92,7 @@ export function openDatabase(options: DatabaseOptions): Database {
     return known;
   };
   const { redact = (text) => text } = options;
-  // NUL ends a text for SQLite's own functions, and other databases refuse it; nobody can type it or see it.
-  const withoutNul = (text: string): string => (text.includes("\0") ? text.replaceAll("\0", "") : text);
-  const clean = (params: Params): Params => params.map((value) => (typeof value === "string" ? redact(withoutNul(value)) : value));
+  const clean = cleanWith(redact);
   const sync = createSync(db);
 
   const statements: Statements = {
@@ -120,6 +122,15 @@ export function openDatabase(options: DatabaseOptions): Database {
     },
   };
 }
+
+/** NUL ends a text for SQLite's own functions, and PostgreSQL refuses it; nobody can type it or see it. */
+const withoutNul = (text: string): string => (text.includes("\0") ? text.replaceAll("\0", "") : text);
+
+/** What is written, as it may be kept. */
+export const cleanWith =
+  (redact: (text: string) => string) =>
+  (params: Params): Params =>
+    params.map((value) => (typeof value === "string" ? redact(withoutNul(value)) : value));
 
 const txOf = (ask: Ask, emit: Tx["emit"]): Tx => ({
   get: async <T>(sql: string, ...params: Params) => ask((from) => from.get(sql, ...params) as T | undefined),

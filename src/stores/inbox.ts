@@ -31,6 +31,12 @@ export interface Inbox {
   claim(sessionKey: string): Promise<InboxRow | null>;
   /** False: a stop has settled it since it was claimed. */
   isWaiting(id: number): Promise<boolean>;
+  /** False: a stop has settled it, or another process answers it by now. */
+  isOwn(id: number): Promise<boolean>;
+  /** The message of this session that somebody is answering, here or in another process. */
+  underWay(sessionKey: string): Promise<InboxRow | null>;
+  /** Its turn waits for something: that is not counted either, and it stays with who answers it. */
+  rest(id: number): Promise<void>;
   /** A claim that came to nothing through no fault of the message (disk full, shutdown) doesn't count. */
   release(id: number): Promise<void>;
   /** waiting → new, not counted: its channel is off. It is looked at, and routed, at the next start. */
@@ -83,34 +89,7 @@ export function createInbox(deps: Deps): Inbox {
     sink: (channel, account) => createSink(deps, channel, account),
     listNew: async (afterId, limit) =>
       (await db.all<Stored>("SELECT * FROM inbox WHERE state = 'new' AND id > ? ORDER BY id LIMIT ?", afterId, limit)).map(fromRow),
-    // Nobody waits for the disk from here to the answer: a power cut that takes a step back leaves a row that is looked at again.
-    route: (id, sessionKey) =>
-      db.transaction(
-        [],
-        async (tx) =>
-          (await tx.run("UPDATE inbox SET state = 'waiting', session_key = ? WHERE id = ? AND state = 'new'", sessionKey, id)) === 1,
-        RELAXED,
-      ),
-    claim: (sessionKey) =>
-      db.transaction(
-        [lock.tree(sessionKey)],
-        async (tx) => {
-          const oldest = "SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id LIMIT 1";
-          const row = await tx.get<Stored>(oldest, sessionKey);
-          if (row === undefined) return null;
-          await tx.run("UPDATE inbox SET attempts = attempts + 1, owner = ? WHERE id = ?", deps.bootId, row.id);
-          return { ...fromRow(row), attempts: row.attempts + 1 };
-        },
-        RELAXED,
-      ),
-    isWaiting: async (id) => (await db.get("SELECT 1 FROM inbox WHERE id = ? AND state = 'waiting'", id)) !== undefined,
-    async release(id) {
-      await db.transaction([], (tx) => tx.run(`UPDATE inbox SET owner = NULL, ${ONE_LESS} WHERE id = ?`, id), RELAXED);
-    },
-    async putBack(id) {
-      const sql = `UPDATE inbox SET state = 'new', session_key = NULL, owner = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`;
-      await db.transaction([], (tx) => tx.run(sql, id));
-    },
+    ...answering(deps),
     put: (...what) => put(deps, ...what),
     finish,
     drop: async (tx, sessionKey) =>
@@ -140,6 +119,53 @@ export function createInbox(deps: Deps): Inbox {
     },
     lastId: async () => (await db.get<{ id: number | null }>("SELECT max(id) AS id FROM inbox"))?.id ?? 0,
     purge: (before) => db.transaction([], (tx) => tx.run("DELETE FROM inbox WHERE state = 'done' AND done_at < ?", before)),
+  };
+}
+
+type Answering = Pick<Inbox, "route" | "claim" | "isWaiting" | "isOwn" | "underWay" | "rest" | "release" | "putBack">;
+
+/** From being routed to being answered. */
+function answering(deps: Deps): Answering {
+  const { db } = deps;
+  return {
+    // Nobody waits for the disk from here to the answer: a power cut that takes a step back leaves a row that is looked at again.
+    route: (id, sessionKey) =>
+      db.transaction(
+        [],
+        async (tx) =>
+          (await tx.run("UPDATE inbox SET state = 'waiting', session_key = ? WHERE id = ? AND state = 'new'", sessionKey, id)) === 1,
+        RELAXED,
+      ),
+    claim: (sessionKey) =>
+      db.transaction(
+        [lock.tree(sessionKey)],
+        async (tx) => {
+          const oldest = "SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id LIMIT 1";
+          const row = await tx.get<Stored>(oldest, sessionKey);
+          if (row === undefined) return null;
+          await tx.run("UPDATE inbox SET attempts = attempts + 1, owner = ? WHERE id = ?", deps.bootId, row.id);
+          return { ...fromRow(row), attempts: row.attempts + 1 };
+        },
+        RELAXED,
+      ),
+    isWaiting: async (id) => (await db.get("SELECT 1 FROM inbox WHERE id = ? AND state = 'waiting'", id)) !== undefined,
+    isOwn: async (id) =>
+      (await db.get("SELECT 1 FROM inbox WHERE id = ? AND state = 'waiting' AND owner = ?", id, deps.bootId)) !== undefined,
+    async underWay(sessionKey) {
+      const sql = "SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? AND owner IS NOT NULL ORDER BY id LIMIT 1";
+      const row = await db.get<Stored>(sql, sessionKey);
+      return row === undefined ? null : fromRow(row);
+    },
+    async rest(id) {
+      await db.transaction([], (tx) => tx.run(`UPDATE inbox SET ${ONE_LESS} WHERE id = ?`, id), RELAXED);
+    },
+    async release(id) {
+      await db.transaction([], (tx) => tx.run(`UPDATE inbox SET owner = NULL, ${ONE_LESS} WHERE id = ?`, id), RELAXED);
+    },
+    async putBack(id) {
+      const sql = `UPDATE inbox SET state = 'new', session_key = NULL, owner = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`;
+      await db.transaction([], (tx) => tx.run(sql, id));
+    },
   };
 }
 

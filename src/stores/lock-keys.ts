@@ -3,7 +3,7 @@
 // key) needs none. The database takes the keys in order, so that two never wait for each other.
 import { type Address, addressKey } from "../core/address.ts";
 
-export type LockKey = `${"tree" | "chat" | "page" | "scratchpad"}:${string}` | "inbox" | "pairing" | "browsers" | "accounts";
+export type LockKey = `${"tree" | "chat" | "page" | "scratchpad" | "lane"}:${string}` | "inbox" | "pairing" | "browsers" | "accounts";
 
 export const lock = {
   /**
@@ -20,6 +20,8 @@ export const lock = {
    */
   inbox: "inbox",
   page: (chat: string): LockKey => `page:${chat}`,
+  /** The places of a lane that several processes work on: so many and no more. */
+  lane: (name: string): LockKey => `lane:${name}`,
   /** A session's notes: their number, and what is added to the end. */
   scratchpad: (sessionKey: string): LockKey => `scratchpad:${sessionKey}`,
   /** Codes that wait and people who were decided about: so many and no more, each answered once. */

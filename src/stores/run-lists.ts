@@ -109,7 +109,7 @@ export function createRunLists({ db, onDamaged }: RunListDeps): RunLists {
     listHalfArchived: () => many("SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND archive_name IS NOT NULL"),
     listWakeDue: async (now) => ({
       due: await db.all<Pick<Run, "id" | "requesterKey">>(
-        "SELECT id, requester_key AS requesterKey FROM runs WHERE wake_at IS NOT NULL AND wake_at <= ? ORDER BY wake_at",
+        'SELECT id, requester_key AS "requesterKey" FROM runs WHERE wake_at IS NOT NULL AND wake_at <= ? ORDER BY wake_at',
         now,
       ),
       nextAt:

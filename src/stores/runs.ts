@@ -64,6 +64,10 @@ export interface Runs extends RunLists {
    * row stays running. False: somebody else was first.
    */
   putAside(tx: Tx, id: string, afterCrash: boolean): Promise<boolean>;
+  /** A running one is taken up: this process works on it from now on, and says anew what it does. */
+  own(id: string): Promise<void>;
+  /** False: it runs no more, or another process works on it. */
+  isOwn(id: string): Promise<boolean>;
   /** It is taken up again after a restart. */
   countResume(tx: Tx, id: string): Promise<void>;
   /** What a running one does from now on is new work: its time and its steps begin anew. */
@@ -87,6 +91,8 @@ export interface RunDeps extends RunListDeps {
   readonly clock: Clock;
   /** Who works on what is started here. */
   readonly bootId: string;
+  /** Where a lane is rows: its place in it, in the same transaction. */
+  onQueued?(tx: Tx, run: Pick<Run, "id" | "requesterKey">): Promise<void>;
 }
 
 export function createRuns(deps: RunDeps): Runs {
@@ -99,11 +105,11 @@ export function createRuns(deps: RunDeps): Runs {
       const names = Object.keys(columns);
       await tx.run(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, ...Object.values(columns));
       await changed(tx, run.id, "queued");
-      tx.emit({ type: "run.queued", runId: run.id, requesterKey: run.requesterKey });
+      await queued(deps, tx, run);
     },
     openingOf: async (sessionId) =>
       (await db.get<RunOpening>(
-        `SELECT child_key AS childKey, requester_key AS requesterKey, first_message AS text, steps FROM runs
+        `SELECT child_key AS "childKey", requester_key AS "requesterKey", first_message AS text, steps FROM runs
          WHERE child_key = (SELECT key FROM sessions WHERE id = ?) AND first_message IS NOT NULL`,
         sessionId,
       )) ?? null,
@@ -146,7 +152,13 @@ async function move(tx: Tx, id: string, event: RunEvent, [set, ...params]: [stri
 const ANEW = `generation = generation + 1, resumes = 0, crashes = 0, started_at = NULL, deadline_at = NULL, ended_at = NULL, reason = NULL,
   incomplete = 0, plan = NULL, sections = NULL, delivery = 'none', delivery_reason = NULL, settled_at = NULL, archived_at = NULL, archive_name = NULL`;
 
-function transitions({ db, clock, bootId }: RunDeps): Pick<Runs, "start" | "wait" | "wake" | "end" | "reopen"> {
+async function queued({ onQueued }: RunDeps, tx: Tx, run: Pick<Run, "id" | "requesterKey">): Promise<void> {
+  await onQueued?.(tx, run);
+  tx.emit({ type: "run.queued", runId: run.id, requesterKey: run.requesterKey, isPlaced: onQueued !== undefined });
+}
+
+function transitions(deps: RunDeps): Pick<Runs, "start" | "wait" | "wake" | "end" | "reopen"> {
+  const { db, clock, bootId } = deps;
   return {
     // Nobody waits for this one: a power cut that takes it leaves a queued run, which starts from what its transcript has.
     start(id) {
@@ -174,7 +186,7 @@ function transitions({ db, clock, bootId }: RunDeps): Pick<Runs, "start" | "wait
     },
     async reopen(tx, { id, requesterKey }) {
       const moved = await move(tx, id, { type: "reopen" }, [`queued_at = ?, ${ANEW}`, clock.now()]);
-      if (moved) tx.emit({ type: "run.queued", runId: id, requesterKey });
+      if (moved) await queued(deps, tx, { id, requesterKey });
       return moved;
     },
   };
@@ -229,11 +241,22 @@ function fields({ clock, bootId }: RunDeps): Fields {
   };
 }
 
-type Progress = Pick<Runs, "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented">;
+type Progress = Pick<Runs, "own" | "isOwn" | "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented">;
 
 /** Each a transaction of its own. */
-function progress({ db, clock }: RunDeps): Progress {
+function progress({ db, clock, bootId }: RunDeps): Progress {
   return {
+    own: (id) =>
+      db.transaction(
+        [],
+        async (tx) => {
+          const sql =
+            "UPDATE runs SET owner = ?, doing = NULL WHERE id = ? AND state = 'running' AND (owner IS DISTINCT FROM ? OR doing IS NOT NULL)";
+          if ((await tx.run(sql, bootId, id, bootId)) === 1) await changed(tx, id, "running");
+        },
+        RELAXED,
+      ),
+    isOwn: async (id) => (await db.get("SELECT 1 FROM runs WHERE id = ? AND state = 'running' AND owner = ?", id, bootId)) !== undefined,
     async renewLimits(id) {
       await db.transaction([], (tx) => tx.run(`UPDATE runs SET ${FRESH_LIMITS} WHERE id = ? AND state = 'running'`, clock.now(), id));
     },

@@ -28,7 +28,7 @@ export function createScratchpad({ db, clock }: { db: Database; clock: Clock }):
 
   const sections: Scratchpad["sections"] = (key) =>
     db.all(
-      "SELECT section, length(CAST(text AS BLOB)) AS bytes, updated_at AS updatedAt FROM scratchpad WHERE session_key = ? ORDER BY section",
+      'SELECT section, octet_length(text) AS bytes, updated_at AS "updatedAt" FROM scratchpad WHERE session_key = ? ORDER BY section',
       key,
     );
 

@@ -101,8 +101,8 @@ interface Summed extends Usage {
 
 async function sum(db: Database, where: string, ...values: string[]): Promise<Spend> {
   const row = await db.get<Summed>(
-    `SELECT sum(calls) AS calls, sum(input) AS input, sum(output) AS output, sum(cache_read) AS cacheRead, sum(cache_write) AS cacheWrite,
-       sum(cost_usd) AS costUsd, count(*) - count(cost_usd) AS unpriced FROM spend WHERE ${where}`,
+    `SELECT sum(calls) AS calls, sum(input) AS input, sum(output) AS output, sum(cache_read) AS "cacheRead", sum(cache_write) AS "cacheWrite",
+       sum(cost_usd) AS "costUsd", count(*) - count(cost_usd) AS unpriced FROM spend WHERE ${where}`,
     ...values,
   );
   if (row === undefined || row.calls === null) return { usage: null, costUsd: null };

@@ -2,13 +2,13 @@
 // and who reads in it. A transaction's work may await; whoever else wants the connection meanwhile waits in line, or would read
 // rows that are not committed and write into somebody else's transaction.
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { AppEvent } from "../core/events.ts";
 
 export interface Statements {
-  get(sql: string, ...params: SQLInputValue[]): unknown;
-  all(sql: string, ...params: SQLInputValue[]): unknown[];
-  run(sql: string, ...params: SQLInputValue[]): number;
+  get(sql: string, ...params: (string | number | null)[]): unknown;
+  all(sql: string, ...params: (string | number | null)[]): unknown[];
+  run(sql: string, ...params: (string | number | null)[]): number;
 }
 
 /** Makes a statement in the transaction that is open; throws when it is over. */

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import { isAgentId, isUuid, newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
+import { type ArchivedTranscript, listArchived, removeArchived } from "./archived-transcripts.ts";
 import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
 import { appendLines, moveFile, type OpenFile, openForAppend, probeRoom, readBackwards, startFile, syncFile } from "./transcript-file.ts";
 import { type PageRange, readBetween, readTranscriptPage, type TranscriptPage } from "./transcript-page.ts";
@@ -14,6 +15,8 @@ import { type PageRange, readBetween, readTranscriptPage, type TranscriptPage } 
 export interface TranscriptRef {
   readonly agentId: string;
   readonly sessionId: string;
+  /** Of a child: where people read of it when there is no file to name. */
+  readonly runId?: string;
   /** Set once archived: the file's present name. */
   readonly archiveName?: string | null;
 }
@@ -48,15 +51,22 @@ export interface Transcripts {
   /** For leafing through it, from the end. Throws ENOENT when there is no file. */
   page(ref: TranscriptRef, range: PageRange): Promise<TranscriptPage>;
   /** What stands between two positions of pages, oldest first, read as it is taken: never more than a few lines are in memory. */
-  between(ref: TranscriptRef, from: number, to: number): Promise<Iterable<Entry>>;
+  between(ref: TranscriptRef, from: number, to: number): AsyncIterable<Entry>;
   /** Renames to `name` in the same folder; doing it again after a crash is harmless. False: there is no file. */
   archive(ref: TranscriptRef, name: string): Promise<boolean>;
   /** Gives an archived transcript its own name back. False: there is no file any more. */
   restore(ref: TranscriptRef): Promise<boolean>;
-  /** Where agents' transcripts lie. */
-  folder(agentId: string): string;
+  /** Those archived before `before`, which is a time as it stands in their names (`fileStamp`). */
+  listArchived(agentId: string, before: string): Promise<ArchivedTranscript[]>;
+  /** For good, an archived one by its name. Doing it again is harmless. */
+  remove(agentId: string, name: string): Promise<void>;
   path(ref: TranscriptRef): string;
   close(): void;
+}
+
+export interface TranscriptFiles extends Transcripts {
+  /** Where an agent's transcripts lie. */
+  folder(agentId: string): string;
 }
 
 interface Deps {
@@ -77,8 +87,13 @@ interface State extends Deps {
 
 const MAX_OPEN = 64;
 
-export function createTranscripts(deps: Deps): Transcripts {
+export function createTranscripts(deps: Deps): TranscriptFiles {
   const state: State = { ...deps, open: new Map() };
+  const folder = (agentId: string): string => {
+    // Whoever writes there would make the whole path anew.
+    deps.check?.();
+    return folderOf(deps, agentId);
+  };
   return {
     async create(ref, about) {
       const file = start(state, ref, about);
@@ -96,7 +111,7 @@ export function createTranscripts(deps: Deps): Transcripts {
     async append(ref, entries) {
       const file = take(state, await present(state, ref));
       const { full, lines } = toLines(deps, entries, file.lastId);
-      appendLines(file, lines);
+      appendLines(file, joined(lines));
       file.lastId = full.at(-1)?.id ?? file.lastId;
       return full;
     },
@@ -112,21 +127,21 @@ export function createTranscripts(deps: Deps): Transcripts {
       probeRoom(deps.stateDir);
     },
     tail: async (ref, count) => readBackwards(await present(state, ref), deps.log, (taken) => taken.length >= count).reverse(),
-    window: async (ref, max, weigh) => readWindow(await present(state, ref), deps.log, { max, weigh }),
+    window: async (ref, max, weigh) => readBackwards(await present(state, ref), deps.log, windowEnd(max, weigh)).reverse(),
     lastCompaction: async (ref) => findCompaction(await present(state, ref), deps.log),
     page: async (ref, range) => readTranscriptPage(await present(state, ref), range),
-    between: async (ref, from, to) => readBetween(await present(state, ref), from, to),
+    async *between(ref, from, to) {
+      yield* readBetween(await present(state, ref), from, to);
+    },
     async archive(ref, name) {
       // By either name: one renamed before a crash is there, and is not begun anew.
       letGo(state, await present(state, { ...ref, archiveName: name }));
       return moveFile(folderOf(deps, ref.agentId), `${ref.sessionId}.jsonl`, name);
     },
     restore: async (ref) => ref.archiveName == null || moveFile(folderOf(deps, ref.agentId), ref.archiveName, `${ref.sessionId}.jsonl`),
-    folder(agentId) {
-      // Whoever writes there would make the whole path anew.
-      deps.check?.();
-      return folderOf(deps, agentId);
-    },
+    listArchived: async (agentId, before) => listArchived(folder(agentId), before),
+    remove: async (agentId, name) => removeArchived(folder(agentId), name),
+    folder,
     path: (ref) => pathOf(deps, ref),
     close() {
       for (const path of state.open.keys()) tryLetGo(state, path);
@@ -173,12 +188,18 @@ async function begin(state: State, ref: TranscriptRef, path: string): Promise<vo
   start(state, ref, about);
 }
 
-function start(state: State, ref: TranscriptRef, { key, parent, entries = [] }: Opening): OpenFile {
+function start(state: State, ref: TranscriptRef, about: Opening): OpenFile {
   state.check?.();
-  const timestamp = new Date(state.now()).toISOString();
-  const header: TranscriptHeader = { type: "session", version: 1, id: ref.sessionId, timestamp, key, parent };
-  const { full, lines } = toLines(state, entries, null);
-  return hold(state, startFile(pathOf(state, ref), `${JSON.stringify(header)}\n${lines}`, full.at(-1)?.id ?? null));
+  const header = JSON.stringify(headerOf(ref, about, state.now()));
+  const { full, lines } = toLines(state, about.entries ?? [], null);
+  return hold(state, startFile(pathOf(state, ref), joined([header, ...lines]), full.at(-1)?.id ?? null));
+}
+
+const joined = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join("");
+
+/** What stands before the entries. */
+export function headerOf({ sessionId }: TranscriptRef, { key, parent }: Opening, now: number): TranscriptHeader {
+  return { type: "session", version: 1, id: sessionId, timestamp: new Date(now).toISOString(), key, parent };
 }
 
 /**
@@ -218,34 +239,39 @@ function tryLetGo(state: State, path: string): boolean {
   }
 }
 
-function toLines(deps: Deps, entries: readonly NewEntry[], lastId: string | null): { full: Entry[]; lines: string } {
+/** New entries as they are kept, one line each, behind the entry `lastId`. */
+export function toLines(
+  deps: Pick<Deps, "now" | "redact">,
+  entries: readonly NewEntry[],
+  lastId: string | null,
+): { full: Entry[]; lines: string[] } {
   const timestamp = new Date(deps.now()).toISOString();
   let parentId = lastId;
-  let lines = "";
+  const lines: string[] = [];
   const full = entries.map((entry): Entry => {
     const made = { ...entry, id: entry.id ?? newId(), parentId, timestamp };
     parentId = made.id;
     const text = JSON.stringify(made);
     const redacted = deps.redact(text);
-    lines += `${redacted}\n`;
+    lines.push(redacted);
     // A turn goes on with what a resumed one would read: no secret reaches a provider through a tool's result either.
     return redacted === text ? made : (JSON.parse(redacted) as Entry);
   });
   return { full, lines };
 }
 
-function readWindow(path: string, log: Logger, { max, weigh }: { max: number; weigh(entry: Entry): number }): Entry[] {
+/** When a window is full, or at the entry the last compaction kept. */
+export function windowEnd(max: number, weigh: (entry: Entry) => number): (taken: readonly Entry[]) => boolean {
   let weight = 0;
   let keptFrom: string | null | undefined;
-  const newestFirst = readBackwards(path, log, (taken) => {
+  return (taken) => {
     const last = taken.at(-1);
     if (last === undefined) return false;
     if (last.type === "compaction" && keptFrom === undefined) keptFrom = last.keptFrom;
     if (keptFrom !== undefined && (keptFrom === null || last.id === keptFrom)) return true;
     weight += weigh(last);
     return weight > max;
-  });
-  return newestFirst.reverse();
+  };
 }
 
 /** How far back a compaction is looked for. */

@@ -49,8 +49,8 @@ export interface WebMessages {
   skipNumbers(): Promise<void>;
   /** Removes what was sent under this delivery, its parts and its later generations (`<delivery>#1`, `<delivery>:g2#0`). */
   removeOf(tx: Tx, delivery: string): Promise<number>;
-  /** The newest message of all chats; 0 when there is none. */
-  lastSeq(): Promise<number>;
+  /** The newest message of this chat; 0 when there is none. Not of all: in another chat a later number may be committed earlier. */
+  lastSeq(chat: string): Promise<number>;
 }
 
 interface MessageRow extends Omit<WebMessage, "extra"> {
@@ -69,7 +69,7 @@ const CHATS = `
     UNION ALL
     SELECT (SELECT MIN(chat) FROM web_messages WHERE chat > chat.id) FROM chat WHERE chat.id IS NOT NULL
   )
-  SELECT chat.id AS id, last.at AS lastAt, last.seq AS lastSeq,
+  SELECT chat.id AS id, last.at AS "lastAt", last.seq AS "lastSeq",
     (SELECT substr(text, 1, ${TITLE_LENGTH}) FROM web_messages WHERE chat = chat.id AND author = 'user' ORDER BY seq LIMIT 1) AS title
   FROM chat JOIN web_messages AS last ON last.seq = (SELECT MAX(seq) FROM web_messages WHERE chat = chat.id)
   ORDER BY last.seq DESC LIMIT ?`;
@@ -93,7 +93,7 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
       );
       if (row !== undefined) return { seq: row.seq, status: "inserted" };
       // Compared where it is kept: a secret in it was replaced on the way in.
-      const sql = "SELECT seq, CASE WHEN chat = ? AND text = ? THEN 1 ELSE 0 END AS isSame FROM web_messages WHERE key = ?";
+      const sql = 'SELECT seq, CASE WHEN chat = ? AND text = ? THEN 1 ELSE 0 END AS "isSame" FROM web_messages WHERE key = ?';
       const known = await tx.get<{ seq: number; isSame: number }>(sql, chat, text, key);
       if (known === undefined) throw new Error("a web message was neither inserted nor found");
       return { seq: known.seq, status: known.isSame === 1 ? "known" : "other" };
@@ -113,7 +113,8 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
     },
     // A range of the key's index: `#` and `:` come before `;`.
     removeOf: (tx, delivery) => tx.run("DELETE FROM web_messages WHERE key >= ? AND key < ?", delivery, `${delivery};`),
-    lastSeq: async () => (await db.get<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM web_messages"))?.seq ?? 0,
+    lastSeq: async (chat) =>
+      (await db.get<{ seq: number | null }>("SELECT MAX(seq) AS seq FROM web_messages WHERE chat = ?", chat))?.seq ?? 0,
   };
 }
 

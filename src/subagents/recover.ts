@@ -21,8 +21,16 @@ export interface Recovered {
   interrupted: number;
 }
 
-/** At a start: all that is unfinished. */
-export const recoverRuns = async (deps: SubagentDeps): Promise<Recovered> => takeUp(deps, await deps.runs.listUnfinished());
+/**
+ * At a start: all that is unfinished. Among other processes it is nobody's start: what waits or is queued has lost nothing but perhaps
+ * a ring, with whoever was to ring.
+ */
+export async function recoverRuns(deps: SubagentDeps): Promise<Recovered> {
+  const left = await deps.runs.listUnfinished();
+  if (deps.isShared !== true) return takeUp(deps, left);
+  for (const run of left) await ring(deps, run);
+  return recoverOrphans(deps);
+}
 
 /** Later: what the end of another process left running. */
 export const recoverOrphans = async (deps: SubagentDeps): Promise<Recovered> => takeUp(deps, await deps.runs.listOrphaned());
@@ -50,11 +58,14 @@ async function takeUp(deps: SubagentDeps, left: readonly Run[]): Promise<Recover
       counts[run.state === "queued" ? "queued" : "resumed"]++;
     }
   });
-  for (const run of goesOn) {
-    if (run.state !== "waiting") deps.lane.ring(run.id, run.requesterKey);
-    else if (await isDue(deps, run)) deps.lane.ring(run.id, run.requesterKey, "front");
-  }
+  for (const run of goesOn) await ring(deps, run);
   return counts;
+}
+
+async function ring(deps: SubagentDeps, { ...run }: Run): Promise<void> {
+  if (run.state === "running" && deps.isShared === true && !(await deps.runs.isOwn(run.id))) return;
+  if (run.state !== "waiting") deps.lane.ring(run.id, run.requesterKey);
+  else if (await isDue(deps, run)) deps.lane.ring(run.id, run.requesterKey, "front");
 }
 
 const hasCrashed = ({ doing }: Run): boolean => doing !== SUSPENDED;

@@ -47,7 +47,7 @@ export function createRunner(deps: SubagentDeps): Runner {
     // Killed before it is rung, the row is found by recover.ts.
     if (event.type === "run.queued") {
       deps.failpoint("spawn.recorded");
-      deps.lane.ring(event.runId, event.requesterKey);
+      if (!event.isPlaced) deps.lane.ring(event.runId, event.requesterKey);
     }
     if (event.type !== "run.ended" || event.state !== "stopped") return;
     deps.failpoint("stop.recorded");
@@ -110,7 +110,7 @@ async function claim(deps: SubagentDeps, { runId, signal }: Job): Promise<Run | 
  * is read: its limits may be used up by then, so what it reads is new work, as it is for a run that has ended (SP10).
  */
 async function takeUp(deps: SubagentDeps, run: Run): Promise<void> {
-  await deps.runs.setDoing(run.id, null);
+  await deps.runs.own(run.id);
   if ((await deps.mail.listForRun(run.id)).length > 0 && (await isAnswered(deps, run))) await deps.runs.renewLimits(run.id);
 }
 
@@ -241,6 +241,7 @@ async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSignal): Pro
     // A run whose children still work is not done (SP5).
     news: () => newsOf(deps, run),
     onText: () => {},
+    ...(deps.isShared === true ? { isOver: async () => !(await deps.runs.isOwn(run.id)) } : {}),
     async onStep(step) {
       // Put aside since its last look: its row says so, and must go on saying so.
       if (signal.aborted) return false;

@@ -79,9 +79,9 @@ export function createSubagentsTool(deps: ControlDeps): Tool {
 }
 
 /** The caller's runs. What ended before the last start is old news, unless it is asked for; then it is marked (RU3). */
-export async function ownRuns(deps: Pick<ControlDeps, "runs" | "bootId">, context: ToolContext, args: Pick<Args, "includeEarlier">) {
+export async function ownRuns(deps: Pick<ControlDeps, "runs" | "nodes">, context: ToolContext, args: Pick<Args, "includeEarlier">) {
   const every = await runsOf(deps.runs, context.sessionKey);
-  const current = currentRuns(every, deps.bootId);
+  const current = currentRuns(every, await deps.nodes.alive());
   const mark = (run: Run) => (current.includes(run) ? {} : { earlierStart: true });
   return { runs: args.includeEarlier === true ? every : current, earlier: every.length - current.length, mark };
 }
@@ -89,7 +89,8 @@ export async function ownRuns(deps: Pick<ControlDeps, "runs" | "bootId">, contex
 async function listOf(deps: ControlDeps, context: ToolContext, args: Args) {
   const { runs, earlier, mark } = await ownRuns(deps, context, args);
   const leftOut = args.includeEarlier === true || earlier === 0 ? undefined : `${earlier} ${EARLIER}`;
-  return { runs: runs.map((run) => ({ ...view(deps, run), ...mark(run) })), leftOut };
+  const places = await deps.lane.positions(runs.map((run) => run.id));
+  return { runs: runs.map((run) => ({ ...view(run, places), ...mark(run) })), leftOut };
 }
 
 type Targets = readonly [Run, ...Run[]];
@@ -212,7 +213,8 @@ const waitFor = (args: WaitArgs, context: ToolContext, runs: readonly Run[]): Ex
 /** Fan-in: once they have ended, or its time is over. */
 async function waited(deps: ControlDeps, args: WaitArgs, runs: readonly Run[]): Promise<ToolResult> {
   const seen: unknown[] = [];
-  for (const run of runs) seen.push(isUnfinished(run.state) ? view(deps, run) : await withResult(deps, run));
+  const places = await deps.lane.positions(runs.map((run) => run.id));
+  for (const run of runs) seen.push(isUnfinished(run.state) ? view(run, places) : await withResult(deps, run));
   const ended = runs.map((run) => !isUnfinished(run.state));
   const complete = args.mode === "any" ? ended.includes(true) : !ended.includes(false);
   return quoteRuns({ complete, runs: seen }, await outcomes(deps, runs));
@@ -240,19 +242,19 @@ export const quoteLog = async (deps: ControlDeps, run: Run, options: { limit: nu
     await logText(deps.transcripts, run, { limit: options.limit ?? DEFAULT_LOG, tools: options.tools }),
   );
 
-const view = (deps: ControlDeps, run: Run) => ({
+const view = (run: Run, places: ReadonlyMap<string, number> = new Map()) => ({
   runId: run.id,
   label: run.label,
   state: run.state,
   childSessionKey: run.childKey,
   doing: run.doing,
   step: stepOf(run.plan),
-  place: deps.lane.position(run.id),
+  place: places.get(run.id) ?? null,
 });
 
 /** Looked up again: archived since, its transcript has another name. */
 const withResult = async (deps: ControlDeps, run: Run) => ({
-  ...view(deps, run),
+  ...view(run),
   ...(await resultOf(deps.transcripts, (await deps.runs.get(run.id)) ?? run)),
   sections: run.sections,
 });

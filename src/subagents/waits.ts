@@ -88,7 +88,7 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
           if (run?.state === "waiting") ring(run);
         }
         if (event.type === "run.changed" && event.state === "waiting") void setAlarm();
-      });
+      }, "here");
       stopped.signal.addEventListener("abort", off, { once: true });
       void setAlarm();
     },

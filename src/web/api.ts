@@ -60,7 +60,9 @@ const health = (stage: Stage) => (stage === "starting" ? json(503, { status: sta
 /** Alive is one thing, able to take messages another. The reason names folders, so it stands on the page and in the log only. */
 function readiness({ stage, problem }: ApiOptions) {
   if (stage() !== "ready") return json(503, { status: stage() });
-  return problem() === null ? json(200, { status: "ok" }) : json(503, { status: "the state folder is gone" });
+  const what = problem();
+  if (what === null) return json(200, { status: "ok" });
+  return json(503, { status: what.startsWith("PostgreSQL") ? what : "the state folder is gone" });
 }
 
 async function post(request: WebRequest, channel: PostTaker) {
@@ -83,9 +85,9 @@ async function history(request: WebRequest, { channel, messages, views }: ApiOpt
   if (!channel.isChat(chat)) return NO_CHAT;
   if (Number.isNaN(beforeSeq) || !(limit >= 1)) return problem(400, "before and limit are whole numbers.");
   const size = Math.min(limit, HISTORY_LIMIT);
-  // Where the stream goes on from these rows: nothing can be posted between the two reads.
-  const cursor = await messages.lastSeq();
   const rows = await messages.list(chat, { ...(beforeSeq !== null && { beforeSeq }), limit: size + 1 });
+  // Where the stream goes on from these rows: behind the last of them, whatever is posted meanwhile.
+  const cursor = beforeSeq === null ? (rows.at(-1)?.seq ?? 0) : await messages.lastSeq(chat);
   const hasEarlier = rows.length > size;
   return json(200, { messages: await views.toViews(hasEarlier ? rows.slice(1) : rows), hasEarlier, cursor });
 }

@@ -7,10 +7,12 @@ import type { Route } from "./http.ts";
 
 export interface MetricsOptions {
   readonly bus: Bus;
-  readonly lanes: readonly { readonly name: string; depth(): { waiting: number; running: number } }[];
+  readonly lanes: readonly { readonly name: string; depth(): Promise<{ waiting: number; running: number }> }[];
   /** Unfinished runs by state. */
   countRuns(): Promise<Readonly<Record<string, number>>>;
   countOpenMessages(): Promise<number>;
+  /** This process among several; null: it is alone. */
+  readonly node: { readonly name: string; readonly role: string } | null;
 }
 
 export interface Metrics {
@@ -54,9 +56,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
     });
     return loading;
   };
+  // Each process counts what it does itself: a sum over all of them counts nothing twice.
   const off = options.bus.on((event) => {
     if (COUNTED.has(event.type)) count(event);
-  });
+  }, "here");
   return {
     route: {
       method: "GET",
@@ -146,14 +149,21 @@ function addGauges({ Gauge }: Prom, options: MetricsOptions, registers: Registry
     help: "What waits and runs in a lane.",
     labelNames: ["lane", "kind"],
     registers,
-    collect() {
+    async collect() {
       for (const lane of options.lanes) {
-        const { waiting, running } = lane.depth();
+        const { waiting, running } = await lane.depth();
         this.set({ lane: lane.name, kind: "waiting" }, waiting);
         this.set({ lane: lane.name, kind: "running" }, running);
       }
     },
   });
+  if (options.node !== null)
+    new Gauge({
+      name: "herald_node_info",
+      help: "This process among those of the installation.",
+      labelNames: ["name", "role"],
+      registers,
+    }).set({ ...options.node }, 1);
   new Gauge({
     name: "herald_outbox_open",
     help: "Messages not settled yet.",

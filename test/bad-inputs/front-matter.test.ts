@@ -17,7 +17,8 @@ const HOSTILE_NAMES = ["two\nlines", "\"'`$(id)", "-rf", "x".repeat(255), "🦀"
 describe("files of a run", () => {
   it("[BP1] FM-021 are named after its id, whatever it is called; the name is only shown", async () => {
     await using scene = await createDelegation();
-    await scene.documents.start();
+    await scene.documents.takeUp();
+    scene.documents.start();
     const runs = await Promise.all(HOSTILE_NAMES.map((label) => scene.spawn(label)));
     for (const run of runs) {
       await scene.folder.stores.runs.start(run.id);
@@ -33,7 +34,7 @@ describe("files of a run", () => {
       const { body } = Brief.parse(readFileSync(join(scene.folderOf(run), `${name}.brief.md`)));
       expect(body.split("\n").slice(0, 2)).toEqual([expect.stringMatching(/^# \P{Cc}+$/u), ""]);
     }
-    const requester = join(scene.folder.stores.transcripts.folder("main"), runs[0]?.requesterSessionId ?? "");
+    const requester = join(scene.folder.stateDir, "agents", "main", "sessions", runs[0]?.requesterSessionId ?? "");
     expect(readdirSync(requester)).toEqual(["trace.md"]);
   });
 
@@ -54,7 +55,7 @@ describe("files of a run", () => {
     writeFileSync(secret, "TOP SECRET");
     mkdirSync(scene.folderOf(run));
     for (const name of ["BRIEF.md", "trace.md"]) put(join(scene.folderOf(run), name), secret);
-    const { details } = createRunBoard({ stores, lane: { position: () => null }, archiver: { dueAt: () => null }, log });
+    const { details } = createRunBoard({ stores, lane: { positions: async () => new Map() }, archiver: { dueAt: () => null }, log });
     expect(await details.find(run.id)).toMatchObject({ run: { id: run.id } });
     expect(JSON.stringify(await details.find(run.id))).not.toContain("TOP SECRET");
     expect(await details.find(run.id)).not.toHaveProperty("brief");
@@ -64,14 +65,16 @@ describe("files of a run", () => {
     await stores.db.transaction([], (tx) =>
       stores.runs.end(tx, run.id, { as: "done", reason: null, incomplete: false, delivery: "skipped" }),
     );
-    await scene.documents.start();
+    await scene.documents.takeUp();
+    scene.documents.start();
     await scene.documents.stop();
     expect(readFileSync(secret, "utf8")).toBe("TOP SECRET");
     expect(lines.filter((line) => line.msg === "the documents of a run could not be written")).toHaveLength(1);
     // Once the impostor is gone they are written after all.
     for (const name of ["BRIEF.md", "trace.md"]) rmSync(join(scene.folderOf(run), name), { recursive: true, force: true });
     const again = scene.restart();
-    await again.start();
+    await again.takeUp();
+    again.start();
     await again.stop();
     expect(statSync(join(scene.folderOf(run), "trace.md")).isFile()).toBe(true);
   });

@@ -33,8 +33,13 @@ it("[RU1] SCALE-003 with 20 000 finished runs on record the stores open and ever
   folder.close();
   fillRuns(join(folder.stateDir, "herald.db"), 20_000);
   const since = performance.now();
-  const stores = folder.reopen();
-  const { board, details } = createRunBoard({ stores, lane: { position: () => null }, archiver: { dueAt: () => null }, log: folder.log });
+  const stores = await folder.reopen();
+  const { board, details } = createRunBoard({
+    stores,
+    lane: { positions: async () => new Map() },
+    archiver: { dueAt: () => null },
+    log: folder.log,
+  });
   expect(await board.listRuns({ limit: 100 })).toHaveLength(100);
   expect(await details.find(runId(19_999))).not.toBeNull();
   expect(await stores.runs.listUnfinished()).toEqual([]);
@@ -52,7 +57,7 @@ describe("many chats", () => {
       throw error;
     });
     const base = { clock: systemClock, bus, log: silentLogger, failpoint: noFailpoints };
-    const stores = openStores({ ...base, stateDir, bootId: "boot", secrets: createSecrets() });
+    const stores = await openStores({ ...base, stateDir, bootId: "boot", secrets: createSecrets() });
     const failures: unknown[] = [];
     const lane = createLane({ name: "main", concurrency: 4, onError: (_id, error) => failures.push(error) });
     const channel: Channel = {
@@ -96,7 +101,7 @@ describe("many chats", () => {
       await gateway.stop();
       conversations.suspend();
       await lane.drain();
-      stores.close();
+      await stores.close();
     };
     return { stores, failures, close };
   }
@@ -171,7 +176,7 @@ it("[AR1] SCALE-005 a day of runs leaves no timer, handle, memory or journal beh
     expect(after.heap - before.heap).toBeLessThan(before.heap * 0.05);
     // A thousand pages make a checkpoint.
     expect(statSync(join(stateDir, "herald.db-wal")).size).toBeLessThan(2 * 1_000 * 4_120);
-    expect(readdirSync(stage.stores.transcripts.folder("main")).filter((name) => name.endsWith(".jsonl")).length).toBeLessThan(12);
+    expect(readdirSync(join(stateDir, "agents", "main", "sessions")).filter((name) => name.endsWith(".jsonl")).length).toBeLessThan(12);
   } finally {
     rmSync(stateDir, { recursive: true, force: true });
   }

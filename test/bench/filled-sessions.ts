@@ -3,7 +3,8 @@
 
 import { randomUUID } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
-import { openStores, type Stores } from "../../src/app/stores.ts";
+import type { Stores } from "../../src/app/store-parts.ts";
+import { openStores } from "../../src/app/stores.ts";
 import { addressKey } from "../../src/core/address.ts";
 import { fileStamp, systemClock } from "../../src/core/clock.ts";
 import { createBus } from "../../src/core/events.ts";
@@ -29,7 +30,7 @@ export interface FilledSessions {
 
 export async function fillSessions(stateDir: string, counts: { live: number; archived: number }): Promise<FilledSessions> {
   let at = 0;
-  const stores = openStores({
+  const stores = await openStores({
     ...{ stateDir, log: silentLogger, secrets: createSecrets(), failpoint: noFailpoints, bootId: "before", bus: createBus(() => {}) },
     clock: { ...systemClock, now: () => at },
   });
@@ -54,7 +55,7 @@ export async function fillSessions(stateDir: string, counts: { live: number; arc
     await stores.runs.setDocumented(filled.archived.map((id) => ({ id, generation: 1 })));
     return filled;
   } finally {
-    stores.close();
+    await stores.close();
   }
 }
 

@@ -10,7 +10,8 @@ import { createAgents } from "../../src/app/agents.ts";
 import { createChannels } from "../../src/app/channels.ts";
 import { createFrontDoor } from "../../src/app/front-door.ts";
 import { createLife } from "../../src/app/life.ts";
-import { openStores, type Stores } from "../../src/app/stores.ts";
+import type { Stores } from "../../src/app/store-parts.ts";
+import { openStores } from "../../src/app/stores.ts";
 import { createSubagentParts, type SubagentParts } from "../../src/app/subagents.ts";
 import { createTools } from "../../src/app/tools.ts";
 import { loadConfig } from "../../src/config/config.ts";
@@ -60,7 +61,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
     crewPath: join(loaded.stateDir, "CREW.md"),
     config: () => loaded.config,
   };
-  const stores = openStores({ ...base, stateDir: loaded.stateDir });
+  const stores = await openStores({ ...base, stateDir: loaded.stateDir });
   const agents = createAgents({ config: base.config, stateDir: loaded.stateDir, defaultModel: () => MODEL });
   for (const agent of agents.list()) mkdirSync(agent.workspace, { recursive: true });
   const { maxConcurrent, subagents: children } = loaded.config.agents.defaults;
@@ -87,10 +88,10 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
     },
   };
   const life = createLife({
-    ...{ ...parts, subagents, frontDoor, delivery, page: null, mcp: tools.mcp, lanes: { ...lanes, subagent: held } },
+    ...{ ...parts, subagents, frontDoor, delivery, page: null, mcp: tools.mcp, runsWork: true, lanes: { ...lanes, subagent: held } },
     facts: () => ({
       ...{ version: "0", model: MODEL, why: "", stateDir: loaded.stateDir, config: loaded.config, channels: channels.list(), sandbox },
-      ...{ lanes: [], mcp: [], problem: null },
+      ...{ mcp: [], problem: null },
     }),
   });
   await life.start();

@@ -2,7 +2,7 @@
 // a million (RU1). The runs that move are picked from all over the table, which is the worst case for its caches.
 import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
-import { type Database, openDatabase } from "../../src/stores/database.ts";
+import { openDatabase, type SqliteDatabase } from "../../src/stores/database.ts";
 import { createRuns, type Runs } from "../../src/stores/runs.ts";
 import { fillRuns, runId } from "./filled-runs.ts";
 import { atMost, interleave, type Row, type Topic, us, withFolder } from "./measure.ts";
@@ -30,7 +30,7 @@ async function measureTransitions(folder: string): Promise<Row[]> {
 }
 
 interface Filled {
-  readonly db: Database;
+  readonly db: SqliteDatabase;
   readonly runs: Runs;
   readonly count: number;
 }

@@ -1,7 +1,7 @@
 // What every store must do, whatever database stands behind it: compare-and-set with one winner, all or nothing,
 // idempotent by key, and the same answers after a restart. stores.test.ts runs it over SQLite.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Stores } from "../../src/app/stores.ts";
+import type { Stores } from "../../src/app/store-parts.ts";
 import type { Address } from "../../src/core/address.ts";
 import type { AppEvent, Bus } from "../../src/core/events.ts";
 import { isUnfinished, RUN_STATES } from "../../src/core/run.ts";
@@ -9,13 +9,13 @@ import { RELAXED, type Tx } from "../../src/stores/database.ts";
 import type { ManualClock } from "../support/manual-clock.ts";
 import { ADDRESS, CHAT_KEY, newRun } from "../support/runs.ts";
 
-export interface StoreRig extends Disposable {
+export interface StoreRig extends AsyncDisposable {
   readonly clock: ManualClock;
   readonly events: AppEvent[];
   readonly bus: Bus;
   readonly stores: Stores;
   /** Closes and opens again on the same data. */
-  reopen(): Stores;
+  reopen(): Promise<Stores>;
 }
 
 const OTHER: Address = { ...ADDRESS, chat: "other" };
@@ -26,7 +26,7 @@ export function storeContract(name: string, makeRig: () => Promise<StoreRig>): v
     beforeEach(async () => {
       rig = await makeRig();
     });
-    afterEach(() => rig[Symbol.dispose]());
+    afterEach(() => rig[Symbol.asyncDispose]());
     inboxContract(() => rig);
     outboxContract(() => rig);
     sessionContract(() => rig);
@@ -55,7 +55,7 @@ function inboxContract(rig: () => StoreRig): void {
     const rows = await rig().stores.inbox.listNew(0, 10);
     expect(rows.map((row) => row.raw)).toEqual([{ text: "a" }, { text: "b" }, { text: "c" }]);
     for (const row of rows) expect(await write((tx) => rig().stores.inbox.finish(tx, row.id))).toBe(true);
-    const { inbox } = rig().reopen();
+    const { inbox } = await rig().reopen();
     await inbox.sink("web", "local").put([{ externalId: "a", raw: { text: "again" } }]);
     expect(await inbox.listNew(0, 10)).toEqual([]);
   });
@@ -76,7 +76,7 @@ function inboxContract(rig: () => StoreRig): void {
     expect(await sink.cursor()).toBeNull();
     await sink.put([{ externalId: "7", raw: {} }], "8");
     expect((await sink.cursor())?.value).toBe("8");
-    expect((await rig().reopen().inbox.sink("telegram", "bot").cursor())?.value).toBe("8");
+    expect((await (await rig().reopen()).inbox.sink("telegram", "bot").cursor())?.value).toBe("8");
     expect(rig().events).toContainEqual({ type: "inbox.added", channel: "telegram" });
   });
 
@@ -124,7 +124,7 @@ function inboxContract(rig: () => StoreRig): void {
     await inbox.route(b!, "another");
     await inbox.claim(CHAT_KEY);
     expect(await inbox.orphanedSessions()).toEqual([]);
-    const again = rig().reopen();
+    const again = await rig().reopen();
     await again.nodes.enter();
     // Nobody had begun the other one: it waits, and is no orphan.
     expect(await again.inbox.orphanedSessions()).toEqual([CHAT_KEY]);
@@ -214,7 +214,7 @@ function outboxContract(rig: () => StoreRig): void {
     await write((tx) => rig().stores.outbox.markSending(tx, first.id));
     await write((tx) => rig().stores.outbox.markSent(tx, first.id, "ref"));
     await write(async (tx) => rig().stores.outbox.markSending(tx, (await rig().stores.outbox.head(key))!.id));
-    const { outbox } = rig().reopen();
+    const { outbox } = await rig().reopen();
     await outbox.recover();
     expect(await outbox.head(key)).toMatchObject({ n: 1, state: "unknown", sendingAt: rig().clock.now() });
     expect(await outbox.countAllOpen()).toBe(2);
@@ -227,7 +227,7 @@ function outboxContract(rig: () => StoreRig): void {
     await write(async (tx) => outbox.markSending(tx, (await outbox.head(key))!.id));
     expect(await outbox.recover()).toEqual([]);
     expect(await outbox.head(key)).toMatchObject({ state: "sending" });
-    const again = rig().reopen();
+    const again = await rig().reopen();
     await again.nodes.enter();
     expect(await again.outbox.recover()).toEqual([key]);
     expect(await again.outbox.head(key)).toMatchObject({ state: "unknown" });
@@ -323,7 +323,7 @@ function outboxContract(rig: () => StoreRig): void {
     expect(lead).toMatchObject({ isLead: true, part: { text: "together" }, joinedAs: "announce:1#0+2+3" });
     expect(await Promise.all([2, 3].map(async (id) => (await outbox.get(id))?.state))).toEqual(["joined", "joined"]);
     expect((await outbox.listBehind(first!, 5)).map((row) => row.id)).toEqual([4]);
-    lead = (await rig().reopen().outbox.get(1))!;
+    lead = (await (await rig().reopen()).outbox.get(1))!;
     const { outbox: again } = rig().stores;
     await again.recover();
     expect(await again.head(key)).toMatchObject({
@@ -511,7 +511,7 @@ function sessionContract(rig: () => StoreRig): void {
     expect(await rig().stores.sessions.find(CHAT_KEY)).toBeNull();
     await rig().clock.advance(5);
     const fresh = await open();
-    const { sessions } = rig().reopen();
+    const { sessions } = await rig().reopen();
     expect(await sessions.find(CHAT_KEY)).toMatchObject({ id: fresh, model: null, address: ADDRESS });
     expect(await sessions.get(old)).toMatchObject({ model: "x/y", endedAt: rig().clock.now() - 5 });
     expect((await sessions.get(old))?.endedAt).not.toBeNull();
@@ -549,7 +549,7 @@ function runContract(rig: () => StoreRig): void {
     await runs.setDoing("r1", "reading");
     await write((tx) => runs.addSpend(tx, "r1", { usage: { input: 5, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: 0.1 }));
     const before = await runs.get("r1");
-    expect(await rig().reopen().runs.get("r1")).toEqual(before);
+    expect(await (await rig().reopen()).runs.get("r1")).toEqual(before);
     expect(before).toMatchObject({ state: "running", doing: "reading", address: { thread: "42" }, spend: { costUsd: 0.1 } });
   });
 
@@ -627,7 +627,7 @@ function runContract(rig: () => StoreRig): void {
     await write((tx) => rig().stores.runs.wait(tx, "r2", [{ for: "children" }], "waiting"));
     expect(await rig().stores.runs.listOrphaned()).toEqual([]);
     expect(await write((tx) => rig().stores.runs.putAside(tx, "r1", true))).toBe(false);
-    const { runs, nodes } = rig().reopen();
+    const { runs, nodes } = await rig().reopen();
     await nodes.enter();
     expect((await runs.listOrphaned()).map((run) => run.id)).toEqual(["r1"]);
     const takeOver = () => write((tx) => runs.putAside(tx, "r1", true));
@@ -808,7 +808,7 @@ function smallStoreContract(rig: () => StoreRig): void {
     expect(await pairing.approve("ABCDEFGH")).toBeNull();
     expect(await pairing.approve(` ${code.toLowerCase()} `)).toMatchObject({ senderId: "1" });
     expect(await pairing.approve(code)).toBeNull();
-    const again = rig().reopen().pairing;
+    const again = (await rig().reopen()).pairing;
     expect(await again.isPaired("telegram", "bot", "1")).toBe(true);
     expect(await again.isPaired("telegram", "other-bot", "1")).toBe(false);
     expect(await again.isPaired("slack", "bot", "1")).toBe(false);
@@ -927,7 +927,7 @@ function smallStoreContract(rig: () => StoreRig): void {
     await write((tx) => rig().stores.mail.sendToRun(tx, "run", "Ann", "second"));
     await write((tx) => rig().stores.mail.sendToRun(tx, "another", "Ann", "not yours"));
     const before = await rig().stores.mail.listForRun("run");
-    const { mail } = rig().reopen();
+    const { mail } = await rig().reopen();
     expect(await mail.listForRun("run")).toEqual(before);
     expect(before.map((one) => [one.text, one.from])).toEqual([
       ["first", "Ann"],
@@ -975,7 +975,7 @@ function smallStoreContract(rig: () => StoreRig): void {
     const left = () =>
       Promise.all(
         ["run_messages", "notes"].map(async (table) =>
-          (await rig().stores.db.all<{ text: string }>(`SELECT text FROM ${table}`)).map((row) => row.text),
+          (await rig().stores.db.all<{ text: string }>(`SELECT text FROM ${table} ORDER BY id`)).map((row) => row.text),
         ),
       );
     await mail.purge(rig().clock.now() - 1_000);
@@ -989,7 +989,7 @@ function smallStoreContract(rig: () => StoreRig): void {
 
   it("[CM2] numbers mean the same runs until the next list, also after a restart", async () => {
     await write((tx) => rig().stores.listings.save(tx, CHAT_KEY, ["c", "b", "a"]));
-    expect(await rig().reopen().listings.find(CHAT_KEY)).toEqual(["c", "b", "a"]);
+    expect(await (await rig().reopen()).listings.find(CHAT_KEY)).toEqual(["c", "b", "a"]);
     await write((tx) => rig().stores.listings.save(tx, CHAT_KEY, ["d"]));
     expect(await rig().stores.listings.find(CHAT_KEY)).toEqual(["d"]);
     expect(await rig().stores.listings.find("another")).toEqual([]);
@@ -998,7 +998,7 @@ function smallStoreContract(rig: () => StoreRig): void {
   it("[NV2] a scratchpad is durable and per session", async () => {
     await rig().stores.scratchpad.write(CHAT_KEY, "plan", "one");
     await rig().stores.scratchpad.append(CHAT_KEY, "plan", "two");
-    const { scratchpad } = rig().reopen();
+    const { scratchpad } = await rig().reopen();
     expect(await scratchpad.read(CHAT_KEY, "plan")).toBe("one\ntwo");
     expect(await scratchpad.read("another", "plan")).toBeNull();
   });

@@ -5,10 +5,10 @@ import { newId } from "../../src/core/ids.ts";
 import type { Entry } from "../../src/stores/transcript-entry.ts";
 import type { NewEntry, TranscriptRef, Transcripts } from "../../src/stores/transcripts.ts";
 
-export interface TranscriptRig extends Disposable {
+export interface TranscriptRig extends AsyncDisposable {
   readonly transcripts: Transcripts;
   /** Another opening of the same data, as after a restart. */
-  reopen(): Transcripts;
+  reopen(): Promise<Transcripts>;
 }
 
 export const user = (text: string, id?: string): NewEntry => ({
@@ -28,14 +28,14 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
       ref = { agentId: "main", sessionId: newId() };
       await rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null });
     });
-    afterEach(() => rig[Symbol.dispose]());
+    afterEach(() => rig[Symbol.asyncDispose]());
     const texts = async (transcripts: Transcripts, count = 1_000): Promise<unknown[]> =>
       (await transcripts.tail(ref, count)).map((entry) => (entry.type === "message" ? entry.text : entry.type));
 
     it("[SE2] entries come back in order, each with id, parentId and time, also after a restart", async () => {
       const first = await rig.transcripts.append(ref, [user("one", "in:1"), user("two")]);
       const second = await rig.transcripts.append(ref, [user("three")]);
-      const all = await rig.reopen().tail(ref, 10);
+      const all = await (await rig.reopen()).tail(ref, 10);
       expect(all).toEqual([...first, ...second]);
       expect(all.map((entry) => entry.parentId)).toEqual([null, "in:1", all[1]?.id]);
       expect(all.every((entry) => !Number.isNaN(Date.parse(entry.timestamp)))).toBe(true);
@@ -61,7 +61,7 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
         { type: "message", role: "assistant", text: "cut", model: "a/b", calls: 0, partial: true, phase: "announce" },
       ];
       await rig.transcripts.append(ref, entries);
-      expect(await rig.reopen().tail(ref, 10)).toMatchObject(entries);
+      expect(await (await rig.reopen()).tail(ref, 10)).toMatchObject(entries);
     });
 
     it("[SE4] tail gives the last N, oldest first; more than there are gives all", async () => {
@@ -111,9 +111,11 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
       const { entries } = await rig.transcripts.page(ref, { before: null, limit: 1_000, fits: () => true });
       expect(entries).toHaveLength(300);
       const read = async (from: number, to: number): Promise<unknown[]> =>
-        [...(await rig.transcripts.between(ref, entries[from]?.position ?? 0, entries[to]?.position ?? Number.MAX_SAFE_INTEGER))].map(
-          (entry) => entry.type === "message" && entry.text,
-        );
+        (
+          await Array.fromAsync(
+            rig.transcripts.between(ref, entries[from]?.position ?? 0, entries[to]?.position ?? Number.MAX_SAFE_INTEGER),
+          )
+        ).map((entry) => entry.type === "message" && entry.text);
       expect(await read(0, 300)).toEqual(texts);
       expect(await read(17, 250)).toEqual(texts.slice(17, 250));
       expect(await read(40, 40)).toEqual([]);
@@ -122,7 +124,7 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
     it("[SE2] making the same transcript twice is refused and changes nothing", async () => {
       await rig.transcripts.append(ref, [user("one")]);
       await expect(() => rig.transcripts.create(ref, { key: "agent:main:web:dm:main", parent: null })).rejects.toThrow();
-      expect(await texts(rig.reopen())).toEqual(["one"]);
+      expect(await texts(await rig.reopen())).toEqual(["one"]);
     });
 
     it("[RC4] appending to one that is not there fails and makes nothing", async () => {
@@ -155,6 +157,34 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
       await rig.transcripts.append(ref, [user("two")]);
       expect(await texts(rig.transcripts)).toEqual(["one", "two"]);
       expect(await rig.transcripts.archive({ agentId: "main", sessionId: newId() }, "x.deleted")).toBe(false);
+    });
+
+    it("[AR5] those of an agent archived before a time are listed and removed by name, and only those", async () => {
+      const archive = async (agentId: string, stamp: string) => {
+        const one = { agentId, sessionId: newId() };
+        const name = `${one.sessionId}.jsonl.deleted.${stamp}`;
+        await rig.transcripts.create(one, { key: `agent:${agentId}:web:dm:main`, parent: null, entries: [user(stamp)] });
+        await rig.transcripts.archive(one, name);
+        return { ...one, archiveName: name };
+      };
+      const old = await archive("main", "2026-01-01T00-00-00.000Z");
+      const older = await archive("main", "2025-12-31T23-59-59.999Z");
+      const young = await archive("main", "2026-01-01T00-00-00.001Z");
+      const foreign = await archive("scout", "2025-01-01T00-00-00.000Z");
+      const listed = (agentId: string, before: string) => rig.transcripts.listArchived(agentId, before);
+      expect((await listed("main", "2026-01-01T00-00-00.001Z")).toSorted((a, b) => (a.name < b.name ? -1 : 1))).toEqual(
+        [old, older].map(({ sessionId, archiveName }) => ({ sessionId, name: archiveName })).toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+      );
+      expect(await listed("nobody", "9")).toEqual([]);
+      await rig.transcripts.remove("main", old.archiveName);
+      await rig.transcripts.remove("main", old.archiveName);
+      expect(await listed("main", "2026-01-01T00-00-00.001Z")).toEqual([{ sessionId: older.sessionId, name: older.archiveName }]);
+      // Of another agent, or at work: nothing to be removed.
+      await rig.transcripts.remove("main", foreign.archiveName);
+      await rig.transcripts.remove("main", `${ref.sessionId}.jsonl`).catch(() => undefined);
+      await rig.transcripts.append(ref, [user("one")]);
+      for (const one of [older, young, foreign, ref]) expect(await rig.transcripts.tail(one, 5)).toHaveLength(1);
+      await expect(() => rig.transcripts.listArchived("../main", "9")).rejects.toThrow("is not an agent id");
     });
 
     it("[SE2] many transcripts at once keep their entries apart", async () => {

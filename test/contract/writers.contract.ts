@@ -4,7 +4,6 @@
 // Where only a few moments are dangerous the second writer starts a growing number of turns after the first, so that it comes by
 // in every one of them; a database that answers over a wire shuffles them by itself.
 import { AsyncResource } from "node:async_hooks";
-import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Agent } from "../../src/agents/agent.ts";
@@ -24,6 +23,7 @@ import { createPacer } from "../../src/gateway/pace.ts";
 import { createLane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
 import { lock } from "../../src/stores/lock-keys.ts";
+import type { TranscriptRef } from "../../src/stores/transcripts.ts";
 import { createWebPosts } from "../../src/stores/web-posts.ts";
 import { transcriptOfRun } from "../../src/subagents/deps.ts";
 import type { SendAnswer } from "../../src/subagents/steering.ts";
@@ -36,20 +36,22 @@ import type { StoreRig } from "./stores.contract.ts";
 export interface WriterRigs {
   makeRig(): Promise<StoreRig>;
   makeStage(options: StageOptions): Promise<Stage>;
+  /** The transcript of a session stands under its own name, not under that of an archived one. */
+  isOpen(stage: Stage, ref: TranscriptRef): Promise<boolean>;
 }
 
-export function writersContract(name: string, { makeRig, makeStage }: WriterRigs): void {
+export function writersContract(name: string, { makeRig, makeStage, isOpen }: WriterRigs): void {
   describe(`writers at once (${name})`, () => {
     spawnWriters(makeStage);
     endWriters(makeStage);
     waitWriters(makeStage);
-    archiveWriters(makeStage);
+    archiveWriters(makeStage, isOpen);
     describe("stores", () => {
       let rig: StoreRig;
       beforeEach(async () => {
         rig = await makeRig();
       });
-      afterEach(() => rig[Symbol.dispose]());
+      afterEach(() => rig[Symbol.asyncDispose]());
       outboxWriters(() => rig);
       inboxWriters(() => rig);
       pageWriters(() => rig);
@@ -95,7 +97,7 @@ const stopRun = (stage: Stage, run: Run): Promise<Run[]> => {
 };
 const reads = (request: ModelRequest, text: string): boolean => request.messages.some((message) => message.text.includes(text));
 const atRest = (stage: Stage): Promise<unknown> =>
-  waitFor("the lane to be empty", () => stage.lane.depth().running + stage.lane.depth().waiting === 0, 5_000);
+  waitFor("the lane to be empty", async () => Object.values(await stage.lane.depth()).every((count) => count === 0), 5_000);
 
 function spawnWriters(makeStage: WriterRigs["makeStage"]): void {
   /** Nobody works: only who gets a row counts. */
@@ -212,8 +214,9 @@ function waitWriters(makeStage: WriterRigs["makeStage"]): void {
       door = Promise.withResolvers();
       const parent = await stage.spawn();
       const requester = { sessionKey: parent.childKey, sessionId: parent.sessionId, runId: parent.id };
-      await stage.spawn({ task: "the child's task" }, requester);
-      await waitFor("both to work", () => stage.lane.depth().running === 2, 5_000);
+      const child = await stage.spawn({ task: "the child's task" }, requester);
+      const isRunning = async ({ id }: Run): Promise<boolean> => (await stage.get(id)).state === "running";
+      await waitFor("both to work", async () => (await isRunning(parent)) && (await isRunning(child)), 5_000);
       door.resolve();
       expect(await later(turns, () => sendTo(stage, parent, "hello"))).toBe("running");
       await waitFor("the message to be read", async () => (await stage.unread(parent)) === 0, 2_000);
@@ -223,7 +226,7 @@ function waitWriters(makeStage: WriterRigs["makeStage"]): void {
   });
 }
 
-function archiveWriters(makeStage: WriterRigs["makeStage"]): void {
+function archiveWriters(makeStage: WriterRigs["makeStage"], isOpen: WriterRigs["isOpen"]): void {
   const moments: readonly (Failpoint | "run.settled")[] = ["run.settled", "archive.named"];
   it.each(moments)("[AR1][AR2][CM7] a message in the moment a run is archived (%s): it goes on with its own transcript", async (moment) => {
     let onMoment: (() => void) | null = null;
@@ -242,7 +245,7 @@ function archiveWriters(makeStage: WriterRigs["makeStage"]): void {
         await door.promise;
         const { agentId, sessionId, generation, archiveName, archivedAt } = await stage.get((run as Run).id);
         if (generation > 1) {
-          const file = existsSync(stage.stores.transcripts.path({ agentId, sessionId }));
+          const file = await isOpen(stage, { agentId, sessionId });
           const [task, message] = [reads(request, "the first task"), reads(request, "and one more thing")];
           calls.push({ task, message, file, archiveName, archivedAt });
         }
@@ -272,7 +275,7 @@ function archiveWriters(makeStage: WriterRigs["makeStage"]): void {
       );
       expect(archived).toMatchObject({ state: "done", generation: 2, archiveName: expect.stringContaining(".jsonl.deleted.") });
       const { transcripts } = stage.stores;
-      expect(existsSync(transcripts.path({ agentId: own.agentId, sessionId: own.sessionId }))).toBe(false);
+      expect(await isOpen(stage, { agentId: own.agentId, sessionId: own.sessionId })).toBe(false);
       const texts = (await transcripts.tail(transcriptOfRun(archived), 50)).map((entry) => ("text" in entry ? entry.text : ""));
       expect(texts.filter((text) => text === "and one more thing")).toHaveLength(1);
       expect(await stage.unread(own)).toBe(0);
@@ -622,7 +625,7 @@ function turnWriters(rig: () => StoreRig): void {
       onClaim = stopping.start;
       lane.ring(key, key);
       const askedByThen = await stopping.done;
-      await waitFor("the end", () => !conversations.isActive(key) && lane.depth().running === 0, 5_000);
+      await waitFor("the end", async () => !conversations.isActive(key) && (await lane.depth()).running === 0, 5_000);
       const session = await stores.sessions.find(key);
       const entries = session === null ? [] : await stores.transcripts.tail({ agentId: "main", sessionId: session.id }, 20);
       const isThere = entries.some((entry) => entry.id === `in:${id}`);

@@ -1,6 +1,7 @@
 // What can race for a run, raced hundreds of times each (in CI a thousand) with a seeded scheduler on real stores: one winner, at most one
 // announcement per generation, nothing lost, no slot stuck. A failure names its seed; the same seed gives the same race.
 import { existsSync } from "node:fs";
+import { dirname } from "node:path";
 import { describe, expect, it } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
 import { isUnfinished, type Run } from "../../src/core/run.ts";
@@ -73,7 +74,7 @@ async function race(
     const run = await stage.get(id);
     seen.set(run.state, (seen.get(run.state) ?? 0) + 1);
     try {
-      expect(stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
+      expect(await stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
       await check(stage, run, seen);
     } catch (error) {
       throw new Error(`round ${n} of seed ${SEED}, ${JSON.stringify(round)}: ${JSON.stringify(run)}`, { cause: error });
@@ -86,7 +87,9 @@ async function race(
 async function settled(stage: Stage, id: string): Promise<void> {
   // The lane first: it is asked in every turn of the event loop, and costs nothing.
   const over = async (): Promise<boolean> =>
-    stage.lane.depth().running === 0 && !isUnfinished((await stage.get(id)).state) && (await stage.stores.outbox.countAllOpen()) === 0;
+    (await stage.lane.depth()).running === 0 &&
+    !isUnfinished((await stage.get(id)).state) &&
+    (await stage.stores.outbox.countAllOpen()) === 0;
   for (let i = 0; i < 2_000 && !(await over()); i++) await turns(1);
   if (!(await over())) await waitFor(`run ${id} to settle`, over, 5_000);
   await turns(3);
@@ -163,7 +166,7 @@ describe("races", () => {
         expect(await stage.unread(run)).toBe(0);
         expect(await stage.announced(run)).toHaveLength(run.generation);
         expect(run.archivedAt).not.toBeNull();
-        const folder = stage.stores.transcripts.folder("main");
+        const folder = dirname(stage.stores.transcripts.path(run));
         expect([run.archiveName, `${run.sessionId}.jsonl`].map((name) => existsSync(`${folder}/${name}`))).toEqual([true, false]);
         const text = JSON.stringify(await stage.stores.transcripts.tail({ ...run, archiveName: run.archiveName }, 100));
         expect(text.match(/one more thing/g)).toHaveLength(1);

@@ -10,7 +10,7 @@ import { createDelegation } from "../support/delegation.ts";
 it("[BP1] the documents of a run that was archived meanwhile carry its task and its result", async () => {
   await using delegation = await createDelegation();
   const { folder, briefing, folderOf, get } = delegation;
-  const { db, runs, transcripts } = folder.stores;
+  const { db, runs, transcripts, sessionDocuments } = folder.stores;
   const run = await delegation.spawn("worker", undefined, { state: "running" });
   const ref = { agentId: run.agentId, sessionId: run.sessionId };
   await transcripts.append(ref, [{ type: "message", role: "assistant", text: "what it found", model: "m", usage: null, calls: 0 }]);
@@ -23,7 +23,7 @@ it("[BP1] the documents of a run that was archived meanwhile carry its task and 
   await db.transaction([], (tx) => runs.setArchived(tx, run.id));
 
   const agents = { find: () => null, list: () => [], defaultId: () => "main" };
-  await writeDocuments({ runs, transcripts, agents, briefing, log: silentLogger, redact: (text) => text }, asItWas);
+  await writeDocuments({ runs, transcripts, sessionDocuments, agents, briefing, log: silentLogger, redact: (text) => text }, asItWas);
   const read = (kind: string): string => readFileSync(join(folderOf(run), `${briefIdOf(run.id)}.${kind}.md`), "utf8");
   expect(read("brief")).toContain("the whole of worker");
   expect(read("response")).toContain("what it found");

@@ -81,7 +81,7 @@ export async function createDelegation(): Promise<Delegation> {
       if (found === null) throw new Error(`run ${run.label} vanished`);
       return found;
     },
-    folderOf: (run) => join(stores.transcripts.folder(run.agentId), run.sessionId),
+    folderOf: (run) => join(folder.stateDir, "agents", run.agentId, "sessions", run.sessionId),
     put(agentId, path, text) {
       mkdirSync(dirname(join(workspace(agentId), path)), { recursive: true });
       writeFileSync(join(workspace(agentId), path), text);

@@ -9,19 +9,22 @@ import { createMemoryViews } from "../../src/agents/memory-view.ts";
 import { createTurns } from "../../src/agents/turn.ts";
 import { createAgents } from "../../src/app/agents.ts";
 import { createChannels } from "../../src/app/channels.ts";
-import { openStores, type Stores } from "../../src/app/stores.ts";
+import type { SharedOptions } from "../../src/app/installation.ts";
+import { createLanes } from "../../src/app/lanes.ts";
+import type { Stores } from "../../src/app/store-parts.ts";
+import { openStores } from "../../src/app/stores.ts";
 import { createSubagentParts, type SubagentParts } from "../../src/app/subagents.ts";
 import { configSchema } from "../../src/config/schema.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { type Bus, createBus } from "../../src/core/events.ts";
 import { type HitFailpoint, noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
-import { silentLogger } from "../../src/core/logger.ts";
+import { type Logger, silentLogger } from "../../src/core/logger.ts";
 import type { Run } from "../../src/core/run.ts";
 import { createSecrets, type Secrets } from "../../src/core/secrets.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
-import { createLane, type Lane } from "../../src/lanes/lanes.ts";
+import type { Lane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, Models } from "../../src/models/model.ts";
 import { recordDelivery } from "../../src/subagents/posting.ts";
 import type { Requester, SpawnRequest } from "../../src/subagents/spawn.ts";
@@ -60,6 +63,8 @@ export interface StageOptions {
   readonly bootId?: string;
   /** Don't start working: the test calls recover() first. */
   readonly idle?: boolean;
+  /** Among several processes, on PostgreSQL. */
+  readonly shared?: SharedOptions;
   /** Hears of each named moment as it comes: for a race that begins at one. */
   readonly failpoint?: HitFailpoint;
 }
@@ -86,16 +91,16 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   const bootId = options.bootId ?? newId();
   const failpoint = options.failpoint ?? noFailpoints;
   const base = { clock, bus, log: silentLogger, secrets, failpoint, bootId, config: () => config };
-  const stores = openStores({ ...base, stateDir });
+  const { shared } = options;
+  const stores = await openStores({ ...base, stateDir, ...(shared === undefined ? {} : { shared }) });
   await stores.nodes.enter();
   const agents = createAgents({ config: base.config, stateDir, defaultModel: () => "scripted/model-1" });
   const channels = await createChannels({ ...base, config, stores });
   const models = { call: options.call, check: () => null, checkName: options.checkName ?? (() => null), contextWindow: () => 128_000 };
-  const lane = createLane({
-    name: "subagent",
-    concurrency: config.agents.defaults.subagents.maxConcurrent,
-    onError: (_id, error) => failures.push(error),
-  });
+  const lane = createLanes({
+    ...{ ...base, stores, agents, shared: shared ?? null },
+    log: { ...silentLogger, error: ({ err }: { err?: unknown }) => void failures.push(err) } as Logger,
+  }).subagent;
   const parts = createSubagentParts({
     ...base,
     ...{ stores, agents, channels, lane, models, crewPath: join(stateDir, "CREW.md") },
@@ -129,7 +134,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
       parts.waker.stop();
       over.abort();
       await Promise.all([options.idle === true ? null : lane.drain(), delivery.stop(), chores]);
-      stores.close();
+      await stores.close();
       if (options.stateDir === undefined) rmSync(stateDir, { recursive: true, force: true });
       if (failures.length > 0) throw new AggregateError(failures, "a listener or a job of the lane failed");
     },

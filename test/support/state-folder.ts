@@ -3,7 +3,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openStores, type Stores } from "../../src/app/stores.ts";
+import type { Stores } from "../../src/app/store-parts.ts";
+import { openStores } from "../../src/app/stores.ts";
 import { type AppEvent, type Bus, createBus } from "../../src/core/events.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
@@ -16,7 +17,7 @@ export interface LogLine extends Record<string, unknown> {
   readonly msg: string;
 }
 
-export interface StateFolder extends Disposable {
+export interface StateFolder extends Disposable, AsyncDisposable {
   readonly stateDir: string;
   readonly clock: ManualClock;
   readonly bus: Bus;
@@ -26,7 +27,7 @@ export interface StateFolder extends Disposable {
   readonly stores: Stores;
   readonly events: AppEvent[];
   readonly lines: LogLine[];
-  reopen(): Stores;
+  reopen(): Promise<Stores>;
   close(): void;
 }
 
@@ -42,30 +43,33 @@ export async function createStateFolder(): Promise<StateFolder> {
   bus.on((event) => events.push(event));
   const secrets = createSecrets();
   const log = await createLogger({ level: "debug", pretty: false, secrets, write: (line) => void lines.push(JSON.parse(line)) });
-  const open = (): Stores => openStores({ stateDir, clock, bus, log, secrets, failpoint: noFailpoints, bootId: newId() });
-  let stores: Stores | null = open();
+  const open = (): Promise<Stores> => openStores({ stateDir, clock, bus, log, secrets, failpoint: noFailpoints, bootId: newId() });
+  let stores: Stores | null = await open();
   const close = (): void => {
-    stores?.close();
+    // Of a file it is closed at once.
+    void stores?.close();
     stores = null;
   };
   const present = (): Stores => {
     if (stores === null) throw new Error("the stores are closed");
     return stores;
   };
+  const dispose = (): void => {
+    close();
+    rmSync(dir, { recursive: true, force: true });
+  };
   return {
     ...{ stateDir, clock, bus, secrets, log, events, lines },
     get stores() {
       return present();
     },
-    reopen() {
+    async reopen() {
       close();
-      stores = open();
+      stores = await open();
       return stores;
     },
     close,
-    [Symbol.dispose]() {
-      close();
-      rmSync(dir, { recursive: true, force: true });
-    },
+    [Symbol.asyncDispose]: async () => dispose(),
+    [Symbol.dispose]: dispose,
   };
 }

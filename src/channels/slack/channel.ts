@@ -84,6 +84,7 @@ export async function createSlackChannel(options: SlackOptions): Promise<Channel
     get formerly() {
       return state.formerly;
     },
+    isCalled: options.mode === "http",
     start: (inbox) => start(settings, state, inbox),
     async stop() {
       state.stopping.abort();

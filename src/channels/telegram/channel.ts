@@ -61,6 +61,7 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
   return {
     name: "telegram",
     account,
+    isCalled: receiving !== "polling",
     async start(inbox) {
       state.stopping = new AbortController();
       state.show("starting");

@@ -60,6 +60,7 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     showsRuns: true,
     isOperators: true,
     isIdempotent: true,
+    isCalled: true,
     async start() {
       isOn = true;
     },

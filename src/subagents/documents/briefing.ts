@@ -1,8 +1,6 @@
 // Briefs of children: who may know what (BF). sessions_spawn.brief and the tool `subagents` → check → apply → rows, one
-// per requester → BRIEF.md in the child's session folder, and the first part of its [AGENT MEMORY] block. The rows are
+// per requester → BRIEF.md among the child's documents, and the first part of its [AGENT MEMORY] block. The rows are
 // the truth and are read at every step of the child, so that a new brief or a revoke counts from the next one on.
-import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
 import type { Agents } from "../../agents/agent.ts";
 import { type Confirmed, formatMemory, type MemoryReference, type MemorySection, readMemoryReference } from "../../agents/memory.ts";
 import type { Bus } from "../../core/events.ts";
@@ -12,9 +10,8 @@ import type { Run } from "../../core/run.ts";
 import type { Briefs } from "../../stores/briefs.ts";
 import type { Tx } from "../../stores/database.ts";
 import type { Runs } from "../../stores/runs.ts";
-import type { Transcripts } from "../../stores/transcripts.ts";
+import type { SessionDocuments } from "../../stores/session-documents.ts";
 import { type BriefParams, listReferences, parseBriefParams, type RequesterBrief, renderBrief } from "./brief-params.ts";
-import { readEnd, sessionFolder } from "./session-folder.ts";
 
 /** The child a brief is for. */
 export type BriefedChild = Pick<Run, "agentId" | "sessionId" | "requesterKey">;
@@ -38,7 +35,7 @@ export interface BriefingDeps {
   readonly bus: Bus;
   readonly briefs: Briefs;
   readonly runs: Pick<Runs, "findByChildKey">;
-  readonly transcripts: Pick<Transcripts, "folder">;
+  readonly sessionDocuments: Pick<SessionDocuments, "read" | "change">;
   readonly agents: Agents;
   readonly log: Logger;
   readonly crewPath: string;
@@ -51,11 +48,11 @@ export const BRIEF_FILE = "BRIEF.md";
 
 export function createBriefing(deps: BriefingDeps): Briefing {
   const list = (child: BriefedChild): Promise<RequesterBrief[]> => listBriefs(deps, child);
-  const write = async (child: BriefedChild): Promise<void> => writeFile(deps, child, await list(child));
   const changed = (tx: Tx, { agentId, sessionId, requesterKey }: BriefedChild): void =>
     tx.emit({ type: "brief.changed", child: { agentId, sessionId, requesterKey } });
   deps.bus.on(async (event) => {
-    if (event.type === "brief.changed") await write(event.child);
+    // At once, unlike the other documents: who revokes a brief is told that it is gone.
+    if (event.type === "brief.changed") await attempt(deps, event.child, () => rewrite(deps, event.child));
   });
   return {
     check: (requesterKey, brief) => checkReach(deps, requesterKey, brief),
@@ -69,7 +66,11 @@ export function createBriefing(deps: BriefingDeps): Briefing {
       return removed;
     },
     list,
-    write,
+    // Most children have no brief, and this is asked at every look at a run: looking costs less than a lock.
+    write: (child) =>
+      attempt(deps, child, async () => {
+        if ((await textOf(deps, child)) !== (await deps.sessionDocuments.read(child, BRIEF_FILE))) await rewrite(deps, child);
+      }),
     async read(child) {
       const briefs = await list(child);
       const memory = deps.memoryEnabled() ? await deps.confirmed(() => readReferences(deps, child, briefs)) : [];
@@ -126,20 +127,29 @@ async function readReferences(deps: BriefingDeps, child: BriefedChild, briefs: r
   return [...sections.values()];
 }
 
-/** At once, unlike the other documents: who revokes a brief is told that it is gone. */
-function writeFile(deps: BriefingDeps, child: BriefedChild, briefs: readonly RequesterBrief[]): void {
-  const folder = sessionFolder(deps.transcripts, child);
-  const path = join(folder, BRIEF_FILE);
-  try {
-    const old = readEnd(folder, BRIEF_FILE, Number.POSITIVE_INFINITY);
-    const text = briefs.length === 0 ? null : deps.redact(renderBrief(briefs).markdown);
+/** What BRIEF.md is to say; null without a brief. */
+async function textOf(deps: BriefingDeps, child: BriefedChild): Promise<string | null> {
+  const briefs = await listBriefs(deps, child);
+  return briefs.length === 0 ? null : deps.redact(renderBrief(briefs).markdown);
+}
+
+/**
+ * Two changes of a brief in a row are written side by side. Had one read its rows before it waited for the other, a revoked brief
+ * could be written last; so the rows are read where nobody else changes the document, and who writes last has read last.
+ */
+const rewrite = (deps: BriefingDeps, child: BriefedChild): Promise<void> =>
+  deps.sessionDocuments.change(child, BRIEF_FILE, async (document) => {
+    const text = await textOf(deps, child);
+    const old = (await document.end(Number.POSITIVE_INFINITY))?.text ?? null;
     if (text === old) return;
-    if (text === null) return rmSync(path);
-    const temporary = `${path}.tmp`;
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    writeFileSync(temporary, text, { mode: 0o600 });
-    renameSync(temporary, path);
+    if (text === null) await document.remove();
+    else await document.replace(text);
+  });
+
+async function attempt({ log }: BriefingDeps, { sessionId }: BriefedChild, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
   } catch (error) {
-    deps.log.error({ err: error, sessionId: child.sessionId }, "BRIEF.md could not be written; the child reads the brief all the same");
+    log.error({ err: error, sessionId }, "BRIEF.md could not be written; the child reads the brief all the same");
   }
 }

@@ -15,15 +15,17 @@ export interface DocumentDeps extends RunDocumentDeps {
 }
 
 export interface Documents {
-  /** Makes good what a crash left undone and follows the runs from now on, from when they start to work, a moment behind. */
-  start(): Promise<void>;
+  /** Follows the runs of this process from now on, from when they start to work, a moment behind. */
+  start(): void;
+  /** Makes good what a crash left undone. */
+  takeUp(): Promise<void>;
   /**
    * Follows no more; resolves when all that waited is written, or its time is over and the run at hand done: the rows of the
    * others say that they are not documented, so the next start writes them. Never rejects.
    */
   stop(): Promise<void>;
   /** Who did what when, as far as the child's trace tells, in time order: the newest entries. */
-  trace(run: Run, limit: number): readonly TraceEntry[];
+  trace(run: Run, limit: number): Promise<readonly TraceEntry[]>;
 }
 
 const MAX_BACKLOG = 1_000;
@@ -48,18 +50,20 @@ export function createDocuments(deps: DocumentDeps): Documents {
     if (working.has(runId) && !stopping.signal.aborted) queue.add(runId);
   };
   return {
-    async start() {
+    async takeUp() {
       for (const run of await deps.runs.listUndocumented(MAX_BACKLOG)) {
         left.add(run.id);
         queue.add(run.id);
       }
+    },
+    start() {
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "run.ended") {
           working.delete(event.runId);
           queue.add(event.runId);
         }
         if (event.type === "run.changed" && event.state === "running" && !working.has(event.runId)) void follow(event.runId);
-      });
+      }, "here");
     },
     async stop() {
       unsubscribe();

@@ -1,8 +1,6 @@
-// A run's documents in its child's session folder, in the Brief protocol (BP1): <id>.brief.md (what was delegated),
+// A run's documents beside its child's transcript, in the Brief protocol (BP1): <id>.brief.md (what was delegated),
 // <id>.response.md (what came back), trace.md (who did what when). All of it is made from the row and the transcript.
 // The trace goes down with the child when it is spawned, and what it gained comes back up when the run ends.
-import { existsSync } from "node:fs";
-import { join } from "node:path";
 import type { Agents } from "../../agents/agent.ts";
 import { Brief } from "../../brief/brief.ts";
 import { BriefResponse, type ResponseStatus } from "../../brief/response.ts";
@@ -12,18 +10,19 @@ import { agentIdOf } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
 import { type EndState, isUnfinished, type Run, STATUS_WORD } from "../../core/run.ts";
 import type { Runs } from "../../stores/runs.ts";
+import type { SessionDocuments, SessionRef } from "../../stores/session-documents.ts";
 import type { Transcripts } from "../../stores/transcripts.ts";
 import { resultOf } from "../announce.ts";
 import { transcriptOfRun } from "../deps.ts";
 import { outcomeSentence, sectionsText } from "../outcome.ts";
 import { oneLine } from "../quoting.ts";
 import type { Briefing } from "./briefing.ts";
-import { replaceText, sessionFolder } from "./session-folder.ts";
-import { addToTrace, readTrace, readTraceEnd, startTrace, TRACE_FILE } from "./trace-file.ts";
+import { addToTrace, readTrace, readTraceEnd } from "./trace-file.ts";
 
 export interface RunDocumentDeps {
   readonly runs: Runs;
   readonly transcripts: Transcripts;
+  readonly sessionDocuments: SessionDocuments;
   readonly agents: Agents;
   readonly briefing: Briefing;
   readonly log: Logger;
@@ -35,45 +34,42 @@ const MAX_BODY = 1024 * 1024;
 /** The run's id in the Brief protocol: made of the run id, so that it needs no record and is the same after a crash. */
 export const briefIdOf = (runId: string): string => `brief-${runId.slice(0, 6)}`;
 
-const folderOf = ({ transcripts }: RunDocumentDeps, run: Run): string => sessionFolder(transcripts, run);
-
 /**
- * Brings the files up to what the row says; writes nothing that is there already. Rejects when the disk refuses. The brief
+ * Brings the documents up to what the row says; writes nothing that is there already. Rejects when the disk refuses. The brief
  * comes last: as long as it is missing, all this is done again.
  */
 export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<void> {
   if (isUnfinished(run.state)) return writeBeginning(deps, run);
-  const isBegun = hasBrief(deps, run);
+  const isBegun = await hasBrief(deps, run);
   const trace = await writeTrace(deps, run);
-  await replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.response.md`, (await responseOf(deps, run, run.state)).content);
-  await handBack(deps, run, trace ?? readTrace(folderOf(deps, run)), isBegun);
+  await deps.sessionDocuments.replace(run, `${briefIdOf(run.id)}.response.md`, (await responseOf(deps, run, run.state)).content);
+  await handBack(deps, run, trace ?? (await readTrace(deps.sessionDocuments, run)), isBegun);
   if (!isBegun) await writeBrief(deps, run);
 }
 
 async function writeBeginning(deps: RunDocumentDeps, run: Run): Promise<void> {
   await writeTrace(deps, run);
-  if (hasBrief(deps, run)) return;
-  await addToTrace(requesterFolder(deps, run), [delegation(deps, run)]);
+  if (await hasBrief(deps, run)) return;
+  await addToTrace(deps.sessionDocuments, requesterSession(run), [delegation(deps, run)]);
   await writeBrief(deps, run);
 }
 
 /** Returns the child's whole trace when it is new. */
 async function writeTrace(deps: RunDocumentDeps, run: Run): Promise<Trace | null> {
-  const folder = folderOf(deps, run);
   // The trace goes down the tree: what stands above begins first. It ends in its own time, after all below it.
   const above = await requesterOf(deps, run);
-  if (above !== null && !hasBrief(deps, above)) await writeBeginning(deps, above);
+  if (above !== null && !(await hasBrief(deps, above))) await writeBeginning(deps, above);
   await deps.briefing.write(run);
-  if (!existsSync(join(folder, TRACE_FILE)))
-    return startTrace(folder, readTraceEnd(requesterFolder(deps, run)), await entriesOf(deps, run));
-  await addToTrace(folder, await entriesOf(deps, run));
-  return null;
+  const { sessionDocuments } = deps;
+  return addToTrace(sessionDocuments, run, await entriesOf(deps, run), () => readTraceEnd(sessionDocuments, requesterSession(run)));
 }
 
 const writeBrief = async (deps: RunDocumentDeps, run: Run): Promise<void> =>
-  replaceText(folderOf(deps, run), `${briefIdOf(run.id)}.brief.md`, (await briefOf(deps, run)).content);
+  deps.sessionDocuments.replace(run, briefFile(run), (await briefOf(deps, run)).content);
 
-const hasBrief = (deps: RunDocumentDeps, run: Run): boolean => existsSync(join(folderOf(deps, run), `${briefIdOf(run.id)}.brief.md`));
+const hasBrief = (deps: RunDocumentDeps, run: Run): Promise<boolean> => deps.sessionDocuments.has(run, briefFile(run));
+
+const briefFile = (run: Run): string => `${briefIdOf(run.id)}.brief.md`;
 
 async function briefOf(deps: RunDocumentDeps, run: Run): Promise<Brief> {
   const entries = (await fromTranscript(deps, run, (found) => deps.transcripts.tail(transcriptOfRun(found), 50))) ?? [];
@@ -156,8 +152,7 @@ const delegation = (deps: RunDocumentDeps, run: Run): TraceEntry => ({
   timestamp: timeOf(run.createdAt),
 });
 
-const requesterFolder = ({ transcripts }: RunDocumentDeps, run: Run): string =>
-  sessionFolder(transcripts, { agentId: agentIdOf(run.requesterKey), sessionId: run.requesterSessionId });
+const requesterSession = (run: Run): SessionRef => ({ agentId: agentIdOf(run.requesterKey), sessionId: run.requesterSessionId });
 
 /**
  * What the child's trace gained goes back to the requester. An unfinished requester hands it on when it ends itself;
@@ -165,11 +160,11 @@ const requesterFolder = ({ transcripts }: RunDocumentDeps, run: Run): string =>
  */
 async function handBack(deps: RunDocumentDeps, run: Run, trace: Trace, isBegun: boolean): Promise<void> {
   const gained = trace.getEntries().filter((entry) => Date.parse(entry.timestamp) >= run.createdAt);
-  // With a brief its own delegation stands there since the spawn; to look for it again would mean reading the whole file.
+  // With a brief its own delegation stands there since the spawn; to look for it again would mean reading the whole trace.
   const fresh = isBegun ? gained.filter((entry) => !isDelegation(entry, run)) : gained;
-  await addToTrace(requesterFolder(deps, run), fresh);
+  await addToTrace(deps.sessionDocuments, requesterSession(run), fresh);
   for (let above = await requesterOf(deps, run); above !== null && !isUnfinished(above.state); above = await requesterOf(deps, above))
-    await addToTrace(requesterFolder(deps, above), gained);
+    await addToTrace(deps.sessionDocuments, requesterSession(above), gained);
 }
 
 const requesterOf = async ({ runs }: RunDocumentDeps, run: Run): Promise<Run | null> =>
@@ -179,8 +174,10 @@ const isDelegation = (entry: TraceEntry, run: Run): boolean =>
   entry.briefId === briefIdOf(run.id) && entry.agent === run.requesterKey && entry.action.startsWith("Delegated ");
 
 /** The newest entries about the run and those below it, in time order. */
-export const listTrace = (deps: RunDocumentDeps, run: Run, limit: number): readonly TraceEntry[] =>
-  ownEntries(run, readTrace(folderOf(deps, run)).merge(Trace.create()).getEntries()).slice(-limit);
+export async function listTrace({ sessionDocuments }: RunDocumentDeps, run: Run, limit: number): Promise<readonly TraceEntry[]> {
+  const trace = await readTrace(sessionDocuments, run);
+  return ownEntries(run, trace.merge(Trace.create()).getEntries()).slice(-limit);
+}
 
 /**
  * A child's trace begins with its requester's (BP1), so it also tells of its elder siblings. What is about the run itself

@@ -1,54 +1,72 @@
 // trace.md of a session: who did what when, in time order, each entry once (BP1). New entries are nearly always the
-// newest, so they are appended after a look at the file's end; only older ones make it read the whole. A file that
+// newest, so they are appended after a look at the document's end; only older ones make it read the whole. One that
 // grew long is put aside under a name with its time, so that a chat of years stays as cheap as a new one.
-// One writer at a time: documents.ts does one run after the other.
-import { appendFileSync, renameSync, statSync } from "node:fs";
-import { join } from "node:path";
+// A requester's trace gains entries from all its children, on several machines at once: all of it happens in one `change`.
 import { Trace, type TraceEntry } from "../../brief/trace.ts";
 import { fileStamp } from "../../core/clock.ts";
-import { readEnd, replaceText } from "./session-folder.ts";
+import type { DocumentEnd, OpenDocument, SessionDocuments, SessionRef } from "../../stores/session-documents.ts";
 
 export const TRACE_FILE = "trace.md";
 const END_BYTES = 8 * 1024;
 const MAX_BYTES = 256 * 1024;
 const ENTRY_HEAD = "- **Agent**: `";
 
+type Readable = Pick<SessionDocuments, "read">;
+
 /** The newest entries as text, whole entries only; empty without a trace. */
-export function readTraceEnd(folder: string, maxBytes = END_BYTES): string {
-  const text = readEnd(folder, TRACE_FILE, maxBytes) ?? "";
-  // Cut somewhere in the middle of an entry, unless this is the whole file.
+export const readTraceEnd = async (documents: Readable, ref: SessionRef, maxBytes = END_BYTES): Promise<string> =>
+  wholeEntries((await documents.read(ref, TRACE_FILE, maxBytes)) ?? "");
+
+/** Every entry. */
+export const readTrace = async (documents: Readable, ref: SessionRef): Promise<Trace> =>
+  Trace.parse(await readTraceEnd(documents, ref, Number.POSITIVE_INFINITY));
+
+/** A text may be cut somewhere in the middle of an entry, unless it is the whole document. */
+function wholeEntries(text: string): string {
   if (text.startsWith(ENTRY_HEAD)) return text;
   const head = text.indexOf(`\n${ENTRY_HEAD}`);
   return head < 0 ? "" : text.slice(head + 1);
 }
 
-const readWhole = (folder: string): string => readTraceEnd(folder, Number.POSITIVE_INFINITY);
+/**
+ * Puts entries in at their place in time; those that are there already change nothing. Where there is no trace yet it begins with
+ * what `before` tells, and the whole of it is returned.
+ */
+export async function addToTrace(
+  documents: Pick<SessionDocuments, "change">,
+  ref: SessionRef,
+  entries: readonly TraceEntry[],
+  before: () => Promise<string> = async () => "",
+): Promise<Trace | null> {
+  if (entries.length === 0) return null;
+  return documents.change(ref, TRACE_FILE, async (document) => {
+    const found = await document.end(END_BYTES);
+    if (found === null) return writeWhole(document, await before(), entries);
+    await addBehind(document, found, entries);
+    return null;
+  });
+}
 
-/** Every entry. */
-export const readTrace = (folder: string): Trace => Trace.parse(readWhole(folder));
-
-/** Puts entries in at their place in time; those that are there already change nothing. */
-export async function addToTrace(folder: string, entries: readonly TraceEntry[]): Promise<void> {
-  if (entries.length === 0) return;
-  const end = readTraceEnd(folder);
-  if (end === "") return void (await startTrace(folder, "", entries));
-  const { size } = statSync(join(folder, TRACE_FILE));
-  const isWhole = Buffer.byteLength(end) === size;
+async function addBehind(document: OpenDocument, found: DocumentEnd, entries: readonly TraceEntry[]): Promise<void> {
+  const end = wholeEntries(found.text);
+  const isWhole = Buffer.byteLength(end) === found.size;
   const known = Trace.parse(end);
   const [oldest] = known.getEntries();
   const isRecent = oldest !== undefined && entries.every((entry) => Date.parse(entry.timestamp) > Date.parse(oldest.timestamp));
-  if (!isWhole && !isRecent) return void (await startTrace(folder, readWhole(folder), entries));
+  if (!isWhole && !isRecent) return void (await writeWhole(document, await readWhole(document), entries));
   const text = known.merge(toTrace(entries)).toString();
   if (text === end) return;
-  if (!text.startsWith(end)) return replaceText(folder, TRACE_FILE, (isWhole ? "" : readWhole(folder).slice(0, -end.length)) + text);
-  appendFileSync(join(folder, TRACE_FILE), text.slice(end.length));
-  if (size > MAX_BYTES) renameSync(join(folder, TRACE_FILE), join(folder, `trace.${stampOf(known)}.md`));
+  if (!text.startsWith(end)) return document.replace((isWhole ? "" : (await readWhole(document)).slice(0, -end.length)) + text);
+  await document.append(text.slice(end.length));
+  if (found.size > MAX_BYTES) await document.rename(`trace.${stampOf(known)}.md`);
 }
 
-/** A trace that begins with what another told. */
-export async function startTrace(folder: string, before: string, entries: readonly TraceEntry[]): Promise<Trace> {
+const readWhole = async (document: OpenDocument): Promise<string> =>
+  wholeEntries((await document.end(Number.POSITIVE_INFINITY))?.text ?? "");
+
+async function writeWhole(document: OpenDocument, before: string, entries: readonly TraceEntry[]): Promise<Trace> {
   const trace = Trace.parse(before).merge(toTrace(entries));
-  await replaceText(folder, TRACE_FILE, trace.toString());
+  await document.replace(trace.toString());
   return trace;
 }
 

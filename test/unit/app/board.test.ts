@@ -5,7 +5,6 @@ import { createRunBoard } from "../../../src/app/board.ts";
 import { newId } from "../../../src/core/ids.ts";
 import type { Run } from "../../../src/core/run.ts";
 import { briefIdOf } from "../../../src/subagents/documents/run-documents.ts";
-import { sessionFolder } from "../../../src/subagents/documents/session-folder.ts";
 import { makeRun } from "../../support/runs.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
 
@@ -14,7 +13,12 @@ let page: ReturnType<typeof createRunBoard>;
 
 beforeEach(async () => {
   state = await createStateFolder();
-  page = createRunBoard({ stores: state.stores, lane: { position: () => 7 }, archiver: { dueAt: () => 123 }, log: state.log });
+  page = createRunBoard({
+    stores: state.stores,
+    lane: { positions: async (ids) => new Map(ids.map((id) => [id, 7])) },
+    archiver: { dueAt: () => 123 },
+    log: state.log,
+  });
 });
 
 afterEach(() => {
@@ -38,7 +42,7 @@ async function end(run: Run, delivery: Run["delivery"]): Promise<void> {
 }
 
 function folderOf(run: Run): string {
-  const folder = sessionFolder(state.stores.transcripts, run);
+  const folder = join(state.stateDir, "agents", run.agentId, "sessions", run.sessionId);
   mkdirSync(folder, { recursive: true });
   return folder;
 }

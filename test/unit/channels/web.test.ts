@@ -9,7 +9,7 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { type AppEvent, createBus } from "../../../src/core/events.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { chatKey, newId } from "../../../src/core/ids.ts";
-import { type Database, openDatabase } from "../../../src/stores/database.ts";
+import { openDatabase, type SqliteDatabase } from "../../../src/stores/database.ts";
 import { createInbox } from "../../../src/stores/inbox.ts";
 import { createWebMessages, type WebMessages } from "../../../src/stores/web-messages.ts";
 import { createWebPosts } from "../../../src/stores/web-posts.ts";
@@ -17,7 +17,7 @@ import { createWebPosts } from "../../../src/stores/web-posts.ts";
 const MAIN: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
 
 let dir: string;
-let db: Database;
+let db: SqliteDatabase;
 let messages: WebMessages;
 let channel: WebChannel;
 let events: AppEvent[];

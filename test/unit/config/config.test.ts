@@ -185,7 +185,7 @@ describe("a strict file", () => {
     expect(second).toMatch(/^chanels: unknown key\. Did you mean channels\? Accepted here: \$schema, agents, tools,/);
     expect(rest).toEqual([]);
     expect(problems({ agents: { list: [{ id: "a", zzzzzz: 1 }] } })).toEqual([
-      "agents.list[0].zzzzzz: unknown key. Accepted here: id, name, default, model, workspace, auth, tools, subagents",
+      "agents.list[0].zzzzzz: unknown key. Accepted here: id, name, default, model, workspace, auth, nodes, tools, subagents",
     ]);
     expect(problems({ agents: { defaults: { model: { primry: "a/b" } } } })).toEqual([
       "agents.defaults.model.primry: unknown key. Did you mean primary? Accepted here: primary, fallbacks",

@@ -205,7 +205,7 @@ it("[RC4] a transcript that is gone: one sentence, the row is settled, nothing i
   await answered(1);
   const session = await folder.stores.sessions.find(KEY);
   const path = folder.stores.transcripts.path({ agentId: "main", sessionId: session?.id ?? "" });
-  folder.reopen();
+  await folder.reopen();
   create();
   rmSync(path);
   await arrive("two");
@@ -274,7 +274,7 @@ describe("a request that was stopped", () => {
     const path = transcripts.path(ref);
     const lines = readFileSync(path, "utf8").trimEnd().split("\n");
     const call = lines.findIndex((line) => line.includes('"tool_call"'));
-    folder.reopen();
+    await folder.reopen();
     writeFileSync(path, `${lines.slice(0, call + 1).join("\n")}\n`);
     create();
     answer = () => ({ text: "noon" });

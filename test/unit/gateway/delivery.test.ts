@@ -68,7 +68,7 @@ async function start(): Promise<void> {
 /** As after kill -9: nothing is settled, another process begins. */
 async function startAgain(): Promise<void> {
   void delivery.stop();
-  folder.reopen();
+  await folder.reopen();
   await start();
 }
 

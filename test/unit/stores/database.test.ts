@@ -8,7 +8,7 @@ import { AppError, isStorageError } from "../../../src/core/errors.ts";
 import type { AppEvent } from "../../../src/core/events.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { SUSPENDED } from "../../../src/core/run.ts";
-import { type Database, openDatabase, type Params, type Query, RELAXED, type Tx } from "../../../src/stores/database.ts";
+import { openDatabase, type Params, type Query, RELAXED, type SqliteDatabase, type Tx } from "../../../src/stores/database.ts";
 import { createInbox } from "../../../src/stores/inbox.ts";
 import { createMail } from "../../../src/stores/mail.ts";
 import { createOutbox } from "../../../src/stores/outbox.ts";
@@ -22,8 +22,8 @@ import { ADDRESS, newRun } from "../../support/runs.ts";
 
 let dir: string;
 let path: string;
-const opened: Database[] = [];
-const open = (options: { onSlow?(ms: number): void } = {}): Database => {
+const opened: SqliteDatabase[] = [];
+const open = (options: { onSlow?(ms: number): void } = {}): SqliteDatabase => {
   const db = openDatabase({ path, ...options });
   opened.push(db);
   return db;
@@ -274,9 +274,9 @@ describe("opening", () => {
 
 describe("transactions", () => {
   const add = (tx: Tx, key: string): Promise<number> => tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, '[]', 1)", key);
-  const keys = async (db: Database): Promise<unknown[]> =>
+  const keys = async (db: SqliteDatabase): Promise<unknown[]> =>
     (await db.all<{ session_key: string }>("SELECT session_key FROM listings")).map((row) => row.session_key);
-  const openWith = (onEvent: (event: AppEvent) => unknown): Database => {
+  const openWith = (onEvent: (event: AppEvent) => unknown): SqliteDatabase => {
     const db = openDatabase({ path, onEvent });
     opened.push(db);
     return db;
@@ -412,7 +412,7 @@ describe("transactions", () => {
 });
 
 /** The same database, noting each statement it is asked. */
-function recording(db: Database, asked: Map<string, Params>): Database {
+function recording(db: SqliteDatabase, asked: Map<string, Params>): SqliteDatabase {
   const noting = (query: Query): Query => ({
     async get(sql, ...params) {
       asked.set(sql, params);
@@ -439,7 +439,7 @@ describe("plans", () => {
   /** The second one follows the table's own order and ends at its limit. */
   const MAY_SCAN = [/^SELECT DISTINCT address_key/, /^SELECT \* FROM runs ORDER BY seq DESC LIMIT/];
 
-  async function askEverything(db: Database): Promise<void> {
+  async function askEverything(db: SqliteDatabase): Promise<void> {
     const write = <T>(work: (tx: Tx) => Promise<T>): Promise<T> => db.transaction([], work);
     const clock = createManualClock();
     const inbox = createInbox({ db, clock, bootId: "boot", failpoint: noFailpoints });
@@ -557,7 +557,7 @@ describe("plans", () => {
     ["inbox_owned", /^SELECT session_key AS key FROM inbox/],
     ["sessions_open", /^SELECT \* FROM sessions WHERE key = \? AND ended_at/],
     ["runs_unfinished", /^SELECT \* FROM runs WHERE state IN \('queued', 'running', 'waiting'\) ORDER/],
-    ["runs_wake", /^SELECT id, requester_key AS requesterKey FROM runs WHERE wake_at/],
+    ["runs_wake", /^SELECT id, requester_key AS "requesterKey" FROM runs WHERE wake_at/],
     ["runs_wake", /^SELECT min\(wake_at\)/],
     // Covering: a look at each row took 10 ms where 10 000 were queued.
     ["runs_unfinished", /^SELECT count\(\*\) FILTER/, "COVERING INDEX"],
@@ -626,12 +626,12 @@ describe("small pages", () => {
     old.prepare("INSERT INTO scratchpad (session_key, section, text, updated_at) VALUES ('a', 'b', ?, 1)").run("x".repeat(bytes));
     old.close();
   };
-  const openSole = (): Database => {
+  const openSole = (): SqliteDatabase => {
     const db = openDatabase({ path, isSole: true });
     opened.push(db);
     return db;
   };
-  const pageSize = async (db: Database): Promise<unknown> => (await db.get<{ page_size: number }>("PRAGMA page_size"))?.page_size;
+  const pageSize = async (db: SqliteDatabase): Promise<unknown> => (await db.get<{ page_size: number }>("PRAGMA page_size"))?.page_size;
 
   it("[RU1] a new database has them", async () => {
     expect(await pageSize(open())).toBe(1_024);

@@ -69,7 +69,7 @@ it("[SE2] the file is where the rule says, mode 0600 in folders of 0700, with a 
 it("[SE2] a transcript whose lines name their time `at`, as they once did, is read and continued", async () => {
   const at = "2026-01-02T03:04:05.678Z";
   const header = { type: "session", version: 1, id: ref.sessionId, at, key: "agent:main:web:dm:main", agentId: "main", parent: null };
-  folder.reopen();
+  await folder.reopen();
   writeFileSync(path, [header, { ...user("old"), id: "e1", parentId: null, at }].map((line) => `${JSON.stringify(line)}\n`).join(""));
   await append("new");
   expect(await texts()).toEqual(["old", "new"]);
@@ -87,7 +87,7 @@ it("[SE2] what is appended is in the file at once, so that a crash of the proces
 
 it("[SE3] a torn last line is cut off at the next open and logged; every earlier line survives", async () => {
   await append("one", "two");
-  folder.reopen();
+  await folder.reopen();
   appendFileSync(path, '{"type":"message","role":"user","te');
   expect(await texts()).toEqual(["one", "two"]);
   await append("three");
@@ -98,14 +98,14 @@ it("[SE3] a torn last line is cut off at the next open and logged; every earlier
 
 it("[SE3] a torn last line longer than a chunk, ending inside a character, is cut as well", async () => {
   await append("one");
-  folder.reopen();
+  await folder.reopen();
   appendFileSync(path, Buffer.concat([Buffer.from(`{"text":"${"x".repeat(200_000)}`), Buffer.from([0xf0, 0x9f])]));
   await append("two");
   expect(await texts()).toEqual(["one", "two"]);
 });
 
 it("[SE3] a file that holds nothing but a torn header is cut, and appending goes on", async () => {
-  folder.reopen();
+  await folder.reopen();
   writeFileSync(path, '{"type":"sess');
   await append("one");
   expect(await texts()).toEqual(["one"]);
@@ -134,7 +134,7 @@ it("[SE3] FS-007 a line of 5 MB is read, one of 9 MB is skipped as damage, and t
 it("[SE3] the parent of the next entry is right after a damaged last line", async () => {
   const [first] = await folder.stores.transcripts.append(ref, [user("one")]);
   appendFileSync(path, "garbage\n");
-  folder.reopen();
+  await folder.reopen();
   await append("two");
   const [, two] = await folder.stores.transcripts.tail(ref, 5);
   expect(two?.parentId).toBe(first?.id);
@@ -202,7 +202,7 @@ it("[SE4] the last entries of a 50 MB file are read in a few chunks", async () =
 it("[SE4] opening a 50 MB file for the next entry reads its end only, and appending reads nothing", async () => {
   const small = await ioOf(() => append("a"));
   fillWith(50);
-  folder.reopen();
+  await folder.reopen();
   expect((await ioOf(() => append("a"))).read).toBeLessThanOrEqual(256 * 1024);
   const large = await ioOf(() => append("b"));
   expect(large.read).toBe(0);
@@ -226,14 +226,14 @@ it("[SC4] a secret is stored under its name", async () => {
 
 it("[RC4] a transcript that was deleted is not made anew: the append says so and names it", async () => {
   await append("one");
-  folder.reopen();
+  await folder.reopen();
   rmSync(path);
   await expect(() => append("two")).rejects.toThrow(new RegExp(`The transcript .*${ref.sessionId}.jsonl can't be opened`));
   expect(() => statSync(path)).toThrow();
 });
 
 it("[RC4] a transcript replaced by a folder: a clear error, nothing changed", async () => {
-  folder.reopen();
+  await folder.reopen();
   rmSync(path);
   mkdirSync(path);
   await expect(() => append("x")).rejects.toThrow(/can't be opened/);
@@ -288,12 +288,12 @@ it("[AR2][SE2] archiving begun before a crash leaves what was archived as it was
   const child = { agentId: run.agentId, sessionId: run.sessionId };
   const name = `${run.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;
   expect(await folder.stores.transcripts.archive(child, name)).toBe(true);
-  const kept = readFileSync(join(folder.stores.transcripts.folder(run.agentId), name), "utf8");
+  const kept = readFileSync(join(folder.stateDir, "agents", run.agentId, "sessions", name), "utf8");
   expect(kept).toContain("count the lines");
   await folder.clock.advance(1_000);
-  const { transcripts } = folder.reopen();
+  const { transcripts } = await folder.reopen();
   expect(await transcripts.archive(child, name)).toBe(true);
-  expect(readFileSync(join(transcripts.folder(run.agentId), name), "utf8")).toBe(kept);
+  expect(readFileSync(join(folder.stateDir, "agents", run.agentId, "sessions", name), "utf8")).toBe(kept);
 });
 
 it("[SE2][RC4] more sessions at once than files are held open: each line is in its own transcript", async () => {

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
-import { type Database, openDatabase } from "../../../src/stores/database.ts";
+import { openDatabase, type SqliteDatabase } from "../../../src/stores/database.ts";
 import { createWebMessages, type WebMessages } from "../../../src/stores/web-messages.ts";
 
 let dir: string;
-let db: Database;
+let db: SqliteDatabase;
 let messages: WebMessages;
 
 beforeEach(() => {
@@ -43,7 +43,8 @@ it("[WB2] lists forward from a cursor and backward from a message, oldest first,
   expect(await texts({ afterSeq: k5, limit: 1 })).toEqual(["k7"]);
   expect(await texts({ afterSeq: k5, limit: 9 })).toEqual(["k7", "k9"]);
   expect(await texts({ beforeSeq: k5, limit: 9 })).toEqual(["k1", "k3"]);
-  expect(await messages.lastSeq()).toBe((await messages.findByKey("k10"))?.seq);
+  expect(await messages.lastSeq("even")).toBe((await messages.findByKey("k10"))?.seq);
+  expect(await messages.lastSeq("odd")).toBe((await messages.findByKey("k9"))?.seq);
 });
 
 it("[WB1] names a chat after the person's first words, most recent chat first", async () => {

@@ -111,7 +111,8 @@ describe("briefing", () => {
     writeFileSync(scene.folderOf(run), "in the way");
     await write(scene, (tx) => scene.briefing.apply(tx, run, CHAT, brief()));
     expect((await scene.briefing.read(run)).section).toContain("Mind the docs.");
-    expect(scene.folder.lines.map((line) => line.msg)).toContain("BRIEF.md could not be written; the child reads the brief all the same");
+    const words = "BRIEF.md could not be written; the child reads the brief all the same";
+    await waitFor("the log", () => scene.folder.lines.some((line) => line.msg === words));
   });
 
   it("[SC4] secrets stand in BRIEF.md by name only, and a damaged row is left out with an error", async () => {

@@ -57,6 +57,7 @@ it.each([
   await using stage = await stageOf();
   expect(await stage.stores.runs.listUndocumented(9)).toHaveLength(1);
   for (let deaths = 1; deaths < died; deaths++) await stage.stores.tries.begin(`documents:${run.id}`);
+  await stage.parts.start();
   await stage.parts.recover();
   await stage.parts.documents.stop();
   expect(await stage.stores.runs.listUndocumented(9)).toEqual([]);

@@ -26,6 +26,7 @@ const atWork = (stage: Stage) =>
 /** A start and a graceful stop of the gateway; `meanwhile` sees it at work. */
 async function visit(options: Partial<StageOptions>, meanwhile: (stage: Stage) => Promise<unknown>) {
   await using stage = await stageOf(options);
+  await stage.parts.start();
   const recovered = await stage.parts.recover();
   stage.lane.serve(stage.parts.runner.work);
   await meanwhile(stage);
@@ -56,6 +57,7 @@ it("[RC2] a run that was taken up and lost its process counts, one that waited d
   }
   {
     await using stage = await stageOf();
+    await stage.parts.start();
     await stage.parts.recover();
     stage.lane.serve(stage.parts.runner.work);
     await atWork(stage);
@@ -67,6 +69,7 @@ it("[RC2] a run that was taken up and lost its process counts, one that waited d
     for (const { id, doing } of rows) await stage.stores.runs.setDoing(id, doing);
   }
   await using stage = await stageOf();
+  await stage.parts.start();
   expect(await stage.parts.recover()).toEqual({ queued: 0, resumed: 1, interrupted: 1 });
 });
 
@@ -104,6 +107,7 @@ it("[RC2] what onRestart: interrupt ends was not resumed, and nobody is told tha
     await stage.stores.runs.start((await stage.spawn()).id);
   }
   await using stage = await stageOf({ subagents: { onRestart: "interrupt" } });
+  await stage.parts.start();
   expect(await stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
   const [run] = await stage.stores.runs.listRecent(1);
   expect(run).toMatchObject({ state: "interrupted", resumes: 0 });
@@ -120,6 +124,7 @@ it("[RC2] a child whose requester is given up ends with it, and is not put aside
     for (const { id } of [parent, below]) await stage.stores.runs.start(id);
   }
   await using stage = await stageOf({ subagents: { onRestart: "interrupt" } });
+  await stage.parts.start();
   expect(await stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
   expect((await stage.stores.runs.listRecent(5)).map(({ state, doing }) => ({ state, doing }))).toEqual([
     { state: "stopped", doing: null },
@@ -140,6 +145,7 @@ it.each([
     await stage.stores.runs.setDoing(id, "being ended");
   }
   await using stage = await stageOf();
+  await stage.parts.start();
   expect(await stage.parts.recover()).toEqual({ queued: 0, resumed: 0, interrupted: 1 });
   expect(await stage.stores.runs.listRecent(1)).toMatchObject([{ state: "interrupted", delivery, crashes }]);
   const posted = await stage.stores.db.all<{ part: string }>("SELECT part FROM outbox WHERE delivery LIKE 'announce:%'");
@@ -187,6 +193,6 @@ it("[ST2] a run that another process ended makes no further model call, and says
   const sql = "UPDATE runs SET state = 'stopped', ended_at = 1, owner = NULL WHERE id = ?";
   await stage.stores.db.transaction([], (tx) => tx.run(sql, run.id));
   door.resolve();
-  await waitFor("its slot to be free", () => stage.lane.depth().running === 0);
+  await waitFor("its slot to be free", async () => (await stage.lane.depth()).running === 0);
   expect([calls, await stage.announced(run)]).toEqual([1, []]);
 });

@@ -38,6 +38,7 @@ async function life<T>(work: (stage: Stage) => Promise<T>): Promise<T> {
     return reply(request);
   };
   await using stage = await createStage({ clock, call, stateDir, idle: true });
+  await stage.parts.start();
   await stage.parts.recover();
   stage.lane.serve(stage.parts.runner.work);
   try {

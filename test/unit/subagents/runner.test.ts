@@ -64,7 +64,7 @@ it("[RC4][LN4] one bad transcript: its run waits without its slot, and in the en
   await clock.advance(30 * MINUTE);
   expect(await ended(run.id)).toMatchObject({ state: "error", reason: expect.stringMatching(/^The transcript .* can't be opened: EIO/) });
   expect(await stage.announced(run)).toHaveLength(1);
-  expect(stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
+  expect(await stage.lane.depth()).toEqual({ waiting: 0, running: 0 });
   // Two for the other run: nothing was paid for what could not be kept.
   expect(calls).toBe(2);
 });
@@ -111,7 +111,7 @@ it("[RC4][LN2] a full disk keeps what waits in its place: only what has a slot a
   await waitFor("somebody to ask", () => probes > 0);
   await clock.advance(20_000);
   expect(probes).toBeLessThan(10);
-  expect(stage.lane.depth()).toEqual({ waiting: 2, running: 1 });
+  expect(await stage.lane.depth()).toEqual({ waiting: 2, running: 1 });
   mend();
   await clock.advance(5 * MINUTE);
   for (const { id } of runs) expect((await ended(id)).state).toBe("done");

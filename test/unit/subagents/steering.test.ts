@@ -56,7 +56,7 @@ describe("stop", () => {
     expect(await Promise.all([top, middle, deep].map((run) => stage.get(run.id)))).toEqual(
       [top, middle, deep].map(() => expect.objectContaining({ state: "stopped", delivery: "none", reason: "by the test" })),
     );
-    await waitFor("the slot to be free", () => stage.lane.depth().running === 1);
+    await waitFor("the slot to be free", async () => (await stage.lane.depth()).running === 1);
   });
 
   it("[ST2] a stop that is rolled back stops nothing", async () => {
@@ -69,7 +69,7 @@ describe("stop", () => {
       }),
     ).rejects.toThrow("could not be recorded");
     expect((await stage.get(id)).state).toBe("running");
-    expect(stage.lane.depth().running).toBe(1);
+    expect((await stage.lane.depth()).running).toBe(1);
   });
 
   it("[LN4] stopping frees the place against maxChildrenPerSession at once", async () => {

@@ -89,10 +89,11 @@ it.each(["parent", "parent-waits"])(
     await waiting(first, run);
     // Nothing of it is in memory: what the process would do at its end changes nothing for a run that waits.
     await first[Symbol.asyncDispose]();
-    expect(first.lane.depth()).toEqual({ waiting: 0, running: 0 });
+    expect(await first.lane.depth()).toEqual({ waiting: 0, running: 0 });
     door.resolve();
     await using second = await open({ idle: true });
     expect(await second.get(run.id)).toMatchObject({ state: "waiting", crashes: 0, resumes: 0 });
+    await second.parts.start();
     await second.parts.recover();
     second.lane.serve(second.parts.runner.work);
     expect(await ended(second, run)).toMatchObject({ state: "done", crashes: 0, resumes: 1 });

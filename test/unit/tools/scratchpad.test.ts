@@ -3,13 +3,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
-import { type Database, openDatabase } from "../../../src/stores/database.ts";
+import { openDatabase, type SqliteDatabase } from "../../../src/stores/database.ts";
 import { createScratchpad } from "../../../src/stores/scratchpad.ts";
 import { createScratchpadTool } from "../../../src/tools/scratchpad.ts";
 import { callTool } from "../../support/tool-context.ts";
 
 let dir: string;
-let db: Database;
+let db: SqliteDatabase;
 beforeEach(() => {
   dir = mkdtempSync(join(tmpdir(), "herald-scratchpad-"));
   db = openDatabase({ path: join(dir, "state.db") });

@@ -111,7 +111,7 @@ describe("messages by cursor", () => {
     let cursor = "0";
     let current = tab;
     for (let round = 0; round < 4; round++) {
-      const from = await web.messages.lastSeq();
+      const from = await web.messages.lastSeq("main");
       await web.say(`live ${round}`);
       await waitFor("the live one", () => current.heard.some((event) => event.id !== null && event.id > from));
       heard.push(...current.messages());

@@ -141,7 +141,12 @@ describe("health", () => {
           board: { listRuns: async () => [] },
           details: { find: async () => null, transcript: async () => null },
         },
-        ...{ redact: (text) => text, heldBack: () => 0, status: () => ({ version: "0", model: "m", problem: null }) },
+        ...{
+          redact: (text) => text,
+          heldBack: () => 0,
+          nodes: async () => [],
+          status: () => ({ version: "0", model: "m", problem: null }),
+        },
       });
       const url = await early.server.listen();
       const ask = async (path: string) => {
@@ -401,7 +406,7 @@ describe("reading back", () => {
     for (let n = 1; n <= 5; n++) await web.say(`m${n}`);
     const last = await history("?limit=2");
     expect(last.messages.map((m) => m.html)).toEqual(["<p>m4</p>", "<p>m5</p>"]);
-    expect([last.hasEarlier, last.cursor]).toEqual([true, await web.messages.lastSeq()]);
+    expect([last.hasEarlier, last.cursor]).toEqual([true, await web.messages.lastSeq("main")]);
     const first = await history(`?limit=3&before=${last.messages[0]?.seq}`);
     expect(first.messages.map((m) => m.html)).toEqual(["<p>m1</p>", "<p>m2</p>", "<p>m3</p>"]);
     expect(first.hasEarlier).toBe(false);

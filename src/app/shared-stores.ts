@@ -1,0 +1,113 @@
+// The stores of several processes: PostgreSQL behind them all, and what makes the processes one installation: who is alive, the doorbell,
+// lanes of rows. The state folder keeps what belongs to its machine: workspaces, memory, scratch, keys.
+import { hostname } from "node:os";
+import { AppError, errorText } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import { createDocumentRows } from "../stores/document-rows.ts";
+import type { Lock } from "../stores/lock.ts";
+import { LOCK } from "../stores/lock.ts";
+import { createBell } from "../stores/postgres/bell.ts";
+import { openPostgres, type PostgresDatabase } from "../stores/postgres/database.ts";
+import { createLaneJobs, type LaneJobs } from "../stores/postgres/lane-jobs.ts";
+import { migrate } from "../stores/postgres/migrate.ts";
+import { createMembership } from "../stores/postgres/nodes.ts";
+import { createSharedTranscripts } from "../stores/postgres/transcripts.ts";
+import { holdStateFolder } from "../stores/state-folder.ts";
+import type { SharedOptions } from "./installation.ts";
+import { createParts, openingOf, type StoreDeps, type Stores } from "./store-parts.ts";
+
+/** Throws AppError("state") in words when the database can't be used. */
+export async function openShared(deps: StoreDeps & { readonly shared: SharedOptions }, lock: Lock): Promise<Stores> {
+  const { shared, stateDir, clock, bus, log, secrets, bootId } = deps;
+  const redact = (text: string): string => secrets.redact(text);
+  const folder = holdStateFolder(stateDir, [{ name: LOCK }]);
+  const { steady } = shared;
+  const db = await reachable(
+    () =>
+      openPostgres({
+        ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
+        onEvents: (events) => events.forEach(bus.emit),
+        onChange: () => bus.emit({ type: "folder.changed" }),
+        onLost: shared.onLost,
+        onSlow: (ms) => log.warn({ ms }, "a transaction took long"),
+      }),
+    log,
+  );
+  try {
+    await migrate(db, log);
+    const jobs = (lane: string): LaneJobs => createLaneJobs({ db, lane, bootId, now: () => clock.now() });
+    const places = jobs("subagent");
+    const parts = createParts({
+      ...deps,
+      db,
+      onQueued: (tx, run) => places.ring(tx, { id: run.id, group: run.requesterKey, isFront: false }),
+    });
+    const nodeName = shared.nodeName ?? hostname();
+    const members = createMembership({
+      ...{ db, clock, log, bootId, steady, name: nodeName, version: shared.version, role: shared.role },
+      ...{ agents: shared.agents, limits: shared.limits, denies: shared.denies, onLost: shared.onLost },
+      ...(shared.leaseMs === undefined ? {} : { leaseMs: shared.leaseMs }),
+      onGone(ids) {
+        log.warn({ nodes: ids }, "another process is gone; its work is taken up");
+        bus.emit({ type: "duty.free" });
+      },
+    });
+    return {
+      ...parts,
+      db,
+      transcripts: createSharedTranscripts({
+        ...{ db, log, redact, now: () => clock.now(), addressOf: shared.addressOf },
+        opening: openingOf(parts.runs, log),
+      }),
+      sessionDocuments: createDocumentRows({ db, clock }),
+      nodes: members,
+      installation: {
+        ...{ db, nodeName, role: shared.role, members, bell: createBell({ db, bus, clock, log, bootId, steady }), jobs },
+        keep: (name, first) => keep(db, name, first),
+        whyStranded: async (agentId) =>
+          (await members.list()).some((node) => node.agents.includes(agentId)) ? null : shared.whereIs(agentId),
+      },
+      problem: () => folder.problem() ?? db.problem(),
+      async close() {
+        await db.close();
+        lock.release();
+      },
+    };
+  } catch (error) {
+    await db.close();
+    throw error;
+  }
+}
+
+async function keep(db: PostgresDatabase, name: string, first: () => string): Promise<string> {
+  const known = async (): Promise<string | null> =>
+    (await db.get<{ value: string }>("SELECT value FROM kept WHERE name = ?", name))?.value ?? null;
+  const value = await known();
+  if (value !== null) return value;
+  await db.transaction([], (tx) => tx.run("INSERT INTO kept (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", name, first()));
+  return (await known()) ?? first();
+}
+
+const TRY_EVERY_MS = 1_000;
+const SAY_EVERY_MS = 30_000;
+/** It may come: starting up, out of places or of disk, nobody listens, no way there. A wrong password or name will not. */
+const COMING = /^(?:57P0[123]|53\d{3}|58\d{3}|08\d{3}|E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN))$/;
+
+/** A server that is not there yet is waited for: after a power cut everything starts at once, in any order. */
+async function reachable<T>(open: () => Promise<T>, log: Logger): Promise<T> {
+  for (let saidAt = Number.NEGATIVE_INFINITY; ; ) {
+    try {
+      return await open();
+    } catch (error) {
+      if (error instanceof AppError) throw error;
+      const { code = "" } = error as { code?: string };
+      if (!COMING.test(code) && !/timeout|terminated/i.test(errorText(error)))
+        throw new AppError("state", `PostgreSQL (store.url) can't be used: ${errorText(error)}.`);
+      if (performance.now() - saidAt > SAY_EVERY_MS) {
+        saidAt = performance.now();
+        log.warn({ reason: errorText(error) }, "PostgreSQL (store.url) can't be used yet; waiting for it");
+      }
+      await new Promise((resolve) => setTimeout(resolve, TRY_EVERY_MS));
+    }
+  }
+}

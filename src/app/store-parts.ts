@@ -1,0 +1,79 @@
+// What everything works on, whichever database stands behind it: the stores that are made the same way for all of them.
+import type { Logger } from "../core/logger.ts";
+import { createAccounts } from "../stores/accounts.ts";
+import { createBriefs } from "../stores/briefs.ts";
+import { createBrowsers } from "../stores/browsers.ts";
+import type { Database } from "../stores/database.ts";
+import { createInbox } from "../stores/inbox.ts";
+import { createListings } from "../stores/listings.ts";
+import { createMail } from "../stores/mail.ts";
+import type { Nodes } from "../stores/nodes.ts";
+import { createOutbox } from "../stores/outbox.ts";
+import { createPairing } from "../stores/pairing.ts";
+import { createRuns, type RunDeps, type Runs } from "../stores/runs.ts";
+import { createScratchpad } from "../stores/scratchpad.ts";
+import type { SessionDocuments } from "../stores/session-documents.ts";
+import { createSessions } from "../stores/sessions.ts";
+import type { Opening, TranscriptRef, Transcripts } from "../stores/transcripts.ts";
+import { createTries } from "../stores/tries.ts";
+import { createWebMessages } from "../stores/web-messages.ts";
+import { taskEntries } from "../subagents/child.ts";
+import type { Base } from "./base.ts";
+import type { Installation, SharedOptions } from "./installation.ts";
+
+export interface StoreDeps extends Pick<Base, "stateDir" | "clock" | "bus" | "log" | "secrets" | "failpoint" | "bootId"> {
+  /** The operator wants a new database although the folder holds remains of an earlier one. */
+  readonly isNewWanted?: boolean;
+  /** PostgreSQL, and this process among those that share it; left out: alone on its folder. */
+  readonly shared?: SharedOptions;
+}
+
+type Parts = ReturnType<typeof createParts>;
+
+export interface Stores extends Parts {
+  readonly db: Database;
+  readonly transcripts: Transcripts;
+  readonly sessionDocuments: SessionDocuments;
+  readonly nodes: Nodes;
+  /** What several processes have in common; null: there is only this one. */
+  readonly installation: Installation | null;
+  /** What keeps it from taking anything in; null: nothing does. */
+  problem(): string | null;
+  close(): Promise<void>;
+}
+
+/** How a child's transcript begins that is not there yet. */
+export const openingOf =
+  (runs: Pick<Runs, "openingOf">, log: Logger) =>
+  async ({ sessionId }: TranscriptRef): Promise<Opening | null> => {
+    const kept = await runs.openingOf(sessionId);
+    // It was there when the run took its first step.
+    if (kept !== null && kept.steps > 0)
+      log.warn({ sessionId }, "the transcript of a sub-agent at work is gone; it begins anew from its task");
+    return kept === null ? null : { key: kept.childKey, parent: kept.requesterKey, entries: taskEntries(kept.requesterKey, kept.text) };
+  };
+
+export interface PartDeps extends Pick<Base, "clock" | "bootId" | "failpoint" | "log"> {
+  readonly db: Database;
+  readonly onQueued?: RunDeps["onQueued"];
+}
+
+/** The stores that are the same whatever database stands behind them. */
+export function createParts({ db, clock, bootId, failpoint, log, onQueued }: PartDeps) {
+  const onDamaged = (error: unknown): void => log.error({ err: error }, "a run on record can't be read; it is left out");
+  return {
+    runs: createRuns({ db, clock, bootId, onDamaged, ...(onQueued === undefined ? {} : { onQueued }) }),
+    accounts: createAccounts({ db }),
+    inbox: createInbox({ db, clock, bootId, failpoint }),
+    outbox: createOutbox({ db, clock, bootId }),
+    sessions: createSessions({ db, clock }),
+    mail: createMail({ db, clock }),
+    briefs: createBriefs({ db, clock }),
+    listings: createListings({ db, clock }),
+    pairing: createPairing({ db, clock }),
+    scratchpad: createScratchpad({ db, clock }),
+    tries: createTries({ db, clock }),
+    webMessages: createWebMessages({ db, clock }),
+    browsers: createBrowsers({ db, clock }),
+  };
+}
