@@ -158,8 +158,12 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
   // Whoever waits for it below hears of it.
   over.catch(() => undefined);
   state.underWay.set(row.delivery, { key, parts: row.parts, over });
-  for (let waited = 0; waited < PATIENCE_MS && !ended.signal.aborted && !(await hasAnswer(state, key, row)); waited += PATIENCE_STEP_MS)
+  // Asked after a step, not before the first: an answer that is there already stands in front of this message, and most attempts
+  // are over by then.
+  for (let waited = 0; waited < PATIENCE_MS && !ended.signal.aborted; waited += PATIENCE_STEP_MS) {
     await Promise.race([over, state.clock.sleep(PATIENCE_STEP_MS, ended.signal)]);
+    if (!ended.signal.aborted && (await hasAnswer(state, key, row))) break;
+  }
   if (ended.signal.aborted) return void (await over);
   place.over();
   over.then(
