@@ -1,6 +1,6 @@
 // Carrying out the tool calls of one model step. Whatever goes wrong is a result the model can read (AG3); each
 // result is in the transcript before the next step; an abort is checked before every call and ends a hanging one.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Address } from "../core/address.ts";
 import { publicErrorText } from "../core/errors.ts";
@@ -109,9 +109,7 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
         await space.append([toEntry(call, readyToCut(result, secrets), cap)]);
         failpoint("turn.result-appended");
         // The results themselves may be large, and this is kept until the next step is done.
-        return createHash("sha256")
-          .update(JSON.stringify([call.name, call.args, result.text, result.quoted?.text]))
-          .digest("base64");
+        return hash("sha256", JSON.stringify([call.name, call.args, result.text, result.quoted?.text]), "base64");
       };
       const carried = calls.slice(0, MAX_CALLS);
       const pass = createTurnstile();

@@ -3,6 +3,7 @@
 // would wait for as long as one announcement meets a 503 (DL6). Parts of one message stay in order. Nobody sends faster than the
 // platform takes it, and what has to wait for that anyway goes out together (DL7). What an attempt does is in attempt.ts.
 import { addressKey } from "../core/address.ts";
+import { type Clock, callAfter } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import { type AttemptDeps, attempt, FIRST_RETRY_MS } from "./attempt.ts";
@@ -153,20 +154,24 @@ function defer(state: State, key: string, at: number): void {
 async function attemptPatiently(state: State, key: string, row: OutboxRow): Promise<void> {
   const isLast = state.pacer.isLast(row.address);
   const place = state.pacer.take(row.address);
-  const ended = new AbortController();
+  let isOver = false;
   const over = attempt(state, row, { place, isLast })
     .finally(() => {
       state.underWay.delete(row.delivery);
-      ended.abort("over");
+      isOver = true;
     })
     // The new address may have no sender yet; before, nobody could take the message up, because it was under way.
     .then((movedTo) => movedTo !== null && pump(state, addressKey(movedTo)));
   // Whoever waits for it below hears of it.
   over.catch(() => undefined);
   state.underWay.set(row.delivery, { key, parts: row.parts, over });
-  for (let waited = 0; waited < PATIENCE_MS && !ended.signal.aborted && !(await hasAnswer(state, key, row)); waited += PATIENCE_STEP_MS)
-    await Promise.race([over, state.clock.sleep(PATIENCE_STEP_MS, ended.signal)]);
-  if (ended.signal.aborted) return void (await over);
+  // Asked after a step, not before the first: an answer that is there already stands in front of this message, and most attempts
+  // are over by then.
+  for (let waited = 0; waited < PATIENCE_MS && !isOver; waited += PATIENCE_STEP_MS) {
+    await waitAtMost(state.clock, PATIENCE_STEP_MS, over);
+    if (!isOver && (await hasAnswer(state, key, row))) break;
+  }
+  if (isOver) return void (await over);
   place.over();
   over.then(
     () => pump(state, key),
@@ -174,6 +179,13 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
   );
   await state.db.transaction([], (tx) => state.outbox.stepAside(tx, row.delivery));
 }
+
+/** Until it is over or so much time is; rejects as it does. */
+const waitAtMost = (clock: Clock, ms: number, work: Promise<unknown>): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const endWait = callAfter(clock, ms, resolve);
+    work.then(() => resolve(), reject).finally(endWait);
+  });
 
 /** The answer to a command waits behind this attempt: whoever says /stop must not wait for somebody's announcement. */
 const hasAnswer = async ({ outbox }: State, key: string, row: OutboxRow): Promise<boolean> =>

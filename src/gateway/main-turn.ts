@@ -3,7 +3,7 @@
 import type { Agent, Agents } from "../agents/agent.ts";
 import { transcriptOf } from "../agents/open-session.ts";
 import type { TurnEnd, Turns } from "../agents/turn.ts";
-import { abortAfter, type Clock } from "../core/clock.ts";
+import { abortAfter, type Clock, callAfter } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, Inbound } from "../core/message.ts";
@@ -68,22 +68,24 @@ export interface Sitting {
 export function openSitting(deps: MainTurnDeps, job: Job): Sitting {
   const { row, inbound, agent, session, abort } = job;
   const where = { sessionKey: session.key, address: inbound.address, turnId: turnIdOf(job) };
-  const over = new AbortController();
   const endWatch = agent.timeoutMs > 0 ? abortAfter(deps.clock, agent.timeoutMs, abort) : null;
   deps.bus.emit({ type: "turn.started", ...where });
-  const status = showWorking(deps, job, over.signal);
-  const end = (): void => {
+  const endSign = showWorking(deps, job);
+  let isClosed = false;
+  /** False: it was over already. */
+  const end = (): boolean => {
+    if (isClosed) return false;
+    isClosed = true;
     endWatch?.();
-    over.abort("over");
+    endSign();
+    return true;
   };
   return {
     rowId: row.id,
     steps: 0,
-    drop: end,
+    drop: () => void end(),
     async close(outcome) {
-      if (over.signal.aborted) return;
-      end();
-      await status;
+      if (!end()) return;
       deps.bus.emit({ type: "turn.ended", ...where, outcome });
     },
   };
@@ -149,16 +151,21 @@ async function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Param
   };
 }
 
-/** The typing sign, again every few seconds until the turn is over (AG4). Never holds anything up. */
-async function showWorking(deps: MainTurnDeps, { channel, inbound }: Job, over: AbortSignal): Promise<void> {
+/** The typing sign, again every few seconds until what it returns is called (AG4). Never holds anything up. */
+function showWorking(deps: MainTurnDeps, { channel, inbound }: Job): () => void {
   const show = (state: "working" | "idle"): void => {
     channel.status?.(inbound.address, state).catch((error: unknown) => deps.log.debug({ err: error }, "the typing sign failed"));
   };
-  while (!over.aborted) {
+  let endWait = (): void => {};
+  const showAgain = (): void => {
     show("working");
-    await deps.clock.sleep(STATUS_EVERY_MS, over);
-  }
-  show("idle");
+    endWait = callAfter(deps.clock, STATUS_EVERY_MS, showAgain);
+  };
+  showAgain();
+  return () => {
+    endWait();
+    show("idle");
+  };
 }
 
 /** The answer as far as it came, and that it was stopped (ST3). Stopped in the middle of a secret, it ends before it. */

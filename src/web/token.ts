@@ -1,7 +1,7 @@
 // The page's token: 256 bits, made at first start, kept in the state folder. The browser gets it once, in a URL
 // fragment that never reaches a server or a log, and trades it for secrets of its own (sign-ins.ts).
 // Removing the file and starting again makes a new token and ends every signed-in browser.
-import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { chmodSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
@@ -53,7 +53,7 @@ export const tokenMark = (token: string): string => createHmac("sha256", token).
 
 /** Compares in constant time, whatever the lengths. */
 export function isSame(a: string, b: string): boolean {
-  const digest = (text: string) => createHash("sha256").update(text).digest();
+  const digest = (text: string) => hash("sha256", text, "buffer");
   return timingSafeEqual(digest(a), digest(b));
 }
 
