@@ -63,7 +63,7 @@ export function sharedOptions({ version, role = "all", config, onLost }: ThisPro
     limits: () => ({ main: config().agents.defaults.maxConcurrent, subagent: config().agents.defaults.subagents.maxConcurrent }),
     // Counts while the machine sleeps, and no clock that is set changes it.
     steady: () => uptime() * 1000,
-    addressOf: ({ sessionId }) => `transcript ${sessionId} in PostgreSQL`,
+    addressOf: ({ sessionId }) => `${sessionId} in PostgreSQL`,
     onLost: () => onLost?.(),
   };
 }
