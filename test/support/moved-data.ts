@@ -38,12 +38,12 @@ function fillTables(stateDir: string, rows: number): void {
     const columns = db.prepare("SELECT * FROM pragma_table_info(?)").all(table) as unknown as Column[];
     const names = columns.map(({ name }) => name).join(", ");
     const insert = db.prepare(`INSERT INTO ${table} (${names}) VALUES (${columns.map(() => "?").join(", ")})`);
-    for (let n = 1; n <= rows; n++) insert.run(...columns.map((column, at) => valueOf(table, column, n, at)));
+    for (let n = 1; n <= rows; n++) insert.run(...columns.map((column, at) => sampleOf(table, column, n, at)));
   }
   db.exec("UPDATE sqlite_sequence SET seq = seq + 1000 WHERE name = 'web_messages'; COMMIT");
 }
 
-function valueOf(table: string, { name, type, notnull, pk }: Column, n: number, at: number): string | number | null {
+function sampleOf(table: string, { name, type, notnull, pk }: Column, n: number, at: number): string | number | null {
   const choices = CHOICES[`${table}.${name}`];
   if (choices !== undefined) return pick(choices, n);
   if (notnull === 0 && pk === 0 && (n + at) % 3 === 0) return null;

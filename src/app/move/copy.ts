@@ -31,7 +31,8 @@ export async function copyAll(source: Side, target: Target, watch: Watch): Promi
     amounts.push(...some);
   };
   for (const table of SHARED_TABLES) done(await copyTable(source, target, table, watch));
-  for (const [table, last] of await source.counters()) await target.setCounter(table, last);
+  // 0: none was given yet.
+  for (const [table, last] of await source.counters()) if (last > 0) await target.setCounter(table, last);
   done(...(await copyTranscripts(source, target, watch)));
   done(await copyDocuments(source, target, watch));
   const token = await source.token();

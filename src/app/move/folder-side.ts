@@ -131,7 +131,9 @@ function createSide(stateDir: string, db: () => SqliteDatabase): Omit<Side, "clo
       yield* readRows(db(), table, await shapeOf(db(), table));
     },
     async counters() {
-      const rows = await db().all<{ name: string; seq: number }>("SELECT name, seq FROM sqlite_sequence");
+      // Runs are numbered behind the last of them, which is never removed.
+      const sql = "SELECT name, seq FROM sqlite_sequence UNION ALL SELECT 'runs', max(seq) FROM runs HAVING max(seq) IS NOT NULL";
+      const rows = await db().all<{ name: string; seq: number }>(sql);
       return new Map(rows.map(({ name, seq }) => [name, seq]));
     },
     transcripts: (onStray) => readTranscripts(stateDir, db(), onStray),

@@ -7,7 +7,7 @@ import { silentLogger } from "../../core/logger.ts";
 import { RELAXED, type Row } from "../../stores/database.ts";
 import type { WholeDocument } from "../../stores/document-copy.ts";
 import { openPostgres, type PostgresDatabase } from "../../stores/postgres/database.ts";
-import { migrate } from "../../stores/postgres/migrate.ts";
+import { hasTables, migrate } from "../../stores/postgres/migrate.ts";
 import { isFilling, type MoveLock, markFilled, markFilling, refuseHalfFilled, takeMoveLock } from "../../stores/postgres/move-mark.ts";
 import { waitForNobody } from "../../stores/postgres/nodes.ts";
 import { SHARED_TABLES } from "../../stores/postgres/schema.ts";
@@ -26,10 +26,12 @@ export interface PostgresSideOptions {
 
 /** Throws AppError("state" | "locked") in words. */
 export async function openSourcePostgres(options: PostgresSideOptions): Promise<Side> {
-  const { db, lock, close } = await openAlone(options);
+  const { db, lock, close } = await openAlone(options, async (found) => {
+    if (!(await hasTables(found)))
+      throw new AppError("state", `There is nothing to move: Herald has not been started with ${nameOf(options.url, found)} yet.`);
+  });
   try {
     await refuseHalfFilled(db);
-    if (!(await hasRows(db))) throw new AppError("state", `There is nothing to move in ${nameOf(options.url, db)}.`);
     return { ...createSide(options.url, db, lock), close };
   } catch (error) {
     await close();
@@ -78,7 +80,10 @@ interface Alone {
   close(): Promise<void>;
 }
 
-async function openAlone({ url, clock, steady, onWait }: PostgresSideOptions): Promise<Alone> {
+async function openAlone(
+  { url, clock, steady, onWait }: PostgresSideOptions,
+  look: (db: PostgresDatabase) => Promise<void> = async () => {},
+): Promise<Alone> {
   const db = await openPostgres({ url, poolSize: 4, log: silentLogger, name: "herald move", steady });
   let lock: MoveLock | null = null;
   const close = async (): Promise<void> => {
@@ -86,6 +91,8 @@ async function openAlone({ url, clock, steady, onWait }: PostgresSideOptions): P
     await db.close();
   };
   try {
+    // Before any table is made.
+    await look(db);
     await migrate(db, silentLogger);
     lock = await takeMoveLock(db);
     const alive = await waitForNobody({ db, clock, steady, onWait });

@@ -72,6 +72,7 @@ describe.runIf(hasPostgres())("npm run move", () => {
     const [row] = await query("INSERT INTO web_messages (chat, key, author, text, at) VALUES ('c', 'k', 'user', 't', 1) RETURNING seq");
     // 5 rows to number 22, and a thousand more that a tab may have seen.
     expect(row?.seq).toBe(String(5 * 3 + 7 + 1_000 + 1));
+    expect((await query("SELECT nextval(pg_get_serial_sequence('runs', 'seq')) AS seq"))[0]?.seq).toBe("23");
     expect((await query("INSERT INTO notes (session_id, about, text, created_at) VALUES ('s', 'a', 't', 1) RETURNING id"))[0]?.id).toBe(
       "23",
     );
@@ -186,7 +187,10 @@ describe.runIf(hasPostgres())("npm run move", () => {
     await expect(move("postgres", folder())).rejects.toThrow("Another Herald (pid 4711) uses the state folder");
     lock.release();
     mkdirSync(folder("b"));
-    await expect(move("embedded", folder("b"))).rejects.toThrow(/^There is nothing to move in PostgreSQL at /);
+    await expect(move("embedded", folder("b"))).rejects.toThrow(
+      /^There is nothing to move: Herald has not been started with PostgreSQL at \S+ \(schema \w+\) yet\.$/,
+    );
+    expect(await query("SELECT 1 FROM pg_tables WHERE schemaname = current_schema()")).toEqual([]);
     await move("postgres", folder());
     const other = takeLock(folder("b"), 4712);
     await expect(move("embedded", folder("b"))).rejects.toThrow("Another Herald (pid 4712) uses the state folder");
