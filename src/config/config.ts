@@ -79,8 +79,10 @@ export function findStoreUrl(options: LoadConfigOptions): string | undefined {
   const env = readEnvironment(options, []);
   const source = readSource(env, options.cwd, []);
   const { tree = {}, problems } = source.bytes === null ? { problems: [] } : parseConfigText(source.bytes);
-  if (problems.length > 0) throw configError(source.path, problems);
-  const { store } = fillStore(substitute(tree, env).value, env) as { store?: { url?: unknown } };
+  const { value, missing } = substitute(tree, env);
+  const wrong = [...problems, ...missing.filter(({ path }) => path[0] === "store")];
+  if (wrong.length > 0) throw configError(source.path, wrong);
+  const { store } = fillStore(value, env) as { store?: { url?: unknown } };
   if (store?.url === undefined) return undefined;
   const parsed = storeUrl().safeParse(store.url);
   if (!parsed.success) throw new AppError("config", `${source.path}: store.url: ${parsed.error.issues[0]?.message ?? "is wrong"}`);
