@@ -76,7 +76,7 @@ export function sharedOptions({ version, role = "all", config, onLost }: ThisPro
     steady: () => uptime() * 1000,
     addressOf: ({ sessionId, runId }) => {
       const { publicUrl } = config().web;
-      return runId === undefined ? `session ${sessionId} in PostgreSQL` : `${publicUrl ?? "the page"}/#run=${runId}`;
+      return runId === undefined ? `${sessionId} in PostgreSQL` : `${publicUrl ?? "on the page"}/#run=${runId}`;
     },
     onLost: () => onLost?.(),
   };

@@ -10,6 +10,7 @@ import { createBell } from "../stores/postgres/bell.ts";
 import { openPostgres, type PostgresDatabase } from "../stores/postgres/database.ts";
 import { createLaneJobs, type LaneJobs } from "../stores/postgres/lane-jobs.ts";
 import { migrate } from "../stores/postgres/migrate.ts";
+import { refuseHalfFilled } from "../stores/postgres/move-mark.ts";
 import { createMembership } from "../stores/postgres/nodes.ts";
 import { createSharedTranscripts } from "../stores/postgres/transcripts.ts";
 import { holdStateFolder } from "../stores/state-folder.ts";
@@ -35,6 +36,8 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
   );
   try {
     await migrate(db, log);
+    // Said here in a sentence; what decides is the same question when this process becomes one of the living.
+    await refuseHalfFilled(db);
     const jobs = (lane: string): LaneJobs => createLaneJobs({ db, lane, bootId, now: () => clock.now() });
     const places = jobs("subagent");
     const parts = createParts({

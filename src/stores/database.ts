@@ -124,7 +124,7 @@ export function openDatabase(options: DatabaseOptions): SqliteDatabase {
 }
 
 /** NUL ends a text for SQLite's own functions, and PostgreSQL refuses it; nobody can type it or see it. */
-const withoutNul = (text: string): string => (text.includes("\0") ? text.replaceAll("\0", "") : text);
+export const withoutNul = (text: string): string => (text.includes("\0") ? text.replaceAll("\0", "") : text);
 
 /** What is written, as it may be kept. */
 export const cleanWith =

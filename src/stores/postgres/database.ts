@@ -18,7 +18,7 @@ import { cleanWith, type Database, type Params, RELAXED, type TransactionOptions
 import type { LockKey } from "../lock-keys.ts";
 import { type Connections, openConnections } from "./connections.ts";
 import { createReach, isAgedPlan, isPassing, isTooSlow, type Reach } from "./reach.ts";
-import { createStatements, type Numbered } from "./statement.ts";
+import { createStatements, type Numbered, type Statements } from "./statement.ts";
 
 export interface PostgresDatabase extends Database {
   /** In the transaction it is asked from, else in a relaxed one of its own: for what is no row in other databases. */
@@ -63,7 +63,7 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
     reach: createReach(options),
     inside: new AsyncLocalStorage<Open>(),
     clean: cleanWith(options.redact ?? ((text) => text)),
-    numbered: createStatements(),
+    statements: createStatements(),
     namespace: await firstLook(connections).catch(async (error: unknown) => {
       await connections.close();
       throw error;
@@ -118,7 +118,7 @@ interface State extends PostgresOptions {
   readonly inside: AsyncLocalStorage<Open>;
   clean(params: Params): Params;
   readonly namespace: string;
-  readonly numbered: (sql: string) => Numbered;
+  readonly statements: Statements;
   nodeId: string | null;
 }
 
@@ -142,12 +142,12 @@ function openHere({ inside }: State): Open | null {
 async function read<T>(state: State, work: (from: Asking) => Promise<T>): Promise<T> {
   const open = openHere(state);
   if (open !== null) return work(open.ask);
-  return again(() =>
+  return again(state, () =>
     state.reach.attempt(async () => {
       const client = await state.connections.pool.connect();
       let failure: unknown;
       try {
-        return await work((sql, params) => query(client, state.numbered(sql), state.clean(params)));
+        return await work((sql, params) => query(client, state.statements.numbered(sql), state.clean(params)));
       } catch (error) {
         failure = error;
         throw error;
@@ -162,13 +162,15 @@ async function read<T>(state: State, work: (from: Asking) => Promise<T>): Promis
 const isWorn = (failure: unknown): boolean =>
   failure !== undefined && (isAgedPlan(failure) || !/^[0-9A-Z]{5}$/.test((failure as { code?: string }).code ?? ""));
 
-async function again<T>(work: () => Promise<T>): Promise<T> {
+async function again<T>({ statements }: State, work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
+    const era = statements.era();
     try {
       return await work();
     } catch (error) {
       if (isTooSlow(error)) throw new AppError("storage", "PostgreSQL took too long for a statement, or somebody held a lock for too long");
       if (tries >= MAX_TRIES || !isPassing(error)) throw error;
+      if (isAgedPlan(error)) statements.renew(era);
       await sleep(RETRY_MS * tries * (0.5 + Math.random()));
     }
   }
@@ -182,7 +184,7 @@ async function transact<T>(
 ): Promise<T> {
   if (openHere(state) !== null) throw new Error("a transaction can't be begun inside another");
   const startedAt = performance.now();
-  const { result, events } = await again(() => state.reach.attempt(() => once(state, keys, work, relaxed)));
+  const { result, events } = await again(state, () => state.reach.attempt(() => once(state, keys, work, relaxed)));
   const heldMs = performance.now() - startedAt;
   if (heldMs > SLOW_MS) state.onSlow?.(heldMs);
   if (events.length > 0) state.onEvents?.(events);
@@ -218,7 +220,7 @@ function createOpen(client: PoolClient, state: State): Open {
     // Somebody did not wait for it: its statement would stand alone, outside of any transaction.
     if (!open.isOpen) throw new Error("this transaction is over");
     try {
-      return await query(client, state.numbered(sql), state.clean(params));
+      return await query(client, state.statements.numbered(sql), state.clean(params));
     } catch (error) {
       open.broken ??= { error };
       throw error;
