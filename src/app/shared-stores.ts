@@ -24,6 +24,7 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
   const db = await reachable(() =>
     openPostgres({
       ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
+      ...(shared.leaseMs === undefined ? {} : { leaseMs: shared.leaseMs }),
       onEvents: (events) => events.forEach(bus.emit),
       onChange: () => bus.emit({ type: "folder.changed" }),
       onLost: shared.onLost,

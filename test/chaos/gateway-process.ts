@@ -16,11 +16,13 @@ export interface GatewayProcess {
   /** Resolves with whether it ended within this time. */
   ended(withinMs: number): Promise<boolean>;
   isRunning(): boolean;
-  kill(signal: "SIGKILL" | "SIGTERM"): void;
+  /** This life said that it is ready. */
+  wasReady(): boolean;
+  kill(signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT"): void;
   exit(): { readonly code: number | null; readonly signal: NodeJS.Signals | null };
   /** Asks the page as its owner; rejects when nobody listens. */
   request(path: string, options?: RequestInit): Promise<Response>;
-  /** The last lines it wrote. */
+  /** The last lines this life wrote. */
   output(): string;
   /** Names of the secrets in all it ever wrote. */
   leaked(): ReadonlySet<string>;
@@ -64,6 +66,7 @@ export function createGatewayProcess(dir: string, config: Record<string, unknown
       return !isRunning();
     },
     isRunning,
+    wasReady: () => state.origin !== null,
     kill: (signal) => void state.child?.kill(signal),
     exit: () => ({ code: state.child?.exitCode ?? null, signal: state.child?.signalCode ?? null }),
     request: (path, options = {}) => request(state, path, options),
@@ -80,6 +83,7 @@ function copyProgram(dir: string): void {
 
 function launch(state: State, failpoint: string | null): void {
   state.origin = null;
+  state.output = "";
   const env = {
     PATH: process.env.PATH,
     HOME: state.dir,
@@ -104,7 +108,8 @@ function launch(state: State, failpoint: string | null): void {
 
 async function request(state: State, path: string, options: RequestInit): Promise<Response> {
   if (state.origin === null) throw new Error("the page is not there");
-  state.token ??= readFileSync(join(state.stateDir, "web-token"), "utf8").trim();
+  // Of several processes only one made the token; its link is with all of them.
+  state.token ??= /#token=(\S+)/.exec(readFileSync(join(state.stateDir, "sign-in-link"), "utf8"))?.[1] ?? null;
   const headers = { ...(options.headers as object), authorization: `Bearer ${state.token}`, "content-type": "application/json" };
   return fetch(`${state.origin}${path}`, { signal: AbortSignal.timeout(5_000), ...options, headers });
 }

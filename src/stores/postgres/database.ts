@@ -39,6 +39,7 @@ export interface PostgresOptions {
   readonly poolSize: number;
   readonly log: Logger;
   readonly name: string;
+  readonly leaseMs?: number;
   steady(): number;
   redact?(text: string): string;
   /** Told of what a transaction has to say, once it is committed. */
