@@ -1,7 +1,9 @@
-// npm run chaos -- --kills N --seed S [--minutes M] [--nodes K] [--out file] [--readme]: kills the real process N times under traffic
+// npm run chaos -- --kills N --seed S [--minutes M] [--nodes K] [--keep folder] [--out file] [--readme]: kills the real process N times under traffic
 // and proves that nothing was lost, said twice, misplaced or said after a stop. Exit code 1 on a violation. --readme puts
 // the figures into README.md. With --nodes K the same with K processes on one PostgreSQL, which is tormented too.
-import { writeFileSync } from "node:fs";
+// --keep folder leaves the whole history there and, with --nodes, the logs of all processes.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { writeSection } from "../support/readme-section.ts";
 import { runNodesChaos } from "./nodes-run.ts";
@@ -11,13 +13,14 @@ import { type ChaosOptions, type ChaosOutcome, runChaos } from "./run.ts";
 const SHOWN_VIOLATIONS = 20;
 const SHOWN_IN_FULL = 4;
 
-function readOptions(): ChaosOptions & { nodes: number | null; out: string | null; readme: boolean } {
+function readOptions(): ChaosOptions & { nodes: number | null; keep: string | null; out: string | null; readme: boolean } {
   const { values } = parseArgs({
     options: {
       kills: { type: "string", default: "100" },
       seed: { type: "string", default: String(Date.now() % 1_000_000) },
       minutes: { type: "string", default: "60" },
       nodes: { type: "string" },
+      keep: { type: "string" },
       out: { type: "string" },
       readme: { type: "boolean", default: false },
     },
@@ -32,6 +35,7 @@ function readOptions(): ChaosOptions & { nodes: number | null; out: string | nul
     seed: whole("seed", 2 ** 31),
     minutes: whole("minutes", 24 * 60),
     nodes: values.nodes === undefined ? null : whole("nodes", 20),
+    keep: values.keep ?? null,
     out: values.out ?? null,
     readme: values.readme,
   };
@@ -45,27 +49,29 @@ interface Told {
   readonly section: string;
 }
 
-async function run(options: ChaosOptions, nodes: number | null): Promise<Told> {
+async function run(options: ChaosOptions, nodes: number | null, keep: string | null): Promise<Told> {
   if (nodes === null) {
     const outcome = await runChaos(options);
     const figures = figuresOf(outcome, options);
     return { outcome, figures, markdown: markdownLine(figures), section: "chaos" };
   }
-  const outcome = await runNodesChaos({ ...options, nodes });
+  const outcome = await runNodesChaos({ ...options, nodes, ...(keep === null ? {} : { logs: keep }) });
   const figures = nodesFiguresOf(outcome, { ...options, nodes });
   return { outcome, figures, markdown: nodesMarkdownLine(figures), section: "chaos-nodes" };
 }
 
-const { out, readme, nodes, ...options } = readOptions();
+const { keep, out, readme, nodes, ...options } = readOptions();
+if (keep !== null) mkdirSync(keep, { recursive: true });
 const among = nodes === null ? "" : `${nodes} nodes, `;
 console.log(`chaos: ${among}${options.kills} kills, seed ${options.seed}, at most ${options.minutes} min`);
-const { outcome, figures, markdown, section } = await run({ ...options, progress: (line) => console.log(`  ${line}`) }, nodes);
+const { outcome, figures, markdown, section } = await run({ ...options, progress: (line) => console.log(`  ${line}`) }, nodes, keep);
 for (const [name, value] of Object.entries(figures))
   console.log(`${name.padEnd(16)} ${typeof value === "object" ? JSON.stringify(value) : value}`);
 console.log(markdown);
 const { violations } = outcome.verdict;
 if (out !== null) writeFileSync(out, `${JSON.stringify({ ...figures, violations, markdown }, null, 2)}\n`);
 
+if (keep !== null) writeFileSync(join(keep, "history.json"), JSON.stringify({ violations, ...outcome.history }));
 if (readme && violations.length === 0) writeSection(new URL("../../README.md", import.meta.url).pathname, section, markdown);
 
 // One of each: a long text that came twice is a violation per piece.
@@ -75,7 +81,8 @@ const subjects = Map.groupBy(violations, ({ kind, about }) => `${kind} ${about}`
 for (const [n, [violation, ...more]] of subjects.slice(0, SHOWN_VIOLATIONS).entries()) {
   if (violation === undefined) continue;
   console.log(`\n✗ ${violation.kind} ${violation.about}: ${violation.text}${more.length === 0 ? "" : ` (and ${more.length} more of it)`}`);
-  if (n < SHOWN_IN_FULL) for (const line of shortHistory(outcome.history, violation)) console.log(`    ${line}`);
+  if (n < SHOWN_IN_FULL && violation.kind !== "trouble")
+    for (const line of shortHistory(outcome.history, violation)) console.log(`    ${line}`);
 }
 if (violations.length > 0) {
   console.log(

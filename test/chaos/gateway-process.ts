@@ -2,7 +2,7 @@
 // killed before it is ready, and it keeps no output but the last lines.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { NODE } from "../support/harness.ts";
 import { createSecretWatch, type Secrets } from "./secrets.ts";
@@ -35,6 +35,7 @@ interface State {
   origin: string | null;
   output: string;
   token: string | null;
+  readonly logPath: string | null;
   readonly variables: Readonly<Record<string, string>>;
   readonly watch: ReturnType<typeof createSecretWatch>;
 }
@@ -42,10 +43,16 @@ interface State {
 const KEPT_OUTPUT = 20_000;
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-export function createGatewayProcess(dir: string, config: Record<string, unknown>, secrets: Secrets): GatewayProcess {
+/** `logPath`: where all it ever writes is kept. */
+export function createGatewayProcess(
+  dir: string,
+  config: Record<string, unknown>,
+  secrets: Secrets,
+  logPath: string | null = null,
+): GatewayProcess {
   const { variables, planted, envFile } = secrets;
   const state: State = {
-    ...{ dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", token: null, variables },
+    ...{ dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", token: null, variables, logPath },
     watch: createSecretWatch(planted),
   };
   writeFileSync(join(dir, ".env"), envFile, { mode: 0o600 });
@@ -98,6 +105,7 @@ function launch(state: State, failpoint: string | null): void {
     const text = chunk.toString();
     state.output = (state.output + text).slice(-KEPT_OUTPUT);
     state.watch.look(text);
+    if (state.logPath !== null) appendFileSync(state.logPath, text);
     if (state.child !== child || state.origin !== null) return;
     head += text;
     state.origin = /^Page: +(http:\/\/\S+)/m.exec(head)?.[1] ?? null;

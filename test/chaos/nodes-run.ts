@@ -18,6 +18,8 @@ import { createTraffic, type Traffic } from "./traffic.ts";
 
 export interface NodesOptions extends ChaosOptions {
   readonly nodes: number;
+  /** A folder for the whole logs of all processes, in every detail. */
+  readonly logs?: string;
 }
 
 export interface NodesOutcome extends ChaosOutcome {
@@ -66,7 +68,8 @@ const AFTER_MS = LEASE_MS * 3;
 export async function runNodesChaos(options: NodesOptions): Promise<NodesOutcome> {
   const startedAt = performance.now();
   const dir = mkdtempSync(join(tmpdir(), "herald-chaos-"));
-  const world = await createNodesWorld(dir, options.nodes, createRandom(options.seed + 5), options.seed + 4);
+  const { nodes: count, seed, logs = null } = options;
+  const world = await createNodesWorld({ dir, count, random: createRandom(seed + 5), seed: seed + 4, logs });
   const state = createState(options, world);
   const ticker = setInterval(() => tick(state), TICK_MS);
   const supervisors = world.nodes.map((node) => supervise(state, node));

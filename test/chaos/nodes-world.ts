@@ -37,7 +37,17 @@ export const LEASE_MS = 3_000;
 const SERVER = { wal_writer_delay: "2000ms", log_min_messages: "panic" };
 const INT8 = 20;
 
-export async function createNodesWorld(dir: string, count: number, random: Random, seed: number): Promise<NodesWorld> {
+export interface NodesWorldOptions {
+  readonly dir: string;
+  readonly count: number;
+  /** Decides whom people reach. */
+  readonly random: Random;
+  readonly seed: number;
+  /** Where the log of each process is kept; null: nowhere. */
+  readonly logs: string | null;
+}
+
+export async function createNodesWorld({ dir, count, random, seed, logs }: NodesWorldOptions): Promise<NodesWorld> {
   const server = await startPostgres(SERVER);
   const pool = new Pool({
     ...{ connectionString: server.url, max: 4, connectionTimeoutMillis: 3_000, query_timeout: 30_000 },
@@ -54,7 +64,9 @@ export async function createNodesWorld(dir: string, count: number, random: Rando
       const own = join(dir, name);
       mkdirSync(own);
       const among = { DATABASE_URL: url.href, HERALD_NODE: name, HERALD_TEST_LEASE_MS: String(LEASE_MS) };
-      const gateway = createGatewayProcess(own, config, { ...secrets, variables: { ...secrets.variables, ...among } });
+      const all = { ...secrets, variables: { ...secrets.variables, ...among } };
+      const settings = logs === null ? config : { ...config, logging: { level: "debug" } };
+      const gateway = createGatewayProcess(own, settings, all, logs === null ? null : join(logs, `${name}.log`));
       nodes.push({ name, gateway, line, isFrozen: false, failpoint: null, killedBy: null });
     }
     return anyOf(nodes, random);
