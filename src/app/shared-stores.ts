@@ -10,6 +10,7 @@ import { openPostgres, type PostgresDatabase } from "../stores/postgres/database
 import { createLaneJobs, type LaneJobs } from "../stores/postgres/lane-jobs.ts";
 import { migrate } from "../stores/postgres/migrate.ts";
 import { createMembership } from "../stores/postgres/nodes.ts";
+import { isAway } from "../stores/postgres/reach.ts";
 import { createSharedTranscripts } from "../stores/postgres/transcripts.ts";
 import { holdStateFolder } from "../stores/state-folder.ts";
 import type { SharedOptions } from "./installation.ts";
@@ -21,18 +22,23 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
   const redact = (text: string): string => secrets.redact(text);
   const folder = holdStateFolder(stateDir, [{ name: LOCK }]);
   const { steady } = shared;
+  // Who has left owns nothing any more; what of it still tries to write is refused, and that is no reason for an alarm.
+  let hasLeft = false;
+  const onLost = (): void => {
+    if (!hasLeft) shared.onLost();
+  };
   const db = await reachable(() =>
     openPostgres({
       ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
       ...(shared.leaseMs === undefined ? {} : { leaseMs: shared.leaseMs }),
       onEvents: (events) => events.forEach(bus.emit),
       onChange: () => bus.emit({ type: "folder.changed" }),
-      onLost: shared.onLost,
       onSlow: (ms) => log.warn({ ms }, "a transaction took long"),
+      onLost,
     }),
   );
   try {
-    await migrate(db, log);
+    await reachable(() => migrate(db, log));
     const jobs = (lane: string): LaneJobs => createLaneJobs({ db, lane, bootId, now: () => clock.now() });
     const places = jobs("subagent");
     const parts = createParts({
@@ -43,7 +49,7 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
     const nodeName = shared.nodeName ?? hostname();
     const members = createMembership({
       ...{ db, clock, log, bootId, steady, name: nodeName, version: shared.version, role: shared.role },
-      ...{ agents: shared.agents, limits: shared.limits, onLost: shared.onLost },
+      ...{ agents: shared.agents, limits: shared.limits, onLost },
       ...(shared.leaseMs === undefined ? {} : { leaseMs: shared.leaseMs }),
       onGone(ids) {
         log.warn({ nodes: ids }, "another process is gone; its work is taken up");
@@ -58,7 +64,13 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
         opening: openingOf(parts.runs, log),
       }),
       sessionDocuments: createDocumentRows({ db, clock }),
-      nodes: members,
+      nodes: {
+        ...members,
+        leave() {
+          hasLeft = true;
+          return members.leave();
+        },
+      },
       installation: {
         ...{ db, nodeName, role: shared.role, members, bell: createBell({ db, bus, clock, log, bootId, steady }), jobs },
         keep: (name, first) => keep(db, name, first),
@@ -94,9 +106,7 @@ async function reachable<T>(open: () => Promise<T>): Promise<T> {
       return await open();
     } catch (error) {
       if (error instanceof AppError) throw error;
-      const { code = "" } = error as { code?: string };
-      const isComing = code === "57P03" || code === "ECONNREFUSED" || code === "53300";
-      if (!isComing || performance.now() - startedAt > WAIT_MS)
+      if (!isAway(error) || performance.now() - startedAt > WAIT_MS)
         throw new AppError("state", `PostgreSQL (store.url) can't be used: ${errorText(error)}.`);
       await new Promise((resolve) => setTimeout(resolve, TRY_EVERY_MS));
     }

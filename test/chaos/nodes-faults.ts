@@ -27,7 +27,7 @@ const WEIGHTS: Readonly<Record<Fault, number>> = {
   kill: 60,
   freeze: 6,
   doze: 4,
-  crash: 4,
+  crash: 7,
   cut: 4,
   cutNode: 5,
   deafen: 4,
@@ -50,7 +50,7 @@ export function createFaults(deps: FaultDeps): Faults {
   return {
     async next() {
       const { random } = state;
-      await delay(random.chance(0.15) ? random.between(2_000, 5_000) : random.between(50, 1_500));
+      await delay(random.chance(0.2) ? random.between(3_000, 6_000) : random.between(100, 2_500));
       const fault = random.weighted(WEIGHTS);
       const work = HOW[fault](state);
       if (work === null) return;
@@ -68,16 +68,15 @@ export function createFaults(deps: FaultDeps): Faults {
 
 /** Null: nobody it could befall just now. */
 const HOW: Readonly<Record<Fault, (state: State) => Promise<void> | null>> = {
-  kill: (state) =>
-    withNode(
-      state,
-      () => true,
-      async (node) => {
-        state.note(`${node.name} killed`);
-        node.killedBy = "us";
-        node.gateway.kill("SIGKILL");
-      },
-    ),
+  kill: (state) => {
+    // Mostly one that works; sometimes in the middle of its start.
+    const fits = state.random.chance(0.85) ? isAwake : () => true;
+    return withNode(state, fits, async (node) => {
+      state.note(`${node.name} killed`);
+      node.killedBy = "us";
+      node.gateway.kill("SIGKILL");
+    });
+  },
   freeze: (state) => withNode(state, isAwake, (node) => freeze(state, node, LEASE_MS + state.random.between(300, 3_000))),
   doze: (state) => withNode(state, isAwake, (node) => freeze(state, node, state.random.between(200, LEASE_MS * 0.6))),
   crash: (state) => alone(state, () => crash(state)),
