@@ -153,12 +153,16 @@ async function cutAll({ world, note }: State): Promise<void> {
 }
 
 /** For everybody: no process hears of what the others did. */
-async function deafen({ world, random, note }: State): Promise<void> {
+async function deafen(state: State): Promise<void> {
+  const { world, random, note } = state;
   const ms = random.between(1_500, 10_000);
   note(`no notification arrives for ${ms} ms`);
   for (const { line } of world.nodes) line.deafen(true);
+  state.awayAt = Date.now() + ms;
   await delay(ms);
   for (const { line } of world.nodes) line.deafen(false);
+  // Who begins just then believes that notifications never come through, says so and ends.
+  state.awayAt = Date.now();
 }
 
 async function hold(state: State, { name, line }: ChaosNode): Promise<void> {

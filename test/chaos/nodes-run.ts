@@ -1,6 +1,6 @@
 // One chaos run with several processes on one PostgreSQL: traffic as for one process, faults of nodes-faults.ts, each process started
 // again whenever it ended, drained at last, asked for all its slots at once, stopped in an orderly way, and judged as strictly as one.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FAILPOINTS } from "../../src/core/failpoints.ts";
@@ -169,7 +169,7 @@ async function endedItself(state: State, node: ChaosNode, startedAt: number): Pr
   if (wasLost && node.isFrozen) state.ended.frozen++;
   else if (wasLost && state.faults.wasAway(Date.now() - AFTER_MS)) state.ended.cutOff++;
   else if (wasLost) state.ended.unasked++;
-  else if (code === 1 && !node.gateway.wasReady() && state.faults.wasAway(startedAt)) state.ended.atStart++;
+  else if (code === 1 && !node.gateway.wasReady() && state.faults.wasAway(startedAt - AFTER_MS)) state.ended.atStart++;
   else state.troubles.push(`${node.name} ended by itself with code ${code} ${signal}: ${output.slice(-1_500)}`);
   // Not a hundred times a minute.
   await delay(300);
@@ -229,7 +229,9 @@ async function finish(state: State): Promise<History> {
   state.troubles.push(...(await checkTabs(world.tabs, () => world.rows<ChatMessage>(MESSAGES_SQL))));
   await stopAll(state);
   const seen = [...world.seenOnPlatforms(), ...(await seenOnPage(world.rows))].toSorted((a, b) => a.order - b.order);
-  const texts = [shown, await readDatabase(world), ...seen.map((one) => one.text)].join("\n");
+  const tables = await readDatabase(world);
+  if (options.logs !== undefined) writeFileSync(join(options.logs, "tables.txt"), tables);
+  const texts = [shown, tables, ...seen.map((one) => one.text)].join("\n");
   const processes = world.nodes.map(({ gateway }) => gateway);
   state.troubles.push(...traffic.refusals().map((text) => `a platform refused ${text}`), ...leaks(world.secrets, processes, texts));
   const wanted = { wantedMain: world.lanes.main, wantedSubagent: world.lanes.subagent };
@@ -281,11 +283,13 @@ async function stopAll(state: State): Promise<void> {
   }
 }
 
-/** All that stands in it, as text. */
+/** All that stands in it, a row a line. */
 async function readDatabase({ rows }: NodesWorld): Promise<string> {
   const tables = await rows<{ name: string }>("SELECT tablename AS name FROM pg_tables WHERE schemaname = 'public'");
   const texts: string[] = [];
-  for (const { name } of tables)
-    texts.push(...(await rows<{ text: string }>(`SELECT t::text AS text FROM ${name} t`)).map((row) => row.text));
+  for (const { name } of tables) {
+    const found = await rows<{ row: unknown }>(`SELECT to_json(t) AS row FROM ${name} t`);
+    texts.push(...found.map(({ row }) => `${name} ${JSON.stringify(row)}`));
+  }
   return texts.join("\n");
 }
