@@ -42,6 +42,8 @@ interface State extends SharedLaneOptions {
   passTurnstile(): Promise<void>;
   /** Rings of this process reach the rows in the order they were rung. */
   readonly inTurn: ReturnType<typeof createInTurn>;
+  /** What is held, and what is taken for a claim that nobody knows of: the one between the other's commit and its answer would undo it. */
+  readonly oneByOne: ReturnType<typeof createInTurn>;
 }
 
 const RETRY_MS = 1_000;
@@ -58,6 +60,7 @@ export function createSharedLane(options: SharedLaneOptions): Lane {
     drained: null,
     passTurnstile: createTurnstile(),
     inTurn: createInTurn(),
+    oneByOne: createInTurn(),
   };
   const off = options.bus.on((event) => {
     if (event.type === "lane.rung" && event.lane === options.name) look(state);
@@ -83,11 +86,13 @@ export function createSharedLane(options: SharedLaneOptions): Lane {
     },
     unrung: options.jobs.unrung,
     async hold(id) {
-      const claim = await options.jobs.hold(id);
-      if (claim === null) return false;
-      state.running.set(claim, id);
-      state.held.set(id, claim);
-      return true;
+      return state.oneByOne(async () => {
+        const claim = await options.jobs.hold(id);
+        if (claim === null) return false;
+        state.running.set(claim, id);
+        state.held.set(id, claim);
+        return true;
+      });
     },
     async letGo(id) {
       const claim = state.held.get(id);
@@ -192,7 +197,7 @@ async function lookAfter(state: State): Promise<void> {
   if (state.looking || state.drained !== null) return;
   state.looking = true;
   try {
-    await state.jobs.forget([...state.running.keys()]);
+    await state.oneByOne(() => state.jobs.forget([...state.running.keys()]));
   } catch (error) {
     state.log.debug({ lane: state.name, reason: errorText(error) }, "a lane can't be looked after");
   } finally {
