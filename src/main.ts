@@ -72,9 +72,12 @@ async function main(role: NodeRole | undefined): Promise<void> {
   const failpoint = createFailpoints(process.env.HERALD_FAILPOINT, () => process.kill(process.pid, "SIGKILL"));
   if (role !== undefined && loaded.config.store.url === undefined)
     throw new AppError("config", "--role is for several processes on one PostgreSQL: set store.url (or DATABASE_URL) first");
+  // For tests alone: a run with many deaths would wait ten seconds for each.
+  const leaseMs = Number(process.env.HERALD_TEST_LEASE_MS ?? 0);
   const app = await createApp({
     ...{ loaded, version: version(), clock: systemClock, log, secrets, failpoint },
     ...(role === undefined ? {} : { role }),
+    ...(leaseMs > 0 ? { leaseMs } : {}),
     onLost: () => beginAnew(log),
   });
   const watch = watchConfig({

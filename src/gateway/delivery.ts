@@ -14,7 +14,7 @@ interface DeliveryDeps extends AttemptDeps {
 }
 
 export interface Delivery {
-  /** Takes up everything that is open; returns at once. */
+  /** Takes up everything that is open; returns at once. What failed at its beginning may be begun again. */
   start(): Promise<void>;
   /** What was being sent by a process that is not alive any more. */
   takeUp(): Promise<void>;
@@ -55,16 +55,20 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
     stopped: new AbortController(),
   };
   let unsubscribe = (): void => {};
+  let isBegun = false;
   return {
     async start() {
       // First: what this process is sending must not be taken for what the one before it left.
       await deps.outbox.recover();
+      // The platform remembers what the process before this one sent.
+      const sent = await deps.outbox.listSentSince(deps.clock.now() - PACE_MEMORY_MS);
+      if (!isBegun) for (const { address, at } of sent) pacer.remember(address, at);
+      isBegun = true;
+      unsubscribe();
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "outbox.added") pump(state, event.addressKey);
         return event.type === "bells.missed" ? pumpAll(state) : undefined;
       });
-      // The platform remembers what the process before this one sent.
-      for (const { address, at } of await deps.outbox.listSentSince(deps.clock.now() - PACE_MEMORY_MS)) pacer.remember(address, at);
       await pumpAll(state);
     },
     async takeUp() {

@@ -22,7 +22,7 @@ import type { Commands } from "./commands.ts";
 import { type Route, routeOf } from "./route.ts";
 
 export interface Gateway {
-  /** Takes up what is recorded and unanswered, then everything that arrives. */
+  /** Takes up what is recorded and unanswered, then everything that arrives. What failed at its beginning may be begun again. */
   start(): Promise<void>;
   /** What was being answered by a process that is not alive any more. */
   takeUp(): Promise<void>;
@@ -82,6 +82,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     async start() {
       for (const sessionKey of await deps.inbox.waitingSessions()) deps.lane.ring(sessionKey, sessionKey);
       state.leftTo = await deps.inbox.lastId();
+      unsubscribe();
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "bells.missed") return look(state);
         if (event.type !== "inbox.added") return;

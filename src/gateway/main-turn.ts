@@ -11,7 +11,7 @@ import type { Tool } from "../core/tool.ts";
 import type { Account } from "../core/usage.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { messageFor } from "../models/model-error.ts";
-import { type Database, RELAXED } from "../stores/database.ts";
+import { type Database, PASSING } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { Runs } from "../stores/runs.ts";
@@ -134,7 +134,7 @@ export async function runTurn(deps: MainTurnDeps, job: Job, sitting: Sitting): P
 /** The session's own. */
 export const accountOf = ({ db, sessions }: Pick<MainTurnDeps, "db" | "sessions">, { id }: Session): Account => ({
   mayCall: async () => null,
-  settle: (spend, model) => db.transaction([], (tx) => sessions.addSpend(tx, id, model, spend), RELAXED),
+  settle: (spend, model) => db.transaction([], (tx) => sessions.addSpend(tx, id, model, spend), PASSING),
 });
 
 async function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Parameters<Turns["run"]>[0]["mail"]> {

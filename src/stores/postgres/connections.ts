@@ -16,6 +16,8 @@ export interface ConnectionOptions {
   readonly poolSize: number;
   /** What is visible in pg_stat_activity. */
   readonly name: string;
+  /** After so long others have the work of this process. */
+  readonly leaseMs?: number;
 }
 
 const CONNECT_MS = 5_000;
@@ -36,9 +38,9 @@ const toInteger = (text: string): number | bigint => {
   return Number.isSafeInteger(value) ? value : BigInt(text);
 };
 
-export async function openConnections({ url, poolSize, name }: ConnectionOptions): Promise<Connections> {
+export async function openConnections({ poolSize, ...options }: ConnectionOptions): Promise<Connections> {
   const { default: library } = await import("pg");
-  const config = configOf(library, url, name);
+  const config = configOf(library, options);
   const pool = new library.Pool({ ...config, max: poolSize, idleTimeoutMillis: 60_000 });
   // An idle one that breaks; and one that is checked out with no query under way, which would end the process.
   pool.on("error", () => {});
@@ -55,14 +57,17 @@ export async function openConnections({ url, poolSize, name }: ConnectionOptions
   };
 }
 
-function configOf({ types }: typeof pg, url: string, name: string): PoolConfig {
+function configOf(
+  { types }: typeof pg,
+  { url, name, leaseMs = Number.POSITIVE_INFINITY }: Omit<ConnectionOptions, "poolSize">,
+): PoolConfig {
   return {
     connectionString: url,
     application_name: name,
     connectionTimeoutMillis: CONNECT_MS,
     query_timeout: SILENT_MS,
     statement_timeout: STATEMENT_MS,
-    idle_in_transaction_session_timeout: STATEMENT_MS,
+    idle_in_transaction_session_timeout: Math.min(STATEMENT_MS, Math.round(leaseMs * 0.8)),
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
     types: {

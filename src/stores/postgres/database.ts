@@ -6,6 +6,10 @@
 // lease, but with DELETE. So a node that was declared dead writes nothing any more: its commit was there before the funeral, or it
 // finds no row. (FOR SHARE would keep a busy node from renewing its lease at all.)
 //
+// The server can crash while we live, and takes along what it did not write down yet. So a relaxed transaction is waited for here like
+// any other: somebody goes on from it in memory (a claim, a line of a transcript, a number that a tab has seen), and gone it would be done
+// a second time by another process, or never. Only what is passing is not.
+//
 // The answer to a COMMIT can be lost. Then the server is asked what became of that very transaction: taken for failed although it
 // went through, a message would be put down a second time by whoever tries again.
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -39,6 +43,7 @@ export interface PostgresOptions {
   readonly poolSize: number;
   readonly log: Logger;
   readonly name: string;
+  readonly leaseMs?: number;
   steady(): number;
   redact?(text: string): string;
   /** Told of what a transaction has to say, once it is committed. */
@@ -180,23 +185,23 @@ async function transact<T>(
   state: State,
   keys: readonly LockKey[],
   work: (tx: Tx) => Promise<T>,
-  { relaxed = false }: TransactionOptions,
+  { passing = false }: TransactionOptions,
 ): Promise<T> {
   if (openHere(state) !== null) throw new Error("a transaction can't be begun inside another");
   const startedAt = performance.now();
-  const { result, events } = await again(state, () => state.reach.attempt(() => once(state, keys, work, relaxed)));
+  const { result, events } = await again(state, () => state.reach.attempt(() => once(state, keys, work, passing)));
   const heldMs = performance.now() - startedAt;
   if (heldMs > SLOW_MS) state.onSlow?.(heldMs);
   if (events.length > 0) state.onEvents?.(events);
   return result;
 }
 
-async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) => Promise<T>, isRelaxed: boolean) {
+async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) => Promise<T>, isPassing: boolean) {
   const client = await state.connections.pool.connect();
   const open = createOpen(client, state);
   let failure: unknown;
   try {
-    const xid = await begin(client, state, keys, isRelaxed);
+    const xid = await begin(client, state, keys, isPassing);
     const result = await state.inside.run(open, () => work(open.tx));
     open.isOpen = false;
     if (open.broken !== null) throw open.broken.error;
@@ -239,12 +244,9 @@ function createOpen(client: PoolClient, state: State): Open {
 const query = (client: PoolClient, { name, text }: Numbered, values: Params): Promise<QueryResult> => client.query({ name, text, values });
 
 /** One trip: begin, all locks in the order of their hashes, so that two never wait for each other, then the fence. Returns its number. */
-async function begin(client: PoolClient, state: State, keys: readonly LockKey[], isRelaxed: boolean): Promise<string> {
-  // A page's message is numbered by a sequence, and a sequence goes back with a commit that a crash of the server takes along: a tab
-  // would take the next message for one it has seen. So whoever numbers one waits for the disk.
-  const waits = !isRelaxed || keys.some((key) => key.startsWith("page:"));
+async function begin(client: PoolClient, state: State, keys: readonly LockKey[], isPassing: boolean): Promise<string> {
   const statements = [
-    `BEGIN${waits ? "" : "; SET LOCAL synchronous_commit = off"}`,
+    `BEGIN${isPassing ? "; SET LOCAL synchronous_commit = off" : ""}`,
     ...(keys.length === 0 ? [] : [locksOf(client, state.namespace, keys)]),
     ...(state.nodeId === null ? [] : [`SELECT 1 FROM nodes WHERE id = ${client.escapeLiteral(state.nodeId)} FOR KEY SHARE`]),
     "SELECT pg_current_xact_id()::text AS xid",

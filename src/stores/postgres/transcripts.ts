@@ -1,7 +1,7 @@
 // Transcripts as rows, for several processes: a row for each line, the same JSON as in the file form (stores/transcripts.ts), the same
 // interface. Appending takes the transcript's own row first: whoever appends at the same time waits, so that entries are numbered
 // without a gap and each names the one before it.
-// Nothing is synced here: what is appended is committed relaxed, and the next transaction that is waited for brings it to the disk too.
+// Nothing is synced here: what is appended is on the server's disk when it is committed.
 import { AppError } from "../../core/errors.ts";
 import { isAgentId, isUuid } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
