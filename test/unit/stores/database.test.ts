@@ -437,7 +437,7 @@ describe("plans", () => {
     ["outbox_open", /^SELECT \* FROM outbox WHERE address_key = \? AND aside = 0 AND rank = 1/],
     ["outbox_joined", /^SELECT \* FROM outbox WHERE joined_as/],
     ["outbox_owned", /^UPDATE outbox SET state = 'unknown'/],
-    ["runs_owned", /^SELECT \* FROM runs WHERE state = 'running' AND NOT EXISTS/],
+    ["runs_owned", /^SELECT \* FROM runs WHERE state = 'running' AND \(SELECT/],
     ["inbox_owned", /^SELECT session_key AS key FROM inbox/],
     ["sessions_open", /^SELECT \* FROM sessions WHERE key = \? AND ended_at/],
     ["runs_unfinished", /^SELECT \* FROM runs WHERE state IN \('queued', 'running', 'waiting'\) ORDER/],
