@@ -39,7 +39,7 @@ const toInteger = (text: string): number | bigint => {
 export async function openConnections({ url, poolSize, name }: ConnectionOptions): Promise<Connections> {
   const { default: library } = await import("pg");
   const config = configOf(library, url, name);
-  const pool = new library.Pool({ ...config, max: poolSize, idleTimeoutMillis: 60_000 });
+  const pool = new library.Pool({ ...config, max: poolSize, idleTimeoutMillis: 60_000, onConnect: setLimits });
   // An idle one that breaks; and one that is checked out with no query under way, which would end the process.
   pool.on("error", () => {});
   pool.on("connect", (client: PoolClient) => client.on("error", () => {}));
@@ -49,10 +49,16 @@ export async function openConnections({ url, poolSize, name }: ConnectionOptions
       const client = new library.Client({ ...config });
       client.on("error", onError);
       await client.connect();
+      await setLimits(client);
       return client;
     },
     close: () => pool.end(),
   };
+}
+
+/** Not as parameters of the connection: a pooler refuses those, or is told to ignore them, and then there would be no limits at all. */
+async function setLimits(client: Pick<Client, "query">): Promise<void> {
+  await client.query(`SET statement_timeout = ${STATEMENT_MS}; SET idle_in_transaction_session_timeout = ${STATEMENT_MS}`);
 }
 
 function configOf({ types }: typeof pg, url: string, name: string): PoolConfig {
@@ -61,8 +67,6 @@ function configOf({ types }: typeof pg, url: string, name: string): PoolConfig {
     application_name: name,
     connectionTimeoutMillis: CONNECT_MS,
     query_timeout: SILENT_MS,
-    statement_timeout: STATEMENT_MS,
-    idle_in_transaction_session_timeout: STATEMENT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
     types: {
