@@ -49,11 +49,11 @@ function readArguments(args: readonly string[], known: string | undefined): Aske
 function closing({ to, url }: Asked, { config, path, stateDir }: LoadedConfig): string {
   if (to === "embedded")
     return `Done. The database in PostgreSQL is as it was. Now take store.url out of ${path} and DATABASE_URL out of .env, and start Herald on this machine alone.`;
-  const setting =
+  const next =
     config.store.url === url
-      ? "store.url (or DATABASE_URL) names this database already"
-      : `set store.url in ${path}, or DATABASE_URL in .env, to this address`;
-  return `Done. The state folder ${stateDir} is as it was; Herald must not be started on it without store.url any more, or it would do the same work a second time. Now ${setting}, and start Herald.`;
+      ? "store.url (or DATABASE_URL) names this database already: start Herald."
+      : `Now set store.url in ${path}, or DATABASE_URL in .env, to this address, and start Herald.`;
+  return `Done. The state folder ${stateDir} is as it was; never start Herald on it without store.url any more, or it would do the same work a second time. ${next}`;
 }
 
 const secrets = createSecrets();

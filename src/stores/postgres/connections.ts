@@ -41,7 +41,7 @@ const toInteger = (text: string): number | bigint => {
 export async function openConnections({ poolSize, ...options }: ConnectionOptions): Promise<Connections> {
   const { default: library } = await import("pg");
   const config = configOf(library, options);
-  const pool = new library.Pool({ ...config, max: poolSize, idleTimeoutMillis: 60_000 });
+  const pool = new library.Pool({ ...config, max: poolSize, idleTimeoutMillis: 60_000, onConnect: (client) => setLimits(client, options) });
   // An idle one that breaks; and one that is checked out with no query under way, which would end the process.
   pool.on("error", () => {});
   pool.on("connect", (client: PoolClient) => client.on("error", () => {}));
@@ -51,23 +51,28 @@ export async function openConnections({ poolSize, ...options }: ConnectionOption
       const client = new library.Client({ ...config });
       client.on("error", onError);
       await client.connect();
+      await setLimits(client, options);
       return client;
     },
     close: () => pool.end(),
   };
 }
 
-function configOf(
-  { types }: typeof pg,
-  { url, name, leaseMs = Number.POSITIVE_INFINITY }: Omit<ConnectionOptions, "poolSize">,
-): PoolConfig {
+/** Not as parameters of the connection: a pooler refuses those, or is told to ignore them, and then there would be no limits at all. */
+async function setLimits(
+  client: Pick<Client, "query">,
+  { leaseMs = Number.POSITIVE_INFINITY }: Pick<ConnectionOptions, "leaseMs">,
+): Promise<void> {
+  const idleMs = Math.min(STATEMENT_MS, Math.round(leaseMs * 0.8));
+  await client.query(`SET statement_timeout = ${STATEMENT_MS}; SET idle_in_transaction_session_timeout = ${idleMs}`);
+}
+
+function configOf({ types }: typeof pg, { url, name }: Omit<ConnectionOptions, "poolSize">): PoolConfig {
   return {
     connectionString: url,
     application_name: name,
     connectionTimeoutMillis: CONNECT_MS,
     query_timeout: SILENT_MS,
-    statement_timeout: STATEMENT_MS,
-    idle_in_transaction_session_timeout: Math.min(STATEMENT_MS, Math.round(leaseMs * 0.8)),
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
     types: {
