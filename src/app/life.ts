@@ -79,10 +79,11 @@ export function createLife(deps: LifeDeps): Life {
       try {
         duties.stop();
         await windDown(deps, over, chores);
+        // What they still have to write is refused once this process has left.
+        await deps.subagents.documents.stop();
         await membership.leave();
       } finally {
         // Whatever failed before: what the journal holds is moved into the database, and the lock is free.
-        await deps.subagents.documents.stop();
         await deps.stores.close();
       }
     },

@@ -1,6 +1,8 @@
 // The stores of several processes: PostgreSQL behind them all, and what makes the processes one installation: who is alive, the doorbell,
 // lanes of rows. The state folder keeps what belongs to its machine: workspaces, memory, scratch, keys.
+import { readFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import { createDocumentRows } from "../stores/document-rows.ts";
 import type { Lock } from "../stores/lock.ts";
@@ -9,7 +11,7 @@ import { createBell } from "../stores/postgres/bell.ts";
 import { openPostgres, type PostgresDatabase } from "../stores/postgres/database.ts";
 import { createLaneJobs, type LaneJobs } from "../stores/postgres/lane-jobs.ts";
 import { migrate } from "../stores/postgres/migrate.ts";
-import { createMembership } from "../stores/postgres/nodes.ts";
+import { createMembership, type Membership } from "../stores/postgres/nodes.ts";
 import { createSharedTranscripts } from "../stores/postgres/transcripts.ts";
 import { holdStateFolder } from "../stores/state-folder.ts";
 import type { SharedOptions } from "./installation.ts";
@@ -21,12 +23,15 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
   const redact = (text: string): string => secrets.redact(text);
   const folder = holdStateFolder(stateDir, [{ name: LOCK }]);
   const { steady } = shared;
+  let hasLeft = false;
+  // After an orderly end the fence refuses what comes late like anything of the dead; that is no reason for alarm.
+  const onLost = (): void => void (hasLeft || shared.onLost());
   const db = await reachable(() =>
     openPostgres({
       ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
       onEvents: (events) => events.forEach(bus.emit),
       onChange: () => bus.emit({ type: "folder.changed" }),
-      onLost: shared.onLost,
+      onLost,
       onSlow: (ms) => log.warn({ ms }, "a transaction took long"),
     }),
   );
@@ -40,15 +45,24 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
       onQueued: (tx, run) => places.ring(tx, { id: run.id, group: run.requesterKey, isFront: false }),
     });
     const nodeName = shared.nodeName ?? hostname();
-    const members = createMembership({
-      ...{ db, clock, log, bootId, steady, name: nodeName, version: shared.version, role: shared.role },
-      ...{ agents: shared.agents, limits: shared.limits, onLost: shared.onLost },
+    const last = lastOn(stateDir);
+    const membership = createMembership({
+      ...{ predecessor: last.id, db, clock, log, bootId, steady, name: nodeName, version: shared.version, role: shared.role },
+      ...{ agents: shared.agents, limits: shared.limits, onLost },
       ...(shared.leaseMs === undefined ? {} : { leaseMs: shared.leaseMs }),
       onGone(ids) {
         log.warn({ nodes: ids }, "another process is gone; its work is taken up");
         bus.emit({ type: "duty.free" });
       },
     });
+    const members: Membership = {
+      ...membership,
+      enter: () => membership.enter().then(() => last.keep(bootId)),
+      leave() {
+        hasLeft = true;
+        return membership.leave();
+      },
+    };
     return {
       ...parts,
       db,
@@ -72,6 +86,23 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
     await db.close();
     throw error;
   }
+}
+
+const NODE_ID = "node-id";
+
+/**
+ * Who worked on this folder last. Its lock is ours, so that one is gone: killed and started again, a process goes on at once with what it
+ * had begun, where others wait until its lease is over.
+ */
+function lastOn(stateDir: string): { readonly id: string | null; keep(id: string): void } {
+  const path = join(stateDir, NODE_ID);
+  let id: string | null = null;
+  try {
+    id = readFileSync(path, "utf8").trim();
+  } catch {
+    // The first one here.
+  }
+  return { id, keep: (next) => writeFileSync(path, `${next}\n`, { mode: 0o600 }) };
 }
 
 async function keep(db: PostgresDatabase, name: string, first: () => string): Promise<string> {

@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
 import type { FakeModelServer } from "../support/fake-model-server.ts";
+import { isShared } from "../support/nodes.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -47,7 +48,9 @@ describe("fifty at once", () => {
 
     expect(mostAtOnce(scene.model.calls.slice(asked))).toBe(8);
     const started = fifty.map((one) => busy.run(String(one.label)).started_at ?? 0);
-    expect(started).toEqual([...started].sort((a, b) => a - b));
+    // Two processes that took theirs one after the other may begin with them the other way round: by no more than what is on its way.
+    const near = isShared ? 16 : 1;
+    expect(started.filter((at, n) => at > (started[n + near] ?? at))).toEqual([]);
     // Before the tenth of the busy chat: behind nobody's backlog.
     expect(quiet.run("quiet").started_at).toBeLessThanOrEqual(started[9] ?? 0);
     const heads = (await busy.announcements()).map(({ text }) => text.split("\n")[0]).sort();

@@ -32,6 +32,8 @@ export interface MembershipOptions {
   readonly version: string;
   readonly role: NodeRole;
   readonly leaseMs?: number;
+  /** Who is certainly gone, however fresh its row looks: this process has what only one can hold, and that one had it before. */
+  readonly predecessor?: string | null;
   steady(): number;
   agents(): readonly string[];
   limits(): Readonly<Record<string, number>>;
@@ -74,15 +76,19 @@ export function createMembership(options: MembershipOptions): Membership {
     isValid,
     async enter() {
       const sentAt = steady();
-      await db.transaction([], async (tx) => {
-        const { name, version, role } = options;
+      const { name, version, role, predecessor = null } = options;
+      const isBuried = await db.transaction([], async (tx) => {
         await tx.run(
           "INSERT INTO nodes (id, started_at, name, version, role, agents, limits, seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
           ...[bootId, clock.now(), name, version, role, JSON.stringify(options.agents()), JSON.stringify(options.limits()), clock.now()],
         );
+        // The server may not have noticed yet that a transaction of it is cut off; then its lease runs out like anybody's.
+        const sql = "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE id = ? FOR UPDATE SKIP LOCKED)";
+        return predecessor !== null && (await tx.run(sql, predecessor)) === 1;
       });
       db.fence(bootId);
       validUntil = sentAt + leaseMs;
+      if (isBuried && predecessor !== null) options.onGone([predecessor]);
     },
     async leave() {
       await db.transaction([], async (tx) => {
@@ -128,7 +134,7 @@ async function set(db: PostgresDatabase, id: string, column: "limits" | "agents"
 /**
  * On a connection of its own: a pool that is empty, or a reach that waits a second, must not cost the lease. False: the row is gone.
  */
-function createRenewal({ db, clock, log, bootId, steady }: MembershipOptions, onRenewed: (sentAt: number) => void) {
+function createRenewal({ db, clock, log, bootId, steady, agents, limits }: MembershipOptions, onRenewed: (sentAt: number) => void) {
   let client: Awaited<ReturnType<PostgresDatabase["connections"]["single"]>> | null = null;
   let last: { readonly server: number; readonly steady: number } | null = null;
   const drop = (): void => {
@@ -150,8 +156,10 @@ function createRenewal({ db, clock, log, bootId, steady }: MembershipOptions, on
     try {
       client ??= await db.connections.single(drop);
       const { rows, rowCount } = await client.query<{ now: number }>(
-        "UPDATE nodes SET beat = beat + 1, seen_at = $2 WHERE id = $1 RETURNING extract(epoch FROM clock_timestamp())::float8 * 1000 AS now",
-        [bootId, clock.now()],
+        // Its settings, too: a server that was away when they changed hears of them when it is back.
+        `UPDATE nodes SET beat = beat + 1, seen_at = $2, agents = $3, limits = $4 WHERE id = $1
+         RETURNING extract(epoch FROM clock_timestamp())::float8 * 1000 AS now`,
+        [bootId, clock.now(), JSON.stringify(agents()), JSON.stringify(limits())],
       );
       if (rowCount !== 1) return false;
       onRenewed(sentAt);
