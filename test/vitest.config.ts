@@ -24,7 +24,7 @@ const DEEP = [
 ];
 
 /** What several processes could do otherwise than one. */
-const NODES = ["test/flow/{subagents-*,stop,delivery}.test.ts"];
+const NODES = ["test/flow/{subagents-{announce,commands,control,lane,recover,spawn},stop,delivery}.test.ts"];
 
 const ALONE = ["test/unit/tools/usage.test.ts"];
 

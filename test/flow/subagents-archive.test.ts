@@ -7,10 +7,7 @@ import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
 import { findTarget } from "../../src/subagents/targets.ts";
 import { logText } from "../../src/subagents/transcript-view.ts";
 import { createManualClock, type ManualClock } from "../support/manual-clock.ts";
-import { isShared } from "../support/nodes.ts";
-import { createSchema, type Schema } from "../support/postgres.ts";
 import { CHAT_KEY } from "../support/runs.ts";
-import { sharedOptions } from "../support/shared-folder.ts";
 import { createStage, makeStateDir, okReply, type Stage } from "../support/stage.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -20,32 +17,23 @@ const DAY = 24 * 60 * MINUTE;
 let clock: ManualClock;
 let stateDir: string;
 let stage: Stage;
-let schema: Schema | null;
 let reply: (request: ModelRequest) => ModelReply | Promise<ModelReply>;
 
 const open = async (subagents: Record<string, unknown> = {}, config: Record<string, unknown> = {}): Promise<void> => {
-  const shared = schema === null ? {} : { shared: sharedOptions(schema.url) };
-  stage = await createStage({ clock, stateDir, subagents, config, call: async (request) => reply(request), ...shared });
+  stage = await createStage({ clock, stateDir, subagents, config, call: async (request) => reply(request) });
 };
-beforeEach(async () => {
-  schema = isShared ? await createSchema() : null;
+beforeEach(() => {
   clock = createManualClock();
   stateDir = makeStateDir();
   reply = () => okReply("the answer");
 });
 afterEach(async () => {
   await stage[Symbol.asyncDispose]();
-  await schema?.[Symbol.asyncDispose]();
   rmSync(stateDir, { recursive: true, force: true });
 });
 
 const folder = (): string => join(stateDir, "agents/main/sessions");
-/** The names under which its transcript lies there. */
-const files = async ({ sessionId }: Run): Promise<string[]> => {
-  if (!isShared) return readdirSync(folder()).filter((name) => name.startsWith(`${sessionId}.jsonl`));
-  const sql = "SELECT coalesce(archive_name, session_id || '.jsonl') AS name FROM transcripts WHERE session_id = ?";
-  return (await stage.stores.db.all<{ name: string }>(sql, sessionId)).map(({ name }) => name);
-};
+const files = (run: Run): string[] => readdirSync(folder()).filter((name) => name.startsWith(`${run.sessionId}.jsonl`));
 const settled = (id: string): Promise<Run> =>
   waitFor("the announcement to be settled", async () => ((await stage.get(id)).settledAt === null ? null : await stage.get(id)));
 
@@ -93,7 +81,7 @@ describe("the due time", () => {
     expect(stage.parts.archiver.dueAt(run)).toBeNull();
     await clock.leap(400 * DAY);
     expect((await stage.get(run.id)).archivedAt).toBeNull();
-    expect(await files(run)).toEqual([`${run.sessionId}.jsonl`]);
+    expect(files(run)).toEqual([`${run.sessionId}.jsonl`]);
   });
 
   it("[AR4] a timed-out run is not archived by the timeout", async () => {
@@ -106,7 +94,7 @@ describe("the due time", () => {
     const run = await settled(id);
     expect(run).toMatchObject({ state: "timeout", archivedAt: null });
     await clock.advance(59 * MINUTE);
-    expect(await files(await stage.get(id))).toEqual([`${run.sessionId}.jsonl`]);
+    expect(files(await stage.get(id))).toEqual([`${run.sessionId}.jsonl`]);
     await clock.advance(2 * MINUTE);
     await waitFor("it to be archived like any other", async () => (await stage.get(id)).archivedAt !== null);
   });
@@ -123,8 +111,8 @@ describe("archiving", () => {
     expect(run.archiveName).toMatch(
       new RegExp(`^${run.sessionId}\\.jsonl\\.deleted\\.\\d{4}-\\d\\d-\\d\\dT\\d\\d-\\d\\d-\\d\\d\\.\\d{3}Z$`),
     );
-    expect(await files(run)).toEqual([run.archiveName]);
-    if (!isShared) expect(statSync(join(folder(), run.archiveName ?? "")).mode & 0o777).toBe(0o600);
+    expect(files(run)).toEqual([run.archiveName]);
+    expect(statSync(join(folder(), run.archiveName ?? "")).mode & 0o777).toBe(0o600);
     expect(run).toMatchObject({ state: "done", delivery: "delivered", spend: before.spend });
     expect(await findTarget(stage.stores, CHAT_KEY, "kept on record")).toMatchObject({ run: { id: run.id } });
     expect(await logText(stage.stores.transcripts, run, { limit: 20, tools: true })).toContain("the answer");
@@ -138,14 +126,14 @@ describe("archiving", () => {
     expect(await stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(id), "me", "one more"))).toBe(
       "continued",
     );
-    expect(await files(await stage.get(id))).toEqual([`${(await stage.get(id)).sessionId}.jsonl`]);
+    expect(files(await stage.get(id))).toEqual([`${(await stage.get(id)).sessionId}.jsonl`]);
     const again = await settled(id);
     expect(again).toMatchObject({ generation: 2, archivedAt: null });
     expect(await logText(stage.stores.transcripts, again, { limit: 20, tools: false })).toMatch(/the answer[\s\S]*one more/);
     await clock.advance(61 * MINUTE);
     await waitFor("the second archiving", async () => (await stage.get(id)).archivedAt !== null);
     expect((await stage.get(id)).archiveName).not.toBe(first);
-    expect(await files(await stage.get(id))).toEqual([(await stage.get(id)).archiveName]);
+    expect(files(await stage.get(id))).toEqual([(await stage.get(id)).archiveName]);
   });
 
   it("[AR3] cleanup delete archives as soon as the announcement is delivered or skipped, by the same rename", async () => {
@@ -153,7 +141,7 @@ describe("archiving", () => {
     const delivered = await stage.spawn({ cleanup: "delete" });
     await waitFor("it to be archived", async () => (await stage.get(delivered.id)).archivedAt !== null);
     expect(await stage.get(delivered.id)).toMatchObject({ delivery: "delivered" });
-    expect(await files(await stage.get(delivered.id))).toEqual([(await stage.get(delivered.id)).archiveName]);
+    expect(files(await stage.get(delivered.id))).toEqual([(await stage.get(delivered.id)).archiveName]);
     reply = ({ messages }) => okReply(messages.at(-1)?.text.startsWith("Your work is over.") ? "ANNOUNCE_SKIP" : "nothing much");
     const skipped = await stage.spawn({ cleanup: "delete" });
     await waitFor("it to be archived", async () => (await stage.get(skipped.id)).archivedAt !== null);
@@ -173,35 +161,31 @@ it("[AR5] purging removes archived transcripts older than the setting with what 
   await open({ archiveAfterMinutes: 60 });
   await stage.parts.documents.start();
   const { id, sessionId } = await settled((await stage.spawn({ brief: { mission: "look", sharedMemory: [], constraints: [] } })).id);
-  const inRows = async (): Promise<string[]> =>
-    (await stage.stores.db.all<{ name: string }>("SELECT name FROM documents WHERE session_id = ?", sessionId)).map(({ name }) => name);
-  const inFiles = async (): Promise<string[]> => (existsSync(join(folder(), sessionId)) ? readdirSync(join(folder(), sessionId)) : []);
-  const documents = isShared ? inRows : inFiles;
-  await waitFor("its documents", async () => (await documents()).some((name) => name.endsWith(".response.md")));
+  const documents = (): string[] => (existsSync(join(folder(), sessionId)) ? readdirSync(join(folder(), sessionId)) : []);
+  await waitFor("its documents", () => documents().some((name) => name.endsWith(".response.md")));
   const kept = async (sql: string, ...params: string[]): Promise<number> =>
     (await stage.stores.db.get<{ n: number }>(sql, ...params))?.n ?? 0;
   const left = async (): Promise<number[]> => [
     await kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${id}%`),
     await kept("SELECT count(*) AS n FROM briefs WHERE session_id = ?", sessionId),
-    (await documents()).length,
+    documents().length,
   ];
   expect((await left()).every((count) => count > 0)).toBe(true);
   await clock.advance(61 * MINUTE);
   await waitFor("it to be archived", async () => (await stage.get(id)).archivedAt !== null);
   const live = await settled((await stage.spawn()).id);
-  const strangers = isShared ? [] : ["notes.deleted.txt", "x.jsonl"];
-  for (const name of strangers) writeFileSync(join(folder(), name), "not ours");
+  writeFileSync(join(folder(), "notes.deleted.txt"), "not ours");
+  writeFileSync(join(folder(), "x.jsonl"), "not archived");
   stage.reconfigure({ archiveAfterMinutes: 0 });
   await clock.leap(40 * DAY);
   const archived = (await stage.get(id)).archiveName ?? "";
-  const old = await stage.get(id);
-  expect(await files(old)).toEqual([archived]);
+  expect(existsSync(join(folder(), archived))).toBe(true);
 
   stage.reconfigure({ archiveAfterMinutes: 0 }, { archive: { purgeAfterDays: 30 } });
   await clock.leap(2 * DAY);
-  await waitFor("the old one to be gone", async () => (await files(old)).length === 0);
-  for (const name of strangers) expect(existsSync(join(folder(), name))).toBe(true);
-  expect(await files(live)).toHaveLength(1);
+  await waitFor("the old one to be gone", () => !existsSync(join(folder(), archived)));
+  for (const name of ["notes.deleted.txt", "x.jsonl"]) expect(existsSync(join(folder(), name))).toBe(true);
+  expect(files(live)).toHaveLength(1);
   expect(await left()).toEqual([0, 0, 0]);
   expect(await kept("SELECT count(*) AS n FROM web_messages WHERE key LIKE ?", `announce:%${live.id}%`)).toBe(1);
   // Its record stays, and says plainly that the file is not there.
