@@ -75,13 +75,7 @@ async function main(role: NodeRole | undefined): Promise<void> {
   const app = await createApp({
     ...{ loaded, version: version(), clock: systemClock, log, secrets, failpoint },
     ...(role === undefined ? {} : { role }),
-    onLost() {
-      log.error(
-        {},
-        "this process has lost its lease, because it was frozen or cut off from PostgreSQL for too long; others go on with its work, it ends",
-      );
-      process.exit(1);
-    },
+    onLost: () => beginAnew(log),
   });
   const watch = watchConfig({
     current: loaded,
@@ -100,6 +94,20 @@ async function main(role: NodeRole | undefined): Promise<void> {
     log.warn({}, "Herald runs as root; give it a user of its own, so that no mistake reaches further than its folder");
 }
 
+/**
+ * Frozen, or cut off from PostgreSQL, for longer than its lease: others have its work by now, and nothing of what is under way here may
+ * go on for another moment. The same program takes the process over, which drops all of it at once, waits for PostgreSQL and joins as a
+ * new one; so an outage of the database needs nobody who starts everything again afterwards.
+ */
+function beginAnew(log: Logger): never {
+  log.error({}, "this process was frozen, or cut off from PostgreSQL, for too long: others go on with its work, and it begins anew");
+  // Node says of every use that this call is new.
+  process.removeAllListeners("warning");
+  const { execPath, execArgv, argv } = process;
+  if (process.execve !== undefined && process.platform !== "win32") process.execve(execPath, [execPath, ...execArgv, ...argv.slice(1)]);
+  process.exit(1);
+}
+
 function startLines(report: StartReport, { config, path, found }: LoadedConfig): string[] {
   return [
     `Page:     ${pageLine(report, config.web.publicUrl)}`,
@@ -112,8 +120,9 @@ function startLines(report: StartReport, { config, path, found }: LoadedConfig):
 }
 
 /** The link carries the token: only for the person at the terminal. What is printed elsewhere ends up in a log. */
-function pageLine({ page }: StartReport, publicUrl: string | undefined): string {
+function pageLine({ page, isProbed }: StartReport, publicUrl: string | undefined): string {
   if (page === null) return "off (set web.enabled)";
+  if (isProbed) return `off (a worker; /healthz, /readyz and /metrics on ${page.origin})`;
   const listening = publicUrl === undefined ? "" : `, listening on ${page.origin}`;
   if (process.stdout.isTTY) return `${page.signInUrl}${listening === "" ? "" : ` (${listening.slice(2)})`}`;
   return `${publicUrl ?? page.origin} (to sign in, open the link in ${page.linkPath}${listening})`;

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { createMemoryViews } from "../agents/memory-view.ts";
 import { createTurns } from "../agents/turn.ts";
 import type { LoadedConfig } from "../config/config.ts";
+import type { Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import { type Bus, createBus } from "../core/events.ts";
 import { newId } from "../core/ids.ts";
@@ -88,7 +89,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       mcp: tools.mcp.status(),
       problem: stores.problem(),
     });
-    const status = async (isOperator: boolean): Promise<string> => statusText(facts(), await countNow(stores, lanes), isOperator);
+    const status = async (isOperator: boolean): Promise<string> => statusText(facts(), await countNow(stores, lanes, clock), isOperator);
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: status });
     const { installation } = stores;
     const delivery = createDelivery({
@@ -96,8 +97,7 @@ export async function createApp(options: AppOptions): Promise<App> {
       ...(installation === null ? {} : { isValid: installation.members.isValid }),
       recordDelivery: (...moved) => recordDelivery(stores, ...moved),
     });
-    const hasPage = atStart.config.web.enabled && installation?.role !== "worker";
-    const page = hasPage ? await createPage({ ...parts, lanes, subagents, status: facts }) : null;
+    const page = atStart.config.web.enabled ? await createPage({ ...parts, lanes, subagents, status: facts }) : null;
     const runsWork = installation?.role !== "gateway";
     const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, runsWork, facts });
     return {
@@ -108,7 +108,6 @@ export async function createApp(options: AppOptions): Promise<App> {
         for (const { name, value } of next.secrets) secrets.add(name, value);
         lanes.main.setConcurrency(next.config.agents.defaults.maxConcurrent);
         lanes.subagent.setConcurrency(next.config.agents.defaults.subagents.maxConcurrent);
-        void installation?.members.setAgents(installed?.agents() ?? []);
         for (const agent of agents.list()) tryWorkspace(agent, stateDir, log);
         void page?.reconfigure();
       },
@@ -119,10 +118,11 @@ export async function createApp(options: AppOptions): Promise<App> {
   }
 }
 
-const countNow = async ({ outbox, nodes }: Stores, lanes: Lanes): Promise<StatusNow> => ({
+const countNow = async ({ outbox, nodes }: Stores, lanes: Lanes, clock: Clock): Promise<StatusNow> => ({
   lanes: await Promise.all(Object.values(lanes).map(async (lane) => ({ name: lane.name, ...(await lane.depth()) }))),
   openMessages: await outbox.countAllOpen(),
   nodes: await nodes.list(),
+  at: clock.now(),
 });
 
 /** Build output of read-only shells: nobody looks at it after its run, and what can't be removed is in nobody's way. */

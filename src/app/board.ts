@@ -21,7 +21,7 @@ import type { Stores } from "./store-parts.ts";
 
 export interface RunBoardDeps {
   readonly stores: Pick<Stores, "runs" | "transcripts" | "sessionDocuments">;
-  readonly lane: Pick<Lane, "positions">;
+  readonly lane: Pick<Lane, "positions" | "stranded">;
   readonly archiver: Pick<Archiver, "dueAt">;
   readonly log: Logger;
 }
@@ -32,8 +32,10 @@ const MAX_DOCUMENT_BYTES = 32 * 1024;
 export function createRunBoard(deps: RunBoardDeps): { board: Board; details: RunDetails } {
   const { runs, transcripts } = deps.stores;
   const views = async (list: readonly Run[]): Promise<RunView[]> => {
-    const places = await deps.lane.positions(list.filter((run) => isUnfinished(run.state)).map((run) => run.id));
-    return list.map((run) => toView(run, places.get(run.id) ?? null));
+    const waiting = list.filter((run) => isUnfinished(run.state)).map((run) => run.id);
+    const places = await deps.lane.positions(waiting);
+    const stranded = await deps.lane.stranded?.(waiting);
+    return list.map((run) => toView({ ...run, doing: stranded?.get(run.id) ?? run.doing }, places.get(run.id) ?? null));
   };
   return {
     board: { listRuns: async ({ limit }) => views(await listRuns(deps, limit)) },

@@ -63,7 +63,6 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
       ...subagents,
       lane: lanes.subagent,
       clock,
-      bootId: deps.bootId,
       requester: (tx, context) => requester(deps, tx, context),
     }),
     ...createGatewayCommands({
@@ -79,7 +78,9 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
     }),
   ]);
   const access = createAccess({ pairing: stores.pairing, rules: (channel) => rulesOf(deps.config(), channel) });
-  const gateway = createGateway({ ...shared, access, commands, commandLimit: createRateLimit({ ...COMMANDS, clock }) });
+  const { installation } = stores;
+  const whyStranded = installation === null ? {} : { whyStranded: installation.whyStranded };
+  const gateway = createGateway({ ...shared, ...whyStranded, access, commands, commandLimit: createRateLimit({ ...COMMANDS, clock }) });
   const doorstep = createDoorstep({ access, clock, log: deps.log });
   return { gateway, conversations, doorstep, introductions: createIntroductions(shared) };
 }

@@ -19,6 +19,10 @@ export interface SharedOptions {
   readonly leaseMs?: number;
   agents(): readonly string[];
   limits(): Readonly<Record<string, number>>;
+  /** Tools that its settings deny everybody. */
+  denies(): readonly string[];
+  /** What somebody waits for whose agent nobody alive can run. */
+  whereIs(agentId: string): string;
   /** Milliseconds that never go back and count while the machine sleeps. */
   steady(): number;
   /** Where people read a transcript. */
@@ -34,9 +38,14 @@ export interface Installation {
   readonly members: Membership;
   readonly bell: Bell;
   jobs(lane: string): LaneJobs;
+  /** What somebody waits for whose agent nobody alive can run; null: somebody can. */
+  whyStranded(agentId: string): Promise<string | null>;
   /** A value that is one for all processes: whoever asks first gives it. */
   keep(name: string, first: () => string): Promise<string>;
 }
+
+const whereIs = (nodes: readonly string[], agentId: string): string =>
+  nodes.length > 0 ? `waits for ${nodes.join(" or ")}` : `waits for a machine that has the agent ${agentId} in its settings`;
 
 export interface ThisProcess {
   readonly version: string;
@@ -61,9 +70,14 @@ export function sharedOptions({ version, role = "all", config, onLost }: ThisPro
             .agents.list.filter(canRun)
             .map(({ id }) => id),
     limits: () => ({ main: config().agents.defaults.maxConcurrent, subagent: config().agents.defaults.subagents.maxConcurrent }),
+    denies: () => config().tools.deny,
+    whereIs: (id) => whereIs(config().agents.list.find((agent) => agent.id === id)?.nodes ?? [], id),
     // Counts while the machine sleeps, and no clock that is set changes it.
     steady: () => uptime() * 1000,
-    addressOf: ({ sessionId }) => `transcript ${sessionId} in PostgreSQL`,
+    addressOf: ({ sessionId, runId }) => {
+      const { publicUrl } = config().web;
+      return runId === undefined ? `session ${sessionId} in PostgreSQL` : `${publicUrl ?? "the page"}/#run=${runId}`;
+    },
     onLost: () => onLost?.(),
   };
 }

@@ -26,8 +26,8 @@ export function createLanes({ config, bus, log, clock, stores, shared }: LaneDep
     const { db, members, jobs } = installation;
     return createSharedLane({
       ...common,
-      ...{ db, jobs: jobs(name), bus, clock, log, agents: shared.agents },
-      onConcurrency: () => void members.setLimits(shared.limits()),
+      ...{ db, jobs: jobs(name), bus, clock, log, agents: shared.agents, whereIs: shared.whereIs },
+      onConcurrency: () => void members.follow(),
     });
   };
   return { main: lane("main", maxConcurrent), subagent: lane("subagent", subagents.maxConcurrent) };

@@ -1,7 +1,7 @@
 // Starting and stopping, in the one order that loses nothing. Up: port → recover rows → lanes → delivery → channels →
 // gateway → ready. Down: no new input → let turns finish for a while → put the rest aside → last deliveries → close.
 
-import { isStorageError } from "../core/errors.ts";
+import { errorText, isStorageError } from "../core/errors.ts";
 import type { Channel, InboxSink } from "../core/message.ts";
 import type { Delivery } from "../gateway/delivery.ts";
 import type { McpTools } from "../tools/mcp.ts";
@@ -10,6 +10,7 @@ import type { Channels } from "./channels.ts";
 import { createDuties } from "./duties.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { keepHouse } from "./housekeeping.ts";
+import { differences } from "./machines.ts";
 import { giveMemoryBack, processHeap } from "./memory.ts";
 import type { Page, PageAddress } from "./page.ts";
 import { channelLines, execLine, type StatusSource } from "./status.ts";
@@ -19,6 +20,8 @@ import type { SubagentParts } from "./subagents.ts";
 export interface StartReport {
   /** Null with web.enabled false. */
   readonly page: PageAddress | null;
+  /** There is no page behind that address, only what machines ask for. */
+  readonly isProbed: boolean;
   readonly model: string;
   readonly why: string;
   readonly stateDir: string;
@@ -79,11 +82,10 @@ export function createLife(deps: LifeDeps): Life {
       try {
         duties.stop();
         await windDown(deps, over, chores);
-        // What they still have to write is refused once this process has left.
-        await deps.subagents.documents.stop();
-        await membership.leave();
       } finally {
         // Whatever failed before: what the journal holds is moved into the database, and the lock is free.
+        await deps.subagents.documents.stop();
+        await membership.leave();
         await deps.stores.close();
       }
     },
@@ -91,7 +93,7 @@ export function createLife(deps: LifeDeps): Life {
 }
 
 /** Among others: alive from its first moment to its last, with a bell. Alone there is nothing to renew, and nobody to tell. */
-function createMembershipLife({ stores }: LifeDeps) {
+function createMembershipLife({ stores, config, log }: LifeDeps) {
   const over = new AbortController();
   let renewing: Promise<void> = Promise.resolve();
   return {
@@ -101,12 +103,17 @@ function createMembershipLife({ stores }: LifeDeps) {
       if (installation === null) return stores.webMessages.skipNumbers();
       renewing = installation.members.run(over.signal);
       await installation.bell.start();
+      for (const line of differences(await stores.nodes.list(), config().agents.list)) log.warn({}, line);
     },
-    /** Last of all: from here on its work is anybody's. */
+    /** Last of all: from here on its work is anybody's, and what it still wrote would be refused. Never rejects. */
     async leave(): Promise<void> {
       over.abort();
       await renewing;
-      await stores.nodes.leave();
+      try {
+        await stores.nodes.leave();
+      } catch (error) {
+        log.warn({ reason: errorText(error) }, "the others could not be told that this process ends; they will miss it");
+      }
       await stores.installation?.bell.close();
     },
   };
@@ -223,6 +230,7 @@ function report(deps: LifeDeps, page: PageAddress | null): StartReport {
   const { model, why, stateDir, sandbox, config } = facts;
   return {
     page,
+    isProbed: deps.stores.installation?.role === "worker",
     model,
     why,
     stateDir,

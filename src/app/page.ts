@@ -1,7 +1,8 @@
 // Wires the page: its server, and what it shows of runs.
 import { errorText } from "../core/errors.ts";
+import type { NodeView } from "../stores/nodes.ts";
 import type { Redeliver } from "../web/board-api.ts";
-import type { PageStatus } from "../web/live.ts";
+import type { NodeLine, PageStatus } from "../web/live.ts";
 import { createMetrics } from "../web/metrics.ts";
 import { createWebServer, type WebServer, type WebServerOptions } from "../web/server.ts";
 import { dropLink, keepLink, loadToken, signInUrl } from "../web/token.ts";
@@ -52,6 +53,7 @@ export async function createPage(deps: PageDeps): Promise<Page> {
     lanes: Object.values(deps.lanes),
     countRuns: deps.stores.runs.countUnfinishedByState,
     countOpenMessages: deps.stores.outbox.countAllOpen,
+    node: installation === null ? null : { name: installation.nodeName, role: installation.role },
   });
   const server = createServer(deps, { token: () => token, routes: [metrics.route] });
   const link = (): string => signInUrl(config().web.publicUrl ?? origin, token);
@@ -102,11 +104,19 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "ro
     redact: (text) => secrets.redact(text),
     heldBack: (text) => secrets.heldBack(text),
     status: () => statusOf(deps.status()),
+    nodes: async () => (await stores.nodes.list()).map(toLine),
+    isProbed: stores.installation?.role === "worker",
   });
 }
 
 /** Field by field: its source holds the whole settings, every token in them. */
 const statusOf = ({ version, model, problem }: PageStatus): PageStatus => ({ version, model, problem });
+
+const toLine = ({ id, name, role, version, isFront, load, seenAt }: NodeView): NodeLine => ({
+  ...{ id, name, role, version, isFront, seenAt },
+  turns: load.main ?? 0,
+  runs: load.subagent ?? 0,
+});
 
 /** As `/subagents retry`, for a run of any channel. */
 async function redeliver({ stores, subagents, log }: PageDeps, runId: string): ReturnType<Redeliver> {

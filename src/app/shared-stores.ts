@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
 import { createDocumentRows } from "../stores/document-rows.ts";
 import type { Lock } from "../stores/lock.ts";
 import { LOCK } from "../stores/lock.ts";
@@ -26,14 +27,16 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
   let hasLeft = false;
   // After an orderly end the fence refuses what comes late like anything of the dead; that is no reason for alarm.
   const onLost = (): void => void (hasLeft || shared.onLost());
-  const db = await reachable(() =>
-    openPostgres({
-      ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
-      onEvents: (events) => events.forEach(bus.emit),
-      onChange: () => bus.emit({ type: "folder.changed" }),
-      onLost,
-      onSlow: (ms) => log.warn({ ms }, "a transaction took long"),
-    }),
+  const db = await reachable(
+    () =>
+      openPostgres({
+        ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
+        onEvents: (events) => events.forEach(bus.emit),
+        onChange: () => bus.emit({ type: "folder.changed" }),
+        onLost,
+        onSlow: (ms) => log.warn({ ms }, "a transaction took long"),
+      }),
+    log,
   );
   try {
     await migrate(db, log);
@@ -48,7 +51,7 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
     const last = lastOn(stateDir);
     const membership = createMembership({
       ...{ predecessor: last.id, db, clock, log, bootId, steady, name: nodeName, version: shared.version, role: shared.role },
-      ...{ agents: shared.agents, limits: shared.limits, onLost },
+      ...{ agents: shared.agents, limits: shared.limits, denies: shared.denies, onLost },
       ...(shared.leaseMs === undefined ? {} : { leaseMs: shared.leaseMs }),
       onGone(ids) {
         log.warn({ nodes: ids }, "another process is gone; its work is taken up");
@@ -75,6 +78,8 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
       installation: {
         ...{ db, nodeName, role: shared.role, members, bell: createBell({ db, bus, clock, log, bootId, steady }), jobs },
         keep: (name, first) => keep(db, name, first),
+        whyStranded: async (agentId) =>
+          (await members.list()).some((node) => node.agents.includes(agentId)) ? null : shared.whereIs(agentId),
       },
       problem: () => folder.problem() ?? db.problem(),
       async close() {
@@ -114,20 +119,25 @@ async function keep(db: PostgresDatabase, name: string, first: () => string): Pr
   return (await known()) ?? first();
 }
 
-const WAIT_MS = 60_000;
 const TRY_EVERY_MS = 1_000;
+const SAY_EVERY_MS = 30_000;
+/** It may come: starting up, out of places or of disk, nobody listens, no way there. A wrong password or name will not. */
+const COMING = /^(?:57P0[123]|53\d{3}|58\d{3}|08\d{3}|E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN))$/;
 
-/** A server that is starting up, or not there yet, is waited for: after a power cut everything starts at once, in any order. */
-async function reachable<T>(open: () => Promise<T>): Promise<T> {
-  for (const startedAt = performance.now(); ; ) {
+/** A server that is not there yet is waited for: after a power cut everything starts at once, in any order. */
+async function reachable<T>(open: () => Promise<T>, log: Logger): Promise<T> {
+  for (let saidAt = Number.NEGATIVE_INFINITY; ; ) {
     try {
       return await open();
     } catch (error) {
       if (error instanceof AppError) throw error;
       const { code = "" } = error as { code?: string };
-      const isComing = code === "57P03" || code === "ECONNREFUSED" || code === "53300";
-      if (!isComing || performance.now() - startedAt > WAIT_MS)
+      if (!COMING.test(code) && !/timeout|terminated/i.test(errorText(error)))
         throw new AppError("state", `PostgreSQL (store.url) can't be used: ${errorText(error)}.`);
+      if (performance.now() - saidAt > SAY_EVERY_MS) {
+        saidAt = performance.now();
+        log.warn({ reason: errorText(error) }, "PostgreSQL (store.url) can't be used yet; waiting for it");
+      }
       await new Promise((resolve) => setTimeout(resolve, TRY_EVERY_MS));
     }
   }

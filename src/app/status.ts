@@ -4,6 +4,7 @@ import type { Channel } from "../core/message.ts";
 import type { NodeView } from "../stores/nodes.ts";
 import type { McpTools } from "../tools/mcp.ts";
 import type { Sandbox } from "../tools/sandbox.ts";
+import { differences, machineLine } from "./machines.ts";
 
 export interface LaneDepth {
   readonly name: string;
@@ -31,6 +32,7 @@ export interface StatusNow {
   readonly openMessages: number;
   /** All processes of the installation; empty: there is only this one. */
   readonly nodes: readonly NodeView[];
+  readonly at: number;
 }
 
 /** `state`, and why in brackets for whoever can do something about it. */
@@ -53,6 +55,14 @@ export function execLine(sandbox: Sandbox, unsandboxed: boolean, isOperator = tr
   return isOperator ? `off: ${sandbox.reason} (${sandbox.howTo})` : "off";
 }
 
+/** With several processes: who they are, and for the operator what their settings disagree about. */
+function machineLines({ config }: StatusSource, { nodes, at }: StatusNow, isOperator: boolean): string[] {
+  if (nodes.length === 0) return [];
+  const names = isOperator ? nodes.map((node) => `  - ${machineLine(node, at)}`) : [];
+  const warnings = isOperator ? differences(nodes, config.agents.list).map((line) => `- ⚠️ ${line}`) : [];
+  return [`- Machines: ${nodes.length}`, ...names, ...warnings];
+}
+
 /** /status. Reasons, settings and paths are for whoever runs the gateway: to others they only tell about somebody's machine. */
 export function statusText(source: StatusSource, now: StatusNow, isOperator: boolean): string {
   const lanes = now.lanes.map(({ name, waiting, running }) => `${name} ${running} running, ${waiting} waiting`);
@@ -64,6 +74,7 @@ export function statusText(source: StatusSource, now: StatusNow, isOperator: boo
     ...channelLines(source, isOperator).map((line) => `- ${line}`),
     `- web: ${source.config.web.enabled ? "on" : withReason("off", "set web.enabled", isOperator)}`,
     `- Lanes: ${lanes.join(" · ")}`,
+    ...machineLines(source, now, isOperator),
     `- exec: ${execLine(source.sandbox, source.config.tools.exec.unsandboxed, isOperator)}`,
     ...source.mcp.map((server) => `- MCP ${server.name}: ${withReason(server.state, server.detail, isOperator)}`),
     `- Messages still to deliver: ${now.openMessages}`,

@@ -45,6 +45,8 @@ export interface GatewayDeps {
   readonly log: Logger;
   readonly failpoint: HitFailpoint;
   channel(name: string, account: string): Channel | null;
+  /** Among several processes: what a message waits for whose agent nobody alive can run; null: somebody can. */
+  whyStranded?(agentId: string): Promise<string | null>;
 }
 
 interface State extends GatewayDeps {
@@ -245,10 +247,21 @@ async function queue(state: State, { row, channel, inbound }: Item, route: Route
   await state.inbox.route(row.id, route.sessionKey);
   state.failpoint("gateway.routed");
   state.lane.ring(route.sessionKey, route.sessionKey);
+  await sayStranded(state, { row, channel, inbound }, route);
   if (inbound.ref !== undefined) {
     channel.receipt?.(inbound.address, inbound.ref).catch((error: unknown) => state.log.debug({ err: error }, "the receipt failed"));
   }
   return "over";
+}
+
+/** Nobody alive can run its agent: the message waits, perhaps for days, and whoever sent it hears so. */
+async function sayStranded(state: State, { row, channel, inbound }: Omit<Item, "sessionKey">, route: Route): Promise<void> {
+  const why = await state.whyStranded?.(route.agentId);
+  if (why == null) return;
+  const { address, ref } = inbound;
+  const markdown = `_⏳ This ${why}, which is not there at the moment. It is answered when it is back._`;
+  const parts = channel.render({ markdown, ...(ref === undefined ? {} : { replyTo: ref }) }, address);
+  await state.db.transaction([lock.chat(address)], (tx) => state.outbox.add(tx, { delivery: `stranded:${row.id}`, address, parts }));
 }
 
 function decode(state: State, channel: Channel, row: InboxRow): Inbound | null {

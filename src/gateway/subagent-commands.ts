@@ -19,7 +19,7 @@ import { type Answer, type Command, type CommandContext, plural } from "./comman
 import { type ThreadDeps, threadHint } from "./threads.ts";
 
 export interface SubagentCommandDeps
-  extends Pick<SubagentDeps, "runs" | "listings" | "transcripts" | "lane" | "clock" | "bootId">,
+  extends Pick<SubagentDeps, "runs" | "listings" | "transcripts" | "lane" | "clock" | "nodes">,
     Pick<ThreadDeps, "inbox"> {
   readonly steering: Steering;
   readonly spawn: Spawn;
@@ -73,7 +73,8 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
   return {
     act: async (tx) => {
       const every = await runsOf(deps.runs, context.sessionKey);
-      const runs = all ? every : currentRuns(every, deps.bootId);
+      const boots = await deps.nodes.alive();
+      const runs = all ? every : currentRuns(every, boots);
       await deps.listings.save(
         tx,
         context.sessionKey,
@@ -81,9 +82,12 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
       );
       const title = all ? "Subagents (current session, all)" : "Subagents (current session)";
       const leftOut = every.length - runs.length;
-      const listed = { runs, now: deps.clock.now(), bootId: deps.bootId, title, leftOut };
-      const places = await deps.lane.positions(runs.filter((run) => run.state === "queued").map((run) => run.id));
-      const text = listText({ ...listed, position: (run) => places.get(run.id) ?? null });
+      const listed = { runs, now: deps.clock.now(), boots, title, leftOut };
+      const queued = runs.filter((run) => run.state === "queued").map((run) => run.id);
+      const places = await deps.lane.positions(queued);
+      const stranded = (await deps.lane.stranded?.(queued)) ?? new Map<string, string>();
+      const waitsFor = (run: Run): string | null => stranded.get(run.id) ?? null;
+      const text = listText({ ...listed, position: (run) => places.get(run.id) ?? null, waitsFor });
       const hint = await threadHint(deps, context, "subagents");
       return hint === null ? text : `${text}\n\n${hint}`;
     },
@@ -145,16 +149,19 @@ async function log(deps: SubagentCommandDeps, context: CommandContext, rest: str
 }
 
 async function info(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
-  return withTarget(deps, context, rest, async (run) => ({
-    text: infoText({
+  return withTarget(deps, context, rest, async (found) => {
+    const why = (await deps.lane.stranded?.([found.id]))?.get(found.id);
+    const run = why === undefined ? found : { ...found, doing: why };
+    const text = infoText({
       run,
       now: deps.clock.now(),
       transcript: deps.transcripts.path(transcriptOfRun(run)),
       archiveDue: deps.archiver.dueAt(run),
       position: (await deps.lane.positions([run.id])).get(run.id) ?? null,
       answeredBy: await answeredBy(deps.transcripts, run),
-    }),
-  }));
+    });
+    return { text };
+  });
 }
 
 async function send(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {

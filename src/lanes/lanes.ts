@@ -34,7 +34,9 @@ export interface Lane {
    */
   hold?(id: string): Promise<boolean>;
   letGo?(id: string): Promise<void>;
-  /** There, too: ids that wait to be worked on although nobody has rung for them. */
+  /** There, too: why these can't start, whatever their place: no living process can run their agent. In words, by id. */
+  stranded?(ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  /** And ids that wait to be worked on although nobody has rung for them. */
   unrung?(): Promise<string[]>;
   /** Starts nothing new; resolves when the running handlers have returned. */
   drain(): Promise<void>;

@@ -23,6 +23,8 @@ export interface SharedLaneOptions {
   readonly log: Logger;
   /** The agents that can be run here, now. */
   agents(): readonly string[];
+  /** What somebody waits for whose agent nobody alive can run. */
+  whereIs(agentId: string): string;
   onError(id: string, error: unknown): void;
   onStart?(waitedMs: number): void;
   /** The settings of this process changed. */
@@ -79,6 +81,10 @@ export function createSharedLane(options: SharedLaneOptions): Lane {
       look(state);
     },
     unrung: options.jobs.unrung,
+    async stranded(ids) {
+      const agents = await options.jobs.stranded(ids);
+      return new Map([...agents].map(([id, agent]) => [id, options.whereIs(agent)]));
+    },
     async hold(id) {
       const isHeld = await options.jobs.hold(id);
       if (isHeld) state.running.add(id);

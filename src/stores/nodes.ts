@@ -16,6 +16,8 @@ export interface NodeView {
   readonly agents: readonly string[];
   /** How many jobs each lane may have, by its settings. */
   readonly limits: Readonly<Record<string, number>>;
+  /** Tools that its settings deny everybody. */
+  readonly denies: readonly string[];
   readonly startedAt: number;
   readonly seenAt: number;
   /** How much of each lane it works on now. */

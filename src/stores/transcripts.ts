@@ -15,6 +15,8 @@ import { type PageRange, readBetween, readTranscriptPage, type TranscriptPage } 
 export interface TranscriptRef {
   readonly agentId: string;
   readonly sessionId: string;
+  /** Of a child: where people read of it when there is no file to name. */
+  readonly runId?: string;
   /** Set once archived: the file's present name. */
   readonly archiveName?: string | null;
 }

@@ -14,6 +14,7 @@ import type { Models } from "../models/model.ts";
 import type { Database } from "../stores/database.ts";
 import type { Listings } from "../stores/listings.ts";
 import type { MailStore } from "../stores/mail.ts";
+import type { Nodes } from "../stores/nodes.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Sessions } from "../stores/sessions.ts";
@@ -39,6 +40,7 @@ export interface SubagentDeps {
   readonly log: Logger;
   readonly failpoint: HitFailpoint;
   readonly bootId: string;
+  readonly nodes: Pick<Nodes, "alive">;
   /** Other processes work beside this one. */
   readonly isShared?: boolean;
   channel(name: string, account: string): Channel | null;
@@ -54,5 +56,6 @@ export const startedDelivery = ({ childKey, id }: Pick<Run, "childKey" | "id">):
 export const transcriptOfRun = (run: Run): TranscriptRef => ({
   agentId: run.agentId,
   sessionId: run.sessionId,
+  runId: run.id,
   archiveName: run.archiveName,
 });

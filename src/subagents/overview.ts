@@ -19,30 +19,34 @@ const ICON: Record<Run["state"], string> = {
 export interface ListOptions {
   readonly runs: readonly Run[];
   readonly now: number;
-  readonly bootId: string;
+  /** Boot ids of the processes that are alive. */
+  readonly boots: ReadonlySet<string>;
   readonly title: string;
   /** How many of earlier starts are left out. */
   readonly leftOut: number;
   position(run: Run): number | null;
+  /** Why a queued one can't start, whatever its place; null: it can. */
+  waitsFor(run: Run): string | null;
 }
 
 const NONE_YET = "No sub-agents yet. Ask the agent for something to be done in the background, or use `/subagents spawn <task>`.";
 
 /** CM2: numbered, newest first; the caller remembers what each number meant. */
-export function listText({ runs, now, bootId, title, leftOut, position }: ListOptions): string {
+export function listText({ runs, now, boots, title, leftOut, position, waitsFor }: ListOptions): string {
   const active = runs.filter((run) => isUnfinished(run.state)).length;
   const head = [`🧭 ${title}`, `Active: ${active} · Done: ${runs.length - active}`];
   const rest = leftOut === 0 ? [] : ["", `${leftOut} from before the gateway's last start: \`/subagents all\``];
   if (runs.length === 0) return [...head, ...(leftOut === 0 ? ["", NONE_YET] : rest)].join("\n");
   const lines = runs.map((run, i) => {
     const place = run.state === "queued" ? position(run) : null;
-    const state = place === null ? run.state : `queued (place ${place})`;
+    const why = waitsFor(run);
+    const state = why !== null ? `queued (${why})` : place === null ? run.state : `queued (place ${place})`;
     const when = run.startedAt === null ? `age ${duration(now - run.createdAt)}` : duration(runtimeOf(run, now));
     const ago = run.endedAt === null ? "" : `, ${duration(now - run.endedAt)} ago`;
     const isBegun = run.state === "running" || run.state === "waiting";
     const doing = isBegun && run.doing !== null ? ` · ${oneLine(run.doing)}` : "";
     const step = isBegun && stepOf(run.plan) !== null ? ` · step ${stepOf(run.plan)}` : "";
-    const earlier = run.bootId !== bootId && !isUnfinished(run.state) ? " · (earlier start)" : "";
+    const earlier = !boots.has(run.bootId) && !isUnfinished(run.state) ? " · (earlier start)" : "";
     return `${i + 1}) ${ICON[run.state]} ${state} · ${oneLine(run.label)} · ${when}${ago} · ${shortId(run.id)} · \`${run.childKey}\`${step}${doing}${earlier}`;
   });
   return [...head, "", ...lines, ...rest].join("\n");

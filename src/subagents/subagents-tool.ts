@@ -79,9 +79,9 @@ export function createSubagentsTool(deps: ControlDeps): Tool {
 }
 
 /** The caller's runs. What ended before the last start is old news, unless it is asked for; then it is marked (RU3). */
-export async function ownRuns(deps: Pick<ControlDeps, "runs" | "bootId">, context: ToolContext, args: Pick<Args, "includeEarlier">) {
+export async function ownRuns(deps: Pick<ControlDeps, "runs" | "nodes">, context: ToolContext, args: Pick<Args, "includeEarlier">) {
   const every = await runsOf(deps.runs, context.sessionKey);
-  const current = currentRuns(every, deps.bootId);
+  const current = currentRuns(every, await deps.nodes.alive());
   const mark = (run: Run) => (current.includes(run) ? {} : { earlierStart: true });
   return { runs: args.includeEarlier === true ? every : current, earlier: every.length - current.length, mark };
 }

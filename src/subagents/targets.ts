@@ -21,8 +21,8 @@ export async function runsOf(runs: Runs, sessionKey: string): Promise<Run[]> {
 }
 
 /** RU3: this boot's and all unfinished ones; `all` shows the earlier ones too. */
-export const currentRuns = (runs: readonly Run[], bootId: string): Run[] =>
-  runs.filter((run) => run.bootId === bootId || isUnfinished(run.state));
+export const currentRuns = (runs: readonly Run[], boots: ReadonlySet<string>): Run[] =>
+  runs.filter((run) => boots.has(run.bootId) || isUnfinished(run.state));
 
 export interface TargetDeps {
   readonly runs: Runs;

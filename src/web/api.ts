@@ -60,7 +60,9 @@ const health = (stage: Stage) => (stage === "starting" ? json(503, { status: sta
 /** Alive is one thing, able to take messages another. The reason names folders, so it stands on the page and in the log only. */
 function readiness({ stage, problem }: ApiOptions) {
   if (stage() !== "ready") return json(503, { status: stage() });
-  return problem() === null ? json(200, { status: "ok" }) : json(503, { status: "the state folder is gone" });
+  const what = problem();
+  if (what === null) return json(200, { status: "ok" });
+  return json(503, { status: what.startsWith("PostgreSQL") ? what : "the state folder is gone" });
 }
 
 async function post(request: WebRequest, channel: PostTaker) {

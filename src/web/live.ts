@@ -24,6 +24,18 @@ export interface PageStatus {
   readonly problem: string | null;
 }
 
+/** A process among several, as the page shows it. */
+export interface NodeLine {
+  readonly id: string;
+  readonly name: string;
+  readonly role: string;
+  readonly version: string;
+  readonly isFront: boolean;
+  readonly turns: number;
+  readonly runs: number;
+  readonly seenAt: number;
+}
+
 export interface LiveOptions {
   bus: Bus;
   clock: Clock;
@@ -38,6 +50,8 @@ export interface LiveOptions {
   heldBack(text: string): number;
   outgoing: Pick<Outgoing, "event">;
   status(): PageStatus;
+  /** The machines of the installation; none: there is only this process. */
+  nodes(): Promise<readonly NodeLine[]>;
   isSignedIn(browserId: string): Promise<boolean>;
   limits?: StreamLimits;
   heartbeatMs?: number;
@@ -80,6 +94,7 @@ const MAX_RUNS = 100;
 const PAGE_SIZE = 20;
 const RUNS_EVERY_MS = 150;
 const CHATS_EVERY_MS = 250;
+const NODES_EVERY_MS = 3_000;
 const HEARTBEAT_MS = 15_000;
 
 export function createLive(options: LiveOptions): Live {
@@ -108,7 +123,7 @@ export function createLive(options: LiveOptions): Live {
     },
   });
   const runs = async () => orderRuns(await board.listRuns({ limit: MAX_RUNS }));
-  const present = { chats: messages.chats, runs, pairing: () => peopleView(options.pairing) };
+  const present = { chats: messages.chats, runs, pairing: () => peopleView(options.pairing), nodes: options.nodes };
   const feedTab = (tab: Tab) => void feed(tab, options, turns).catch(onError);
   const ring = createBells({ toAll, isHeard: () => tabs.size > 0, present, common });
   const unsubscribe = options.bus.on((event) => {
@@ -157,7 +172,7 @@ export function createLive(options: LiveOptions): Live {
   };
 }
 
-type Present = Record<"chats" | "runs" | "pairing", () => Promise<unknown>>;
+type Present = Record<"chats" | "runs" | "pairing" | "nodes", () => Promise<unknown>>;
 
 interface BellOptions {
   toAll(event: string, data: unknown): void;
@@ -180,6 +195,7 @@ function createBells({ toAll, isHeard, present, common }: BellOptions): (event: 
   const chats = bell("chats", CHATS_EVERY_MS);
   const pairing = bell("pairing", CHATS_EVERY_MS);
   const runs = bell("runs", RUNS_EVERY_MS);
+  const nodes = bell("nodes", NODES_EVERY_MS);
   const changed = new Set<string>();
   const run = createThrottle({
     ...common,
@@ -194,7 +210,7 @@ function createBells({ toAll, isHeard, present, common }: BellOptions): (event: 
     const runId = changedRun(event);
     if (event.type === "web.posted") chats.ring();
     if (event.type === "pairing.changed") pairing.ring();
-    if (event.type === "bells.missed") for (const missed of [chats, pairing, runs]) missed.ring();
+    if (event.type === "bells.missed") for (const missed of [chats, pairing, runs, nodes]) missed.ring();
     if (runId === null) return;
     changed.add(runId);
     runs.ring();

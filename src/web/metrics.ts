@@ -11,6 +11,8 @@ export interface MetricsOptions {
   /** Unfinished runs by state. */
   countRuns(): Promise<Readonly<Record<string, number>>>;
   countOpenMessages(): Promise<number>;
+  /** This process among several; null: it is alone. */
+  readonly node: { readonly name: string; readonly role: string } | null;
 }
 
 export interface Metrics {
@@ -155,6 +157,13 @@ function addGauges({ Gauge }: Prom, options: MetricsOptions, registers: Registry
       }
     },
   });
+  if (options.node !== null)
+    new Gauge({
+      name: "herald_node_info",
+      help: "This process among those of the installation.",
+      labelNames: ["name", "role"],
+      registers,
+    }).set({ ...options.node }, 1);
   new Gauge({
     name: "herald_outbox_open",
     help: "Messages not settled yet.",

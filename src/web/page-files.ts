@@ -21,6 +21,7 @@ const FILES: readonly { path: string; file: string; type: string }[] = [
     "composer.js",
     "sidebar.js",
     "pairing.js",
+    "machines.js",
     "browsers.js",
     "run-list.js",
     "run-panel.js",

@@ -18,7 +18,7 @@ import { createBrowsersRoutes } from "./browsers-api.ts";
 import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
 import { createHosts, hostText, isWildcard } from "./hosts.ts";
 import { BodyTooLarge, matchPath, problem, type Route, readJson } from "./http.ts";
-import { createLive, type PageStatus } from "./live.ts";
+import { createLive, type NodeLine, type PageStatus } from "./live.ts";
 import { createMessageViews } from "./message-view.ts";
 import { createOutgoing, type Outgoing, type Reply } from "./outgoing.ts";
 import { createPageRoutes } from "./page-files.ts";
@@ -54,6 +54,9 @@ export interface WebServerOptions {
   /** How much of a growing text's end may be the beginning of a secret. */
   heldBack(text: string): number;
   status(): PageStatus;
+  nodes(): Promise<readonly NodeLine[]>;
+  /** No page here, only /healthz, /readyz and the routes below: a process that works for others must be watched, too. */
+  isProbed?: boolean;
   /** Routes of other parts (metrics); gated like all others. */
   routes?: readonly Route[];
   streams?: { limits?: StreamLimits; heartbeatMs?: number };
@@ -88,13 +91,13 @@ export function createWebServer(options: WebServerOptions): WebServer {
   const outgoing = createOutgoing(redact);
   const renderer = createRenderer();
   const views = createMessageViews(redact, renderer);
-  const { status, streams } = options;
-  const { token, browsers, publicUrl, host } = options;
+  const { status, nodes, streams, token, browsers, publicUrl, host } = options;
   const port = (): number => portOf(server);
   const signIns = createSignIns({ browsers, clock, log, token });
   const { isSignedIn } = signIns;
   const gates = { redact, heldBack: options.heldBack, outgoing, isSignedIn };
-  const live = createLive({ bus, clock, log, messages, views, render: renderer.render, board, pairing, status, ...gates, ...streams });
+  const shown = { messages, views, board, pairing, status, nodes, render: renderer.render };
+  const live = createLive({ bus, clock, log, ...shown, ...gates, ...streams });
   const gate = createGate({
     token,
     signIns,
@@ -109,7 +112,8 @@ export function createWebServer(options: WebServerOptions): WebServer {
   const browsersApi = createBrowsersRoutes({ gate, signIns, onEnded: live.recheck });
   const boardApi = createBoardRoutes({ details, redeliver: options.redeliver, redact, renderer, logs: createLogViews(redact, renderer) });
   const peopleApi = createPeopleRoutes(pairing);
-  const routes = [...api, ...browsersApi, ...boardApi, ...peopleApi, ...createPageRoutes(), ...(options.routes ?? [])];
+  const all = [...api, ...browsersApi, ...boardApi, ...peopleApi, ...createPageRoutes()];
+  const routes = [...(options.isProbed === true ? api.filter(({ access }) => access === "probe") : all), ...(options.routes ?? [])];
   const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log }));
   server.maxConnections = MAX_CONNECTIONS;
 

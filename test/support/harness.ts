@@ -120,7 +120,7 @@ async function launch(state: State, failpoint: string | undefined, more: Record<
     if (state.child !== child || state.origin !== "") return;
     said += chunk.toString();
     // A worker has no page.
-    state.origin = /^Page: +(http:\S+|off)[\s\S]*^exec: /m.exec(said)?.[1] ?? "";
+    state.origin = /^Page: +(?:off \(a worker.* on )?(http:[^\s)]+|off)[\s\S]*^exec: /m.exec(said)?.[1] ?? "";
   };
   child.stdout?.on("data", read);
   child.stderr?.on("data", read);

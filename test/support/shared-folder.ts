@@ -30,6 +30,8 @@ export const sharedOptions = (url: string, more: Partial<SharedOptions> = {}): S
   ...{ url, poolSize: 8, nodeName: "test", version: "0", role: "all" },
   agents: () => ["main"],
   limits: () => ({ main: 4, subagent: 8 }),
+  denies: () => [],
+  whereIs: (agentId) => `waits for ${agentId}`,
   steady: () => performance.now(),
   addressOf: ({ sessionId, archiveName }) => archiveName ?? sessionId,
   onLost() {},

@@ -27,15 +27,18 @@ export async function createSharedLanes(): Promise<LaneRig> {
       const own = `${name}-${lanes++}`;
       limits[own] = concurrency;
       const jobs = counted(installation.jobs(own), busy);
-      const ready = counting(busy, () => installation.members.setLimits(limits));
+      const tell = (): Promise<unknown> =>
+        counting(busy, () => installation.db.transaction([], (tx) => tx.run("UPDATE nodes SET limits = ?", JSON.stringify(limits))));
+      const ready = tell();
       const lane = createSharedLane({
         ...{ name: own, concurrency, bus: folder.bus, clock: systemClock, log: silentLogger, ...rest },
         jobs: { ...jobs, claim: (agents) => ready.then(() => jobs.claim(agents)) },
         db: { transaction: (...work) => counting(busy, () => installation.db.transaction(...work)) },
         agents: () => [""],
+        whereIs: () => "",
         onConcurrency(count) {
           limits[own] = count;
-          void counting(busy, () => installation.members.setLimits(limits)).then(() => folder.bus.emit({ type: "lane.rung", lane: own }));
+          void tell().then(() => folder.bus.emit({ type: "lane.rung", lane: own }));
         },
       });
       return lane;

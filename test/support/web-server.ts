@@ -119,6 +119,7 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
       },
       redact: (text) => text,
       heldBack: () => 0,
+      nodes: async () => [],
       status: () => ({ version: "0.1.0", model: "offline model", problem: null }),
       ...options,
     });

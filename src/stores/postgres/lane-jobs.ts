@@ -25,6 +25,8 @@ export interface LaneJobs {
   /** It doesn't wait any more. */
   drop(id: string): Promise<void>;
   positions(ids: readonly string[]): Promise<ReadonlyMap<string, number>>;
+  /** Of these, those that wait for an agent that nobody alive can run, and which. */
+  stranded(ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
   depth(): Promise<{ waiting: number; running: number }>;
   /** Sessions with a message that nobody answers and nobody has rung for. */
   unrung(): Promise<string[]>;
@@ -86,6 +88,20 @@ export function createLaneJobs(deps: LaneJobDeps): LaneJobs {
     async drop(id) {
       await db.transaction([], (tx) => tx.run("DELETE FROM lane_jobs WHERE lane = ? AND id = ? AND owner IS NULL", lane, id), relaxed);
     },
+    ...lookUps(deps),
+    release: (ids) => release(deps, ids, orphaned("lane_jobs")),
+    async forget(known) {
+      const sql = "SELECT id FROM lane_jobs WHERE lane = ? AND owner = ?";
+      const lost = (await db.all<{ id: string }>(sql, lane, bootId)).map((row) => row.id).filter((id) => !known.includes(id));
+      return release(deps, lost, "owner = ?", bootId);
+    },
+  };
+}
+
+type LookUps = Pick<LaneJobs, "positions" | "stranded" | "depth" | "unrung" | "listOrphaned">;
+
+function lookUps({ db, lane }: LaneJobDeps): LookUps {
+  return {
     async positions(ids) {
       if (ids.length === 0) return new Map();
       const rows = await db.all<{ id: string; place: number }>(
@@ -95,6 +111,16 @@ export function createLaneJobs(deps: LaneJobDeps): LaneJobs {
         JSON.stringify(ids),
       );
       return new Map(rows.map((row) => [row.id, row.place]));
+    },
+    async stranded(ids) {
+      if (ids.length === 0) return new Map();
+      const rows = await db.all<{ id: string; agent: string }>(
+        `SELECT id, agent FROM lane_jobs WHERE lane = ? AND owner IS NULL AND id IN (SELECT json_array_elements_text(?::json))
+           AND NOT EXISTS (SELECT 1 FROM nodes WHERE agents::jsonb @> to_jsonb(lane_jobs.agent))`,
+        lane,
+        JSON.stringify(ids),
+      );
+      return new Map(rows.map((row) => [row.id, row.agent]));
     },
     depth: async () =>
       (await db.get<{ waiting: number; running: number }>(
@@ -115,12 +141,6 @@ export function createLaneJobs(deps: LaneJobDeps): LaneJobs {
       (
         await db.all<{ id: string }>(`SELECT id FROM lane_jobs WHERE lane = ? AND owner IS NOT NULL AND ${orphaned("lane_jobs")}`, lane)
       ).map((row) => row.id),
-    release: (ids) => release(deps, ids, orphaned("lane_jobs")),
-    async forget(known) {
-      const sql = "SELECT id FROM lane_jobs WHERE lane = ? AND owner = ?";
-      const lost = (await db.all<{ id: string }>(sql, lane, bootId)).map((row) => row.id).filter((id) => !known.includes(id));
-      return release(deps, lost, "owner = ?", bootId);
-    },
   };
 }
 

@@ -16,9 +16,8 @@ export interface Membership extends Nodes {
   isValid(): boolean;
   /** Renews its own lease, and ends those of others that are gone; until the signal. */
   run(signal: AbortSignal): Promise<void>;
-  /** Its settings changed. */
-  setLimits(limits: Readonly<Record<string, number>>): Promise<void>;
-  setAgents(agents: readonly string[]): Promise<void>;
+  /** Its settings changed: others hear of it now, or with the next renewal. */
+  follow(): Promise<void>;
   /** Takes a duty that only one may have, if nobody alive has it. True: it is this one's. */
   take(duty: string): Promise<boolean>;
 }
@@ -36,6 +35,7 @@ export interface MembershipOptions {
   readonly predecessor?: string | null;
   steady(): number;
   agents(): readonly string[];
+  denies(): readonly string[];
   limits(): Readonly<Record<string, number>>;
   /** Its lease is over: somebody else may have its work by now. */
   onLost(): void;
@@ -55,6 +55,7 @@ interface Watched {
 
 export function createMembership(options: MembershipOptions): Membership {
   const { db, clock, log, bootId, steady, leaseMs = LEASE_MS } = options;
+  const settings = (): string[] => [options.agents(), options.limits(), options.denies()].map((value) => JSON.stringify(value));
   let validUntil = 0;
   let isLost = false;
   const lose = (): void => {
@@ -65,7 +66,7 @@ export function createMembership(options: MembershipOptions): Membership {
   const watched = new Map<string, Watched>();
   const isValid = (): boolean => !isLost && (validUntil === 0 || steady() < validUntil);
 
-  const renew = createRenewal(options, (sentAt) => {
+  const renew = createRenewal(options, settings, (sentAt) => {
     validUntil = sentAt + leaseMs;
   });
   const bury = async (): Promise<void> => {
@@ -79,8 +80,8 @@ export function createMembership(options: MembershipOptions): Membership {
       const { name, version, role, predecessor = null } = options;
       const isBuried = await db.transaction([], async (tx) => {
         await tx.run(
-          "INSERT INTO nodes (id, started_at, name, version, role, agents, limits, seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-          ...[bootId, clock.now(), name, version, role, JSON.stringify(options.agents()), JSON.stringify(options.limits()), clock.now()],
+          "INSERT INTO nodes (id, started_at, seen_at, name, version, role, agents, limits, denies) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+          ...[bootId, clock.now(), clock.now(), name, version, role, ...settings()],
         );
         // The server may not have noticed yet that a transaction of it is cut off; then its lease runs out like anybody's.
         const sql = "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE id = ? FOR UPDATE SKIP LOCKED)";
@@ -114,8 +115,14 @@ export function createMembership(options: MembershipOptions): Membership {
         clearInterval(watch);
       }
     },
-    setLimits: (limits) => set(db, bootId, "limits", limits),
-    setAgents: (agents) => set(db, bootId, "agents", agents),
+    async follow() {
+      const sql = "UPDATE nodes SET agents = ?, limits = ?, denies = ? WHERE id = ?";
+      try {
+        await db.transaction([], (tx) => tx.run(sql, ...settings(), bootId));
+      } catch (error) {
+        log.debug({ reason: errorText(error) }, "changed settings are told with the next renewal");
+      }
+    },
     take: (duty) =>
       db.transaction([], async (tx) => {
         const sql = `INSERT INTO leaders (duty, owner) VALUES (?, ?) ON CONFLICT (duty) DO UPDATE SET owner = excluded.owner
@@ -127,14 +134,10 @@ export function createMembership(options: MembershipOptions): Membership {
   };
 }
 
-async function set(db: PostgresDatabase, id: string, column: "limits" | "agents", value: unknown): Promise<void> {
-  await db.transaction([], (tx) => tx.run(`UPDATE nodes SET ${column} = ? WHERE id = ?`, JSON.stringify(value), id));
-}
-
 /**
  * On a connection of its own: a pool that is empty, or a reach that waits a second, must not cost the lease. False: the row is gone.
  */
-function createRenewal({ db, clock, log, bootId, steady, agents, limits }: MembershipOptions, onRenewed: (sentAt: number) => void) {
+function createRenewal({ db, clock, log, bootId, steady }: MembershipOptions, settings: () => string[], onRenewed: (sentAt: number) => void) {
   let client: Awaited<ReturnType<PostgresDatabase["connections"]["single"]>> | null = null;
   let last: { readonly server: number; readonly steady: number } | null = null;
   const drop = (): void => {
@@ -157,9 +160,9 @@ function createRenewal({ db, clock, log, bootId, steady, agents, limits }: Membe
       client ??= await db.connections.single(drop);
       const { rows, rowCount } = await client.query<{ now: number }>(
         // Its settings, too: a server that was away when they changed hears of them when it is back.
-        `UPDATE nodes SET beat = beat + 1, seen_at = $2, agents = $3, limits = $4 WHERE id = $1
+        `UPDATE nodes SET beat = beat + 1, seen_at = $2, agents = $3, limits = $4, denies = $5 WHERE id = $1
          RETURNING extract(epoch FROM clock_timestamp())::float8 * 1000 AS now`,
-        [bootId, clock.now(), JSON.stringify(agents()), JSON.stringify(limits())],
+        [bootId, clock.now(), ...settings()],
       );
       if (rowCount !== 1) return false;
       onRenewed(sentAt);
@@ -205,6 +208,7 @@ interface Stored {
   role: NodeRole;
   agents: string;
   limits: string;
+  denies: string;
   started_at: number;
   seen_at: number;
   main: number;
@@ -226,6 +230,7 @@ async function list(db: PostgresDatabase): Promise<NodeView[]> {
     role: row.role,
     agents: JSON.parse(row.agents) as string[],
     limits: JSON.parse(row.limits) as Record<string, number>,
+    denies: JSON.parse(row.denies) as string[],
     startedAt: row.started_at,
     seenAt: row.seen_at,
     load: { main: row.main, subagent: row.subagent },

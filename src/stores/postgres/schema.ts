@@ -227,9 +227,10 @@ export const MIGRATIONS: readonly string[] = [
     name TEXT NOT NULL,
     version TEXT NOT NULL,
     role TEXT NOT NULL,
-    -- The agents it can run, and how much at a time in each lane: as JSON.
+    -- The agents it can run, how much at a time in each lane, the tools its settings deny: as JSON.
     agents TEXT NOT NULL,
     limits TEXT NOT NULL,
+    denies TEXT NOT NULL,
     beat INTEGER NOT NULL DEFAULT 0,
     seen_at INTEGER NOT NULL
   ) WITH (fillfactor = 20);
@@ -284,12 +285,6 @@ export const MIGRATIONS: readonly string[] = [
     PRIMARY KEY (session_id, name)
   );
   `,
-];
-
-/** Tables that can be moved from one kind of database to the other as they are, in this order (app/move.ts). */
-export const SHARED_TABLES: readonly string[] = [
-  ...["inbox", "channel_cursor", "channel_account", "outbox", "tries", "sessions", "spend", "runs", "run_messages", "notes"],
-  ...["listings", "scratchpad", "briefs", "people", "pairing_codes", "web_messages", "browsers"],
 ];
 
 export const inPostgres = (sql: string): string =>

@@ -20,7 +20,7 @@ const BANNER_AFTER_MS = 1200;
 
 /**
  * Can be written to at once; `ready` resolves when history and stream are there, and rejects when they can't be had.
- * `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onRun(id), onPairing({waiting, people}), onStatus(status),
+ * `hooks`: onSignedOut(), onChats(chats), onRuns(runs), onRun(id), onPairing({waiting, people}), onStatus(status), onNodes(nodes),
  * onAgentMessage(message), onConnected().
  */
 export function openChat(chat, hooks) {
@@ -110,6 +110,7 @@ function handlersOf(state) {
     pairing: state.hooks.onPairing,
     chats: state.hooks.onChats,
     status: state.hooks.onStatus,
+    nodes: state.hooks.onNodes,
   };
 }
 

@@ -4,6 +4,7 @@ import { createBrowsers } from "./browsers.js";
 import { openChat } from "./chat.js";
 import { createComposer } from "./composer.js";
 import { byId, el, newId, setText, toast } from "./dom.js";
+import { showMachines } from "./machines.js";
 import { scrollToEnd } from "./message-list.js";
 import { createPairing } from "./pairing.js";
 import { createRunList } from "./run-list.js";
@@ -85,6 +86,7 @@ async function open(id) {
     onRun: panel.changed,
     onPairing: showPairing,
     onStatus: showStatus,
+    onNodes: showMachines,
     onAgentMessage,
     onConnected: panel.refresh,
   });

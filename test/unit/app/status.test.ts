@@ -8,7 +8,7 @@ const source: StatusSource = {
   sandbox: { available: false, reason: "not there", howTo: "install it" },
   ...{ mcp: [], problem: null },
 };
-const NOW: StatusNow = { lanes: [], openMessages: 0, nodes: [] };
+const NOW: StatusNow = { lanes: [], openMessages: 0, nodes: [], at: 0 };
 
 it("[CM8] whoever runs the gateway reads why and what to set; others read how things stand, and nothing of this machine", () => {
   const failed = { name: "files", state: "failed" as const, detail: "stderr: /home/ann/secret-project" };

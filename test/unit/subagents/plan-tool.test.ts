@@ -62,12 +62,28 @@ describe("plan", () => {
 
   it("[NV4][OB2] list and info show the step of a running run", () => {
     const run = makeRun({ plan: steps("done", "doing", "pending"), doing: "read" });
-    const list = listText({ runs: [run], now: 2_000_000, bootId: "boot-1", title: "Subagents", leftOut: 0, position: () => null });
+    const list = listText({
+      runs: [run],
+      now: 2_000_000,
+      boots: new Set(["boot-1"]),
+      title: "Subagents",
+      leftOut: 0,
+      position: () => null,
+      waitsFor: () => null,
+    });
     expect(list).toContain("step 2/3 step 2 · read");
     const info = infoText({ run, now: 2_000_000, transcript: "/t", archiveDue: null, position: null, answeredBy: [] });
     expect(info).toContain("- **Step:** 2/3 step 2");
-    expect(listText({ runs: [makeRun()], now: 2_000_000, bootId: "boot-1", title: "S", leftOut: 0, position: () => null })).not.toContain(
-      "step",
-    );
+    expect(
+      listText({
+        runs: [makeRun()],
+        now: 2_000_000,
+        boots: new Set(["boot-1"]),
+        title: "S",
+        leftOut: 0,
+        position: () => null,
+        waitsFor: () => null,
+      }),
+    ).not.toContain("step");
   });
 });

@@ -259,7 +259,15 @@ describe("outcomeSentence and noteText", () => {
 describe("listText", () => {
   const now = 1_000_000 + 60_000;
   const list = (runs: Run[], leftOut = 0): string =>
-    listText({ runs, now, bootId: "boot-1", title: "Subagents (current session)", leftOut, position: () => 3 });
+    listText({
+      runs,
+      now,
+      boots: new Set(["boot-1"]),
+      waitsFor: () => null,
+      title: "Subagents (current session)",
+      leftOut,
+      position: () => 3,
+    });
 
   it("[CM2] has the head, the counts and one numbered line per run", () => {
     const runs = [

@@ -90,5 +90,5 @@ it("[RU3] the current list is this boot's runs and every unfinished one", () => 
     makeRun({ id: "c", bootId: "before", state: "done" }),
     makeRun({ id: "d", bootId: "before", state: "queued" }),
   ];
-  expect(currentRuns(runs, "now").map((run) => run.id)).toEqual(["a", "b", "d"]);
+  expect(currentRuns(runs, new Set(["now"])).map((run) => run.id)).toEqual(["a", "b", "d"]);
 });

@@ -12,7 +12,7 @@ const bus = createBus((error) => {
 let metrics: Metrics;
 
 beforeEach(() => {
-  metrics = createMetrics({ bus, lanes: [], countRuns: async () => ({}), countOpenMessages: async () => 0 });
+  metrics = createMetrics({ bus, lanes: [], countRuns: async () => ({}), countOpenMessages: async () => 0, node: null });
 });
 
 afterEach(() => metrics.close());

@@ -141,7 +141,12 @@ describe("health", () => {
           board: { listRuns: async () => [] },
           details: { find: async () => null, transcript: async () => null },
         },
-        ...{ redact: (text) => text, heldBack: () => 0, status: () => ({ version: "0", model: "m", problem: null }) },
+        ...{
+          redact: (text) => text,
+          heldBack: () => 0,
+          nodes: async () => [],
+          status: () => ({ version: "0", model: "m", problem: null }),
+        },
       });
       const url = await early.server.listen();
       const ask = async (path: string) => {
