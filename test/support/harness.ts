@@ -117,8 +117,12 @@ async function launch(state: State, failpoint: string | undefined, more: Record<
   const read = (chunk: Buffer): void => {
     state.output += chunk.toString();
     // Late words of a process that was killed are not those of the next one.
-    if (state.child !== child || state.origin !== "") return;
+    if (state.child !== child) return;
     said += chunk.toString();
+    // Past its lease the same process begins once more, with another address.
+    const anew = said.lastIndexOf("it begins anew");
+    if (anew >= 0) [said, state.origin] = [said.slice(anew + 1), ""];
+    if (state.origin !== "") return;
     // A worker has no page.
     state.origin = /^Page: +(?:off \(a worker.* on )?(http:[^\s)]+|off)[\s\S]*^exec: /m.exec(said)?.[1] ?? "";
   };

@@ -7,7 +7,7 @@ import { createBrain, plan, type Step } from "./brain.ts";
 import type { FakeModelServer, Respond } from "./fake-model-server.ts";
 import { createFakeOpenAi } from "./fake-openai.ts";
 import type { Harness, HarnessOptions, PageMessage } from "./harness.ts";
-import { createHerald, isShared } from "./nodes.ts";
+import { createHerald, createNodes, isShared, type NodeOptions, type Nodes } from "./nodes.ts";
 import { reload } from "./reload.ts";
 import { scriptedConfig } from "./scripted-model.ts";
 import { waitFor } from "./wait.ts";
@@ -24,6 +24,7 @@ export interface RunRow {
   readonly generation: number;
   readonly resumes: number;
   readonly boot_id: string;
+  readonly owner: string | null;
   readonly reason: string | null;
   readonly started_at: number | null;
   readonly ended_at: number | null;
@@ -57,6 +58,8 @@ export interface Scene extends AsyncDisposable {
   release(name: string): void;
   /** What is written of these sessions, a line each; of all of an agent when none is named. Files, or rows. */
   transcripts(agentId: string, sessionId?: string): string[];
+  /** One more process beside, where there are several. */
+  join(options?: NodeOptions): Promise<Harness>;
   /** Other settings, taken while it runs, until what it returns is disposed. */
   configure(settings: SceneSettings): Promise<AsyncDisposable>;
   /** Stops whatever a test left running, so that the next one finds the lanes empty. For afterEach. */
@@ -77,6 +80,8 @@ interface SceneSettings {
 export interface SceneOptions extends Omit<HarnessOptions, "config">, SceneSettings {
   /** Instead of the brain. */
   readonly respond?: Respond;
+  /** Several processes on PostgreSQL, and what each has besides. */
+  readonly nodes?: readonly NodeOptions[];
 }
 
 export async function createScene(options: SceneOptions = {}): Promise<Scene> {
@@ -85,13 +90,19 @@ export async function createScene(options: SceneOptions = {}): Promise<Scene> {
   const configOf = ({ mainConcurrent = 4, subagents = {}, defaults, config }: SceneSettings): Record<string, unknown> =>
     // Tests leave runs hanging on purpose; a graceful stop must not wait for them.
     scriptedConfig(model.url, { maxConcurrent: mainConcurrent, subagents, ...defaults }, { gateway: { drainSeconds: 0 }, ...config });
-  const herald = await createHerald({ ...options, config: configOf(options) });
+  const { nodes, ...common } = { ...options, config: configOf(options) };
+  const herald = await (nodes === undefined ? createHerald(common) : createNodes(nodes.length, common, nodes));
   const chats: Chat[] = [];
   return {
     herald,
     model,
     release: brain.release,
-    transcripts: (agentId, sessionId) => (isShared ? transcriptRows : transcriptFiles)(herald, agentId, sessionId),
+    transcripts: (agentId, sessionId) =>
+      (isShared || options.nodes !== undefined ? transcriptRows : transcriptFiles)(herald, agentId, sessionId),
+    async join(more) {
+      if (!("join" in herald)) throw new Error("this one is alone");
+      return (herald as Nodes).join(more);
+    },
     async configure(settings) {
       await reload(herald, configOf({ ...options, ...settings }));
       return { [Symbol.asyncDispose]: () => reload(herald, configOf(options)) };

@@ -10,8 +10,12 @@ const node = (name: string, more: Partial<NodeView> = {}): NodeView => ({
 const MAIN = [{ id: "main", nodes: [] }];
 
 it("[SO6] a machine's line says what it does, how much of it, and when it was last seen", () => {
-  expect(machineLine(node("mini", { isFront: true }), 7_400)).toBe("mini (all, in front) 1.0.0 · 1 turn, 2 sub-agents at work · seen 2 s ago");
-  expect(machineLine(node("big", { role: "worker", load: {} }), 4_000)).toBe("big (worker) 1.0.0 · 0 turns, 0 sub-agents at work · seen 0 s ago");
+  expect(machineLine(node("mini", { isFront: true }), 7_400)).toBe(
+    "mini (all, in front) 1.0.0 · 1 turn, 2 sub-agents at work · seen 2 s ago",
+  );
+  expect(machineLine(node("big", { role: "worker", load: {} }), 4_000)).toBe(
+    "big (worker) 1.0.0 · 0 turns, 0 sub-agents at work · seen 0 s ago",
+  );
 });
 
 it("[SO6] machines that agree have nothing to be told about", () => {
