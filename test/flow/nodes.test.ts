@@ -74,13 +74,13 @@ describe.skipIf(!hasPostgres())("three processes", () => {
     await using second = await openEvents(scene.herald.members[1] as Harness, `chat=${chat.id}`);
     await using third = await openEvents(scene.herald.members[2] as Harness, `chat=${chat.id}`);
     const tabs = [first, second, third];
-    const pieces = Array.from({ length: 12 }, (_, n) => `piece ${n} `);
-    await chat.say(plan([{ pieces, pieceMs: 60, hang: "after-text" }]));
+    const pieces = Array.from({ length: 40 }, (_, n) => `piece ${n} `);
+    await chat.say(plan([{ pieces, pieceMs: 50, hang: "after-text" }]));
     // The half of it that comes before it hangs.
-    const drafted = (tab: (typeof tabs)[number]): boolean => tab.of("draft").some(({ data }) => String(data.html).includes("piece 5"));
+    const drafted = (tab: (typeof tabs)[number]): boolean => tab.of("draft").some(({ data }) => String(data.html).includes("piece 19"));
     await waitFor("the draft in every tab", () => tabs.every(drafted));
     // It grew there, as it was written.
-    for (const tab of tabs) expect(tab.of("draft").length).toBeGreaterThan(2);
+    for (const tab of tabs) expect(new Set(tab.of("draft").map(({ data }) => data.html)).size).toBeGreaterThan(1);
     await chat.ask("/stop");
   });
 
@@ -109,19 +109,19 @@ describe.skipIf(!hasPostgres())("three processes", () => {
 
   it("[AR3] [SO3] a run is archived once by whoever looks after that, and all of them find its transcript", async () => {
     const chat = scene.chat();
-    await chat.act([spawns(child("put away", "kept words", { cleanup: "delete" }))]);
-    await chat.announced("put away");
-    await waitFor("it to be archived", () => chat.run("put away").archived_at !== null);
-    const { session_id, archive_name } = chat.run("put away");
+    await chat.act([spawns(child("away", "kept words", { cleanup: "delete" }))]);
+    await chat.announced("away");
+    await waitFor("it to be archived", () => chat.run("away").archived_at !== null);
+    const { session_id, archive_name } = chat.run("away");
     expect(scene.herald.rows("SELECT archive_name FROM transcripts WHERE session_id = ?", session_id)).toEqual([{ archive_name }]);
     for (const member of scene.herald.members) {
       const before = (await scene.herald.replies(chat.id)).length;
-      await member.say("/subagents log put away", { chat: chat.id });
+      await member.say("/subagents log away", { chat: chat.id });
       const answer = await waitFor("the log", async () => (await scene.herald.replies(chat.id))[before]);
       expect(answer.text).toContain("kept words");
     }
     // A message brings it back, wherever it is worked on.
-    await chat.ask(`/subagents send put away ${plan([{ text: "one more" }])}`);
+    await chat.ask(`/subagents send away ${plan([{ text: "one more" }])}`);
     await waitFor("its second announcement", async () => (await chat.announcements()).length === 2);
   });
 });
@@ -169,7 +169,7 @@ describe.skipIf(!hasPostgres())("one of two", () => {
     }
     await waitFor("it to begin anew", () => /frozen, or cut off/.test(first.output()));
     const names = (): string[] => scene.herald.rows<{ name: string }>("SELECT name FROM nodes ORDER BY name").map(({ name }) => name);
-    await waitFor("it to be back", () => names().join() === "first,second");
+    await waitFor("it to be back", () => names().join() === "first,second" && first.origin() !== "");
     expect(scene.herald.rows("SELECT 1 FROM nodes WHERE id = ?", known ?? "")).toEqual([]);
     expect(await chat.announced("in the ice")).toContain("said once");
     await scene.herald.reply(/^answered once$/, chat.id);
