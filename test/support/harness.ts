@@ -124,7 +124,7 @@ async function launch(state: State, failpoint: string | undefined, more: Record<
     if (anew >= 0) [said, state.origin] = [said.slice(anew + 1), ""];
     if (state.origin !== "") return;
     // A worker has no page.
-    state.origin = /^Page: +(?:off \(a worker.* on )?(http:[^\s)]+|off)[\s\S]*^exec: /m.exec(said)?.[1] ?? "";
+    state.origin = /^Page: +(http:\S+|off)[\s\S]*^exec: /m.exec(said)?.[1] ?? "";
   };
   child.stdout?.on("data", read);
   child.stderr?.on("data", read);

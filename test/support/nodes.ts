@@ -3,6 +3,7 @@
 import { createHarness, type Harness, type HarnessOptions } from "./harness.ts";
 import { createLook } from "./look.ts";
 import { createSchema } from "./postgres.ts";
+import type { Proxy } from "./postgres-proxy.ts";
 
 const NODES = Number(process.env.HERALD_TEST_NODES ?? 1);
 /** This run of a suite is one over several processes on PostgreSQL: transcripts are rows there, and a crash is one of all of them. */
@@ -24,7 +25,7 @@ export interface NodeOptions extends HarnessOptions {
   /** Of the command line. */
   readonly args?: readonly string[];
   /** Another way to the same database. */
-  readonly url?: string;
+  readonly through?: Pick<Proxy, "through">;
 }
 
 /** `own`: what one of them has besides. */
@@ -32,8 +33,9 @@ export async function createNodes(count: number, options: HarnessOptions = {}, o
   const schema = await createSchema();
   const look = createLook(schema.url);
   const members: Harness[] = [];
-  const start = async ({ node = `n${members.length + 1}`, args = [], url = schema.url, ...more }: NodeOptions = {}): Promise<Harness> => {
+  const start = async ({ node = `n${members.length + 1}`, args = [], through, ...more }: NodeOptions = {}): Promise<Harness> => {
     const env = { ...options.env, ...more.env };
+    const url = through?.through(schema.url) ?? schema.url;
     const one = await createHarness({ ...options, ...more, env, shared: { url, node, args, rows: look.rows } });
     members.push(one);
     return one;

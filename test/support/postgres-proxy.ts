@@ -17,6 +17,7 @@ export type Verdict = "pass" | "drop" | "cut" | { readonly code: string; readonl
 export interface Line {
   /** It has said LISTEN. */
   readonly isListening: boolean;
+  readonly isSilent: boolean;
   cut(): void;
   /** From now on nothing comes through, either way, and nobody is told. */
   blackHole(): void;
@@ -85,6 +86,9 @@ function join(proxy: Proxy, lines: Set<Line>, client: Socket, server: Socket, so
   const line: Line = {
     get isListening() {
       return isListening;
+    },
+    get isSilent() {
+      return isSilent;
     },
     cut: end,
     blackHole() {

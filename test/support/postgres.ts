@@ -42,7 +42,11 @@ function run(command: string, args: readonly string[]): string {
   return execFileSync(program, all, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
 }
 
-export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
+/** `env`: what the server itself finds in its environment. */
+export async function startPostgres(
+  settings: Readonly<Record<string, string>> = {},
+  env: Readonly<Record<string, string>> = {},
+): Promise<PostgresServer> {
   const bin = findPostgres();
   if (bin === null) throw new Error("PostgreSQL is not installed: apt-get install postgresql");
   const base = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
@@ -67,7 +71,7 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   let pid = 0;
   const start = async (): Promise<void> => {
     const [program, args] = asUser(join(bin, "postgres"), ["-D", data]);
-    const child = spawn(program, args, { stdio: "ignore", cwd: "/" });
+    const child = spawn(program, args, { stdio: "ignore", cwd: "/", env: { ...process.env, ...env } });
     pid = child.pid ?? 0;
     await reachable(url);
   };

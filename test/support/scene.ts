@@ -60,6 +60,8 @@ export interface Scene extends AsyncDisposable {
   transcripts(agentId: string, sessionId?: string): string[];
   /** One more process beside, where there are several. */
   join(options?: NodeOptions): Promise<Harness>;
+  /** These settings as a file has them, for one that joins with others. */
+  configOf(settings: SceneSettings): Record<string, unknown>;
   /** Other settings, taken while it runs, until what it returns is disposed. */
   configure(settings: SceneSettings): Promise<AsyncDisposable>;
   /** Stops whatever a test left running, so that the next one finds the lanes empty. For afterEach. */
@@ -97,6 +99,7 @@ export async function createScene(options: SceneOptions = {}): Promise<Scene> {
     herald,
     model,
     release: brain.release,
+    configOf,
     transcripts: (agentId, sessionId) =>
       (isShared || options.nodes !== undefined ? transcriptRows : transcriptFiles)(herald, agentId, sessionId),
     async join(more) {

@@ -1,67 +1,27 @@
 // The fence, the claim whose answer is lost and the parent that goes to sleep while its last child ends: what could let two processes do
 // the same, or nobody. Several processes' stores in this one, against the real server.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { SharedOptions } from "../../../../src/app/installation.ts";
-import type { Stores } from "../../../../src/app/store-parts.ts";
-import { openStores } from "../../../../src/app/stores.ts";
 import { systemClock } from "../../../../src/core/clock.ts";
-import { type Bus, createBus } from "../../../../src/core/events.ts";
-import { noFailpoints } from "../../../../src/core/failpoints.ts";
-import { newId } from "../../../../src/core/ids.ts";
 import { silentLogger } from "../../../../src/core/logger.ts";
-import { createSecrets } from "../../../../src/core/secrets.ts";
 import { createSharedLane } from "../../../../src/lanes/shared-lane.ts";
 import { createSchema, type Schema } from "../../../support/postgres.ts";
 import { createProxy } from "../../../support/postgres-proxy.ts";
-import { hasPostgres, sharedOptions } from "../../../support/shared-folder.ts";
+import { hasPostgres } from "../../../support/shared-folder.ts";
+import { createProcesses, type SharedProcess, type SharedProcesses } from "../../../support/shared-process.ts";
 import { waitFor } from "../../../support/wait.ts";
-
-interface Process {
-  readonly stores: Stores;
-  readonly bus: Bus;
-  readonly bootId: string;
-  lost: number;
-}
 
 describe.skipIf(!hasPostgres())("two processes", () => {
   let schema: Schema;
-  let dir: string;
-  let processes: Process[];
+  let processes: SharedProcesses;
   beforeEach(async () => {
     schema = await createSchema();
-    dir = mkdtempSync(join(tmpdir(), "herald-two-"));
-    processes = [];
+    processes = createProcesses();
   });
   afterEach(async () => {
-    for (const { stores } of processes) await stores.close();
+    await processes[Symbol.asyncDispose]();
     await schema[Symbol.asyncDispose]();
-    rmSync(dir, { recursive: true, force: true });
   });
-
-  async function start(url = schema.url, more: Partial<SharedOptions> = {}): Promise<Process> {
-    const bootId = newId();
-    const bus = createBus((error) => {
-      throw error;
-    });
-    const one: Process = { stores: null as never, bus, bootId, lost: 0 };
-    const shared = sharedOptions(url, { onLost: () => one.lost++, ...more });
-    const stateDir = join(dir, bootId);
-    const secrets = createSecrets();
-    const deps = { stateDir, clock: systemClock, bus, log: silentLogger, secrets, failpoint: noFailpoints, bootId, shared };
-    const stores = await openStores(deps);
-    await stores.nodes.enter();
-    const begun = Object.assign(one, { stores });
-    processes.push(begun);
-    return begun;
-  }
-
-  const installationOf = ({ stores }: Process) => {
-    if (stores.installation === null) throw new Error("there is no installation");
-    return stores.installation;
-  };
+  const start = (url = schema.url): Promise<SharedProcess> => processes.start(url);
 
   it("[SO4] a node's row deleted during its commit: that commit is there before the funeral, the next is refused", async () => {
     const [dying, other] = [await start(), await start()];
@@ -86,9 +46,9 @@ describe.skipIf(!hasPostgres())("two processes", () => {
     go.resolve();
     await Promise.all([last, funeral]);
     expect(order).toEqual(["committed", "buried"]);
-    expect(dying.lost).toBe(0);
+    expect(dying.lost()).toBe(0);
     await expect(dying.stores.db.transaction([], (tx) => tx.run(keep, "too late"))).rejects.toThrow(/taken this one's work over/);
-    expect(dying.lost).toBe(1);
+    expect(dying.lost()).toBe(1);
     expect(await other.stores.db.all("SELECT name FROM kept")).toEqual([{ name: "in flight" }]);
   });
 
@@ -102,7 +62,7 @@ describe.skipIf(!hasPostgres())("two processes", () => {
       isCut = true;
       return "cut";
     };
-    const { jobs } = installationOf(one);
+    const { jobs } = one.installation;
     const lane = jobs("main");
     await one.stores.db.transaction([], (tx) => lane.ring(tx, { id: "agent:main:web:dm:x", group: "x", isFront: false }));
     expect(isCut).toBe(true);
@@ -114,7 +74,7 @@ describe.skipIf(!hasPostgres())("two processes", () => {
 
   it("[SO3] the answer to a claim is lost for good: the place is free again with the next look, and the job is worked on once", async () => {
     const one = await start();
-    const { jobs, db } = installationOf(one);
+    const { jobs, db } = one.installation;
     const own = jobs("main");
     await db.transaction([], (tx) => own.ring(tx, { id: "agent:main:web:dm:y", group: "y", isFront: false }));
     // Nobody here hears of it.
@@ -137,29 +97,18 @@ describe.skipIf(!hasPostgres())("two processes", () => {
   });
 
   it("[SO3] killed and started again on its folder a process is its own heir at once, without a wait for its old lease", async () => {
-    const one = await start();
-    const other = await start();
-    await one.stores.close();
-    processes.shift();
-    const gone: string[] = [];
-    const bus = createBus(() => {});
-    bus.on((event) => gone.push(event.type));
-    const again = await openStores({
-      ...{ stateDir: join(dir, one.bootId), clock: systemClock, bus, log: silentLogger, secrets: createSecrets() },
-      ...{ failpoint: noFailpoints, bootId: newId(), shared: sharedOptions(schema.url) },
-    });
-    processes.push({ stores: again, bus, bootId: "", lost: 0 });
-    await again.nodes.enter();
+    const [one, other] = [await start(), await start()];
+    await one.kill();
+    const again = await processes.start(schema.url, { stateDir: one.stateDir });
     const alive = await other.stores.nodes.alive();
-    expect(alive.has(one.bootId)).toBe(false);
-    expect(alive.size).toBe(2);
-    expect(gone).toContain("duty.free");
+    expect([...alive].sort()).toEqual([again.bootId, other.bootId].sort());
+    expect(again.lines.some(({ msg }) => msg.includes("another process is gone"))).toBe(true);
   });
 
   it("[SO4] what comes late after an orderly end is refused without an alarm", async () => {
     const one = await start();
     await one.stores.nodes.leave();
     await expect(one.stores.db.transaction([], (tx) => tx.run("INSERT INTO kept (name, value) VALUES ('late', 'x')"))).rejects.toThrow();
-    expect(one.lost).toBe(0);
+    expect(one.lost()).toBe(0);
   });
 });
