@@ -13,14 +13,16 @@ export type Duty = "front" | "upkeep";
 export interface Duties {
   /** Begins with `work` now, or as soon as the duty is free. Resolves when that is done, or when somebody else has it for now. */
   whenMine(duty: Duty, work: () => Promise<void>): Promise<void>;
-  /** Waits for no further one. */
-  stop(): void;
+  /** Waits for no further one; resolves when what was begun with one is done. */
+  stop(): Promise<void>;
 }
 
 export function createDuties(installation: Installation | null, { bus, log }: { bus: Bus; log: Logger }): Duties {
-  if (installation === null) return { whenMine: (_duty, work) => work(), stop() {} };
+  if (installation === null) return { whenMine: (_duty, work) => work(), stop: async () => {} };
   const { members, role } = installation;
   const offs: (() => void)[] = [];
+  const trying = new Set<Promise<void>>();
+  let isOver = false;
   return {
     async whenMine(duty, work) {
       if (duty === "front" && role === "worker") return;
@@ -30,7 +32,8 @@ export function createDuties(installation: Installation | null, { bus, log }: { 
         if (isMine || isTrying) return;
         isTrying = true;
         try {
-          if (!(await members.take(duty))) return;
+          // One that ends may still be given the duty, of somebody who ended a moment before: it goes with its row to the next.
+          if (!(await members.take(duty)) || isOver) return;
           isMine = true;
           log.info({ duty }, "this process has the duty now");
           await work();
@@ -41,11 +44,22 @@ export function createDuties(installation: Installation | null, { bus, log }: { 
           isTrying = false;
         }
       };
-      await attempt();
-      offs.push(bus.on((event) => (event.type === "duty.free" || event.type === "bells.missed" ? attempt() : undefined)));
+      const attemptOnce = async (): Promise<void> => {
+        const one = attempt();
+        trying.add(one);
+        try {
+          await one;
+        } finally {
+          trying.delete(one);
+        }
+      };
+      await attemptOnce();
+      offs.push(bus.on((event) => (event.type === "duty.free" || event.type === "bells.missed" ? attemptOnce() : undefined)));
     },
-    stop() {
+    async stop() {
+      isOver = true;
       for (const off of offs) off();
+      await Promise.allSettled(trying);
     },
   };
 }

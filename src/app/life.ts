@@ -80,7 +80,7 @@ export function createLife(deps: LifeDeps): Life {
     },
     async stop() {
       try {
-        duties.stop();
+        await duties.stop();
         await windDown(deps, over, chores);
       } finally {
         // Whatever failed before: what the journal holds is moved into the database, and the lock is free.

@@ -3,7 +3,7 @@
 import { createHarness, type Harness, type HarnessOptions } from "./harness.ts";
 import { createLook } from "./look.ts";
 import { createSchema } from "./postgres.ts";
-import type { Proxy } from "./postgres-proxy.ts";
+import type { PostgresProxy } from "./postgres-proxy.ts";
 
 const NODES = Number(process.env.HERALD_TEST_NODES ?? 1);
 /** This run of a suite is one over several processes on PostgreSQL: transcripts are rows there, and a crash is one of all of them. */
@@ -25,7 +25,7 @@ export interface NodeOptions extends HarnessOptions {
   /** Of the command line. */
   readonly args?: readonly string[];
   /** Another way to the same database. */
-  readonly through?: Pick<Proxy, "through">;
+  readonly through?: Pick<PostgresProxy, "through">;
 }
 
 /** `own`: what one of them has besides. */

@@ -23,7 +23,7 @@ export interface Line {
   blackHole(): void;
 }
 
-export interface Proxy extends AsyncDisposable {
+export interface PostgresProxy extends AsyncDisposable {
   /** The same address, by this way. */
   through(url: string): string;
   lines(): readonly Line[];
@@ -36,7 +36,7 @@ export interface Proxy extends AsyncDisposable {
   readonly opened: number;
 }
 
-export async function createProxy(serverUrl: string): Promise<Proxy> {
+export async function createProxy(serverUrl: string): Promise<PostgresProxy> {
   const lines = new Set<Line>();
   const target = new URL(serverUrl);
   const sockets = new Set<Socket>();
@@ -51,7 +51,7 @@ export async function createProxy(serverUrl: string): Promise<Proxy> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
-  const proxy: Proxy = {
+  const proxy: PostgresProxy = {
     through(url) {
       const other = new URL(url);
       other.port = String(port);
@@ -73,7 +73,7 @@ export async function createProxy(serverUrl: string): Promise<Proxy> {
   return proxy;
 }
 
-function join(proxy: Proxy, lines: Set<Line>, client: Socket, server: Socket, sockets: Set<Socket>): void {
+function join(proxy: PostgresProxy, lines: Set<Line>, client: Socket, server: Socket, sockets: Set<Socket>): void {
   let isListening = false;
   let isSilent = false;
   sockets.add(server);

@@ -70,8 +70,14 @@ export async function startPostgres(
   const url = `postgres://herald@127.0.0.1:${port}/postgres`;
   let pid = 0;
   const start = async (): Promise<void> => {
-    const [program, args] = asUser(join(bin, "postgres"), ["-D", data]);
-    const child = spawn(program, args, { stdio: "ignore", cwd: "/", env: { ...process.env, ...env } });
+    // For itself alone, not for what changes the user before it.
+    const [program, args] = asUser("env", [
+      ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
+      join(bin, "postgres"),
+      "-D",
+      data,
+    ]);
+    const child = spawn(program, args, { stdio: "ignore", cwd: "/" });
     pid = child.pid ?? 0;
     await reachable(url);
   };

@@ -137,7 +137,11 @@ export function createMembership(options: MembershipOptions): Membership {
 /**
  * On a connection of its own: a pool that is empty, or a reach that waits a second, must not cost the lease. False: the row is gone.
  */
-function createRenewal({ db, clock, log, bootId, steady }: MembershipOptions, settings: () => string[], onRenewed: (sentAt: number) => void) {
+function createRenewal(
+  { db, clock, log, bootId, steady }: MembershipOptions,
+  settings: () => string[],
+  onRenewed: (sentAt: number) => void,
+) {
   let client: Awaited<ReturnType<PostgresDatabase["connections"]["single"]>> | null = null;
   let last: { readonly server: number; readonly steady: number } | null = null;
   const drop = (): void => {
