@@ -1,10 +1,11 @@
-// Four projects: `unit` is quick and in-process (npm run check), `deep` has real servers, programs, the sandbox and long
+// Five projects: `unit` is quick and in-process (npm run check), `deep` has real servers, programs, the sandbox and long
 // property tests, `flow` drives the whole program as a process, and what needs the machine for itself
-// comes last, `alone`. `npm test` runs all of them.
+// comes last, `alone`. `nodes` are suites of `flow` over two processes on PostgreSQL, where it is installed. `npm test` runs all of them.
 import { existsSync, statfsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { findPostgres } from "./support/postgres.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 const common = { root, environment: "node" as const, testTimeout: 30_000, hookTimeout: 30_000 };
@@ -21,6 +22,9 @@ const DEEP = [
   "test/bad-inputs/*.test.ts",
   "test/property/*.test.ts",
 ];
+
+/** What several processes could do otherwise than one. */
+const NODES = ["test/flow/{subagents-{announce,commands,control,lane,recover,spawn},stop,delivery}.test.ts"];
 
 const ALONE = ["test/unit/tools/usage.test.ts"];
 
@@ -58,6 +62,19 @@ class LongestFirst extends BaseSequencer {
     return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
   }
 }
+
+const nodes = {
+  test: {
+    ...common,
+    name: "nodes",
+    include: NODES,
+    env: { HERALD_TEST_NODES: "2" },
+    testTimeout: 120_000,
+    hookTimeout: 60_000,
+    maxWorkers: workers + 1,
+    sequence: { groupOrder: 1 },
+  },
+};
 
 export default defineConfig({
   test: {
@@ -100,6 +117,7 @@ export default defineConfig({
           sequence: { groupOrder: 1 },
         },
       },
+      ...(findPostgres() === null ? [] : [nodes]),
     ],
   },
 });

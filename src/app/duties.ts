@@ -35,7 +35,8 @@ export function createDuties(installation: Installation | null, { bus, log }: { 
         if (isMine || isTrying || stopping.signal.aborted) return;
         isTrying = true;
         try {
-          if (!(await members.take(duty))) return;
+          // One that ends may still be given the duty, of somebody who ended a moment before: it goes with its row to the next.
+          if (!(await members.take(duty)) || stopping.signal.aborted) return;
           isMine = true;
           log.info({ duty }, "this process has the duty now");
           await work(stopping.signal);

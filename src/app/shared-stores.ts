@@ -1,6 +1,8 @@
 // The stores of several processes: PostgreSQL behind them all, and what makes the processes one installation: who is alive, the doorbell,
 // lanes of rows. The state folder keeps what belongs to its machine: workspaces, memory, scratch, keys.
+import { readFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { createDocumentRows } from "../stores/document-rows.ts";
@@ -11,7 +13,7 @@ import { openPostgres, type PostgresDatabase } from "../stores/postgres/database
 import { createLaneJobs, type LaneJobs } from "../stores/postgres/lane-jobs.ts";
 import { migrate } from "../stores/postgres/migrate.ts";
 import { refuseHalfFilled } from "../stores/postgres/move-mark.ts";
-import { createMembership } from "../stores/postgres/nodes.ts";
+import { createMembership, type Membership } from "../stores/postgres/nodes.ts";
 import { isAway } from "../stores/postgres/reach.ts";
 import { createSharedTranscripts } from "../stores/postgres/transcripts.ts";
 import { holdStateFolder } from "../stores/state-folder.ts";
@@ -52,8 +54,9 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
       onQueued: (tx, run) => places.ring(tx, { id: run.id, group: run.requesterKey, isFront: false }),
     });
     const nodeName = shared.nodeName ?? hostname();
-    const members = createMembership({
-      ...{ db, clock, log, bootId, steady, name: nodeName, version: shared.version, role: shared.role },
+    const last = lastOn(stateDir);
+    const membership = createMembership({
+      ...{ predecessor: last.id, db, clock, log, bootId, steady, name: nodeName, version: shared.version, role: shared.role },
       ...{ agents: shared.agents, limits: shared.limits, denies: shared.denies, onLost },
       ...(shared.leaseMs === undefined ? {} : { leaseMs: shared.leaseMs }),
       onGone(ids) {
@@ -61,6 +64,14 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
         bus.emit({ type: "duty.free" });
       },
     });
+    const members: Membership = {
+      ...membership,
+      enter: () => membership.enter().then(() => last.keep(bootId)),
+      leave() {
+        hasLeft = true;
+        return membership.leave();
+      },
+    };
     return {
       ...parts,
       db,
@@ -69,13 +80,7 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
         opening: openingOf(parts.runs, log),
       }),
       sessionDocuments: createDocumentRows({ db, clock }),
-      nodes: {
-        ...members,
-        leave() {
-          hasLeft = true;
-          return members.leave();
-        },
-      },
+      nodes: members,
       installation: {
         ...{ db, nodeName, role: shared.role, members, bell: createBell({ db, bus, clock, log, bootId, steady }), jobs },
         keep: (name, first) => keep(db, name, first),
@@ -92,6 +97,23 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
     await db.close();
     throw error;
   }
+}
+
+const NODE_ID = "node-id";
+
+/**
+ * Who worked on this folder last. Its lock is ours, so that one is gone: killed and started again, a process goes on at once with what it
+ * had begun, where others wait until its lease is over.
+ */
+function lastOn(stateDir: string): { readonly id: string | null; keep(id: string): void } {
+  const path = join(stateDir, NODE_ID);
+  let id: string | null = null;
+  try {
+    id = readFileSync(path, "utf8").trim();
+  } catch {
+    // The first one here.
+  }
+  return { id, keep: (next) => writeFileSync(path, `${next}\n`, { mode: 0o600 }) };
 }
 
 async function keep(db: PostgresDatabase, name: string, first: () => string): Promise<string> {

@@ -49,6 +49,7 @@ export function createRunner(deps: SubagentDeps): Runner {
       deps.failpoint("spawn.recorded");
       if (!event.isPlaced) deps.lane.ring(event.runId, event.requesterKey);
     }
+    if (event.type === "bells.missed") void lookAfter(deps, active);
     if (event.type !== "run.ended" || event.state !== "stopped") return;
     deps.failpoint("stop.recorded");
     deps.lane.drop(event.runId);
@@ -84,6 +85,17 @@ export function createRunner(deps: SubagentDeps): Runner {
       }
     },
   };
+}
+
+/** Stopped by another process whose bell was lost: then the row alone says so. */
+async function lookAfter({ runs, log }: SubagentDeps, active: ReadonlyMap<string, Job>): Promise<void> {
+  const jobs = [...active.values()];
+  try {
+    const stopped = await runs.stoppedAmong(jobs.map(({ runId }) => runId));
+    for (const job of jobs) if (stopped.has(job.runId) && active.get(job.runId) === job) job.abort.abort("stop");
+  } catch (error) {
+    log.debug({ reason: errorText(error) }, "whether a run was stopped can't be looked at");
+  }
 }
 
 function createJob(runId: string): Job {
