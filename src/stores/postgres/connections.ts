@@ -23,7 +23,7 @@ const CONNECT_MS = 5_000;
  * Longest statement, wait for a lock, and pause inside a transaction. A process frozen in the middle of one keeps its locks until then,
  * and everybody who needs them waits: shorter than a lease, so that whoever takes its work over finds them free.
  */
-export const STATEMENT_MS = 8_000;
+const STATEMENT_MS = 8_000;
 /** Beside the server's own limit: an answer that never comes because the line is dead. */
 const SILENT_MS = STATEMENT_MS + 4_000;
 
