@@ -51,11 +51,11 @@ export type Failpoint = (typeof FAILPOINTS)[number];
 export type HitFailpoint = (name: Failpoint) => void;
 export type HitMovePoint = (name: (typeof MOVE_POINTS)[number]) => void;
 
-export const noFailpoints: HitFailpoint = () => {};
+export const noFailpoints: HitFailpoint & HitMovePoint = () => {};
 
 /** Throws RangeError for a name that is not in the list: a test that arms nothing would prove nothing. */
 export function createFailpoints(spec: string | undefined, die: () => void): HitFailpoint & HitMovePoint {
-  if (spec === undefined || spec === "") return () => {};
+  if (spec === undefined || spec === "") return noFailpoints;
   const [name, count] = spec.split(":");
   if (![...FAILPOINTS, ...MOVE_POINTS].some((known) => known === name))
     throw new RangeError(`HERALD_FAILPOINT names no known point: ${name}`);
