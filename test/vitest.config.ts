@@ -12,6 +12,7 @@ const common = { root, environment: "node" as const, testTimeout: 30_000, hookTi
 const DEEP = [
   "test/contract/{slack,telegram}.test.ts",
   "test/unit/{tools,web}/**/*.test.ts",
+  "test/unit/app/move.test.ts",
   "test/unit/channels/{slack,telegram}-*.test.ts",
   "test/unit/models/{ai-sdk,ai-sdk-faults,credentials,resolve}.test.ts",
   "test/unit/{chaos/tabs,lanes/lanes,stores/database,subagents/run-texts}.test.ts",
@@ -37,7 +38,7 @@ function quickFolder(): string {
 }
 
 /** The longest files of `flow`. By hand, because a fresh clone has no timings to sort by. */
-const LONG = ["channels-kill", "kill-run", "kill-message", "kill-random", "models", "chaos", "races", "disk", "offline-brief"];
+const LONG = ["channels-kill", "move", "kill-run", "kill-message", "kill-random", "models", "chaos", "races", "disk", "offline-brief"];
 
 /** The longest first, so that none is left to run alone at the end. */
 class LongestFirst extends BaseSequencer {
