@@ -13,6 +13,7 @@ const common = { root, environment: "node" as const, testTimeout: 30_000, hookTi
 const DEEP = [
   "test/contract/{slack,telegram}.test.ts",
   "test/unit/{tools,web}/**/*.test.ts",
+  "test/unit/app/move.test.ts",
   "test/unit/channels/{slack,telegram}-*.test.ts",
   "test/unit/models/{ai-sdk,ai-sdk-faults,credentials,resolve}.test.ts",
   "test/unit/{chaos/tabs,chaos/pg-proxy,lanes/lanes,stores/database,subagents/run-texts}.test.ts",
@@ -49,6 +50,7 @@ const LONG = [
   "models",
   "chaos",
   "chaos-nodes",
+  "move",
   "races",
   "disk",
   "offline-brief",
