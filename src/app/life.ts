@@ -67,8 +67,8 @@ export function createLife(deps: LifeDeps): Life {
       await deps.subagents.start();
       await duties.whenMine("upkeep", (stopping) => takeUpkeep(deps, { over: over.signal, stopping, keep }));
       if (deps.runsWork) {
-        deps.lanes.subagent.serve(deps.subagents.runner.work);
-        deps.lanes.main.serve(deps.frontDoor.conversations.work);
+        deps.lanes.subagent.serve(knowingly(deps, over.signal, deps.subagents.runner.work));
+        deps.lanes.main.serve(knowingly(deps, over.signal, deps.frontDoor.conversations.work));
       }
       deps.mcp.start();
       for (const channel of deps.channels.list()) if (receivesEverywhere(deps, channel)) await receive(deps, channel);
@@ -140,7 +140,7 @@ async function insist(deps: LifeDeps, stopping: AbortSignal, step: () => Promise
       return void (await step());
     } catch (error) {
       if (deps.stores.installation === null || !isStorageError(error)) throw error;
-      deps.log.warn({ reason: errorText(error) }, "a duty can't be taken up yet");
+      deps.log.warn({ reason: errorText(error) }, "this waits for PostgreSQL");
     }
     await deps.clock.sleep(INSIST_MS, stopping);
   }
@@ -158,8 +158,20 @@ async function takeUpkeep(deps: LifeDeps, { over, stopping, keep }: Taking): Pro
   keep(takeUpOrphans(deps, over));
 }
 
+/**
+ * What is claimed may be for an account that the process in front was told of a moment ago. Unknown here, its channel would pass for one
+ * that is off: the message would be put back, the announcement left unsent.
+ */
+const knowingly =
+  (deps: LifeDeps, over: AbortSignal, work: (id: string) => Promise<void>) =>
+  async (id: string): Promise<void> => {
+    if (deps.stores.installation !== null) await insist(deps, over, () => deps.channels.learnAccounts());
+    await work(id);
+  };
+
 /** Towards people: what comes in is routed here, what goes out is sent from here. */
 async function takeFront(deps: LifeDeps, { over, stopping, keep }: Taking): Promise<void> {
+  await insist(deps, stopping, () => deps.channels.learnAccounts());
   await insist(deps, stopping, () => deps.delivery.start());
   for (const channel of deps.channels.list()) if (!receivesEverywhere(deps, channel) && !stopping.aborted) await receive(deps, channel);
   await insist(deps, stopping, () => deps.frontDoor.gateway.start());

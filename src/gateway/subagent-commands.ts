@@ -104,8 +104,18 @@ async function withTarget(
   target: string,
   then: (run: Run) => Promise<Answer>,
 ): Promise<Answer> {
-  const found = await findTarget(deps, context.sessionKey, target);
-  return "problem" in found ? { text: found.problem } : await then(found.run);
+  const find = () => findTarget(deps, context.sessionKey, target);
+  const found = await find();
+  if ("run" in found) return then(found.run);
+  return {
+    // Looked up once more behind the lock: who is told that there is none must not read of it afterwards, because it was sent out in between.
+    act: async (tx) => {
+      const now = await find();
+      if ("problem" in now) return now.problem;
+      const answer = await then(now.run);
+      return "act" in answer ? answer.act(tx) : answer.text;
+    },
+  };
 }
 
 /** The target and the rest; a label with blanks stands in quotes. */

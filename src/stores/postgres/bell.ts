@@ -128,12 +128,19 @@ function createEars({ db, bus, bootId, log, steady, clock }: BellOptions, channe
     }
   };
   const open = async (): Promise<void> => {
-    const fresh = await db.connections.single(() => void reopen(fresh));
+    // An error while it connects is the caller's to hear of: there is nobody yet whose end it could be.
+    const fresh = await db.connections.single(() => {});
+    fresh.on("error", () => void reopen(fresh));
     fresh.on("end", () => void reopen(fresh));
     fresh.on("notification", ({ payload }) => hear(payload ?? ""));
     client = fresh;
     heardAt = steady();
-    await fresh.query(`LISTEN ${fresh.escapeIdentifier(channel)}`);
+    try {
+      await fresh.query(`LISTEN ${fresh.escapeIdentifier(channel)}`);
+    } catch (error) {
+      if (client === fresh) client = null;
+      throw error;
+    }
   };
   const reopen = async (lost?: Client): Promise<void> => {
     // Only once for each that is lost.
