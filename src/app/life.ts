@@ -59,8 +59,9 @@ export function createLife(deps: LifeDeps): Life {
     void chores.push(chore.catch((error) => deps.log.error({ err: error }, "a chore broke off")));
   const duties = createDuties(deps.stores.installation, deps);
   const membership = createMembershipLife(deps);
-  return {
-    async start() {
+  let starting: Promise<unknown> = Promise.resolve();
+  const parts = {
+    async start(): Promise<StartReport> {
       // Whose work is whose is known from here on: what others left is taken up below, part by part.
       await membership.enter();
       const page = deps.page === null ? null : await deps.page.open();
@@ -78,8 +79,10 @@ export function createLife(deps: LifeDeps): Life {
       deps.page?.markReady();
       return report(deps, page);
     },
-    async stop() {
+    async stop(): Promise<void> {
       try {
+        // What a start still has to write would be refused once this process has left, and look like a failed one.
+        await Promise.race([starting, deps.clock.sleep(SUSPEND_MS, over.signal)]);
         await duties.stop();
         await windDown(deps, over, chores);
       } finally {
@@ -88,6 +91,14 @@ export function createLife(deps: LifeDeps): Life {
         await membership.leave();
         await deps.stores.close();
       }
+    },
+  };
+  return {
+    ...parts,
+    start() {
+      const started = parts.start();
+      starting = started.catch(() => {});
+      return started;
     },
   };
 }

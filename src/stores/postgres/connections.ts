@@ -2,7 +2,7 @@
 // for everything that could hang: a machine that vanished sends no reset, and a lock held by a frozen process is let go by the server.
 
 import type pg from "pg";
-import type { Client, Pool, PoolClient, PoolConfig } from "pg";
+import type { Client, ClientBase, Pool, PoolClient, PoolConfig } from "pg";
 
 export interface Connections {
   readonly pool: Pool;
@@ -26,6 +26,12 @@ const CONNECT_MS = 5_000;
 const STATEMENT_MS = 8_000;
 /** Beside the server's own limit: an answer that never comes because the line is dead. */
 const SILENT_MS = STATEMENT_MS + 4_000;
+/** Said when it is connected, not while it connects: a pooler refuses what it doesn't know there. */
+const LIMITS = `SET statement_timeout = ${STATEMENT_MS}; SET idle_in_transaction_session_timeout = ${STATEMENT_MS}`;
+
+/** Why an address can't be used that a pooler answers. */
+export const POOLED =
+  "PostgreSQL's notifications don't come through store.url, as it is behind a pooler in transaction mode. Give the server's own address, or a pooler in session mode.";
 
 const INT8 = 20;
 const NUMERIC = 1700;
@@ -39,7 +45,8 @@ const toInteger = (text: string): number | bigint => {
 export async function openConnections({ url, poolSize, name }: ConnectionOptions): Promise<Connections> {
   const { default: library } = await import("pg");
   const config = configOf(library, url, name);
-  const pool = new library.Pool({ ...config, max: poolSize, idleTimeoutMillis: 60_000 });
+  const onConnect = async (client: ClientBase): Promise<void> => void (await client.query(LIMITS));
+  const pool = new library.Pool({ ...config, max: poolSize, idleTimeoutMillis: 60_000, onConnect });
   // An idle one that breaks; and one that is checked out with no query under way, which would end the process.
   pool.on("error", () => {});
   pool.on("connect", (client: PoolClient) => client.on("error", () => {}));
@@ -49,6 +56,7 @@ export async function openConnections({ url, poolSize, name }: ConnectionOptions
       const client = new library.Client({ ...config });
       client.on("error", onError);
       await client.connect();
+      await client.query(LIMITS);
       return client;
     },
     close: () => pool.end(),
@@ -61,8 +69,6 @@ function configOf({ types }: typeof pg, url: string, name: string): PoolConfig {
     application_name: name,
     connectionTimeoutMillis: CONNECT_MS,
     query_timeout: SILENT_MS,
-    statement_timeout: STATEMENT_MS,
-    idle_in_transaction_session_timeout: STATEMENT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
     types: {

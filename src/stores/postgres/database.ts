@@ -16,7 +16,7 @@ import type { AppEvent } from "../../core/events.ts";
 import type { Logger } from "../../core/logger.ts";
 import { cleanWith, type Database, type Params, RELAXED, type TransactionOptions, type Tx } from "../database.ts";
 import type { LockKey } from "../lock-keys.ts";
-import { type Connections, openConnections } from "./connections.ts";
+import { type Connections, openConnections, POOLED } from "./connections.ts";
 import { createReach, isAgedPlan, isPassing, isTooSlow, type Reach } from "./reach.ts";
 import { createStatements, type Numbered } from "./statement.ts";
 
@@ -109,7 +109,28 @@ async function firstLook({ pool }: Connections): Promise<string> {
   if (schema === null)
     throw new AppError("state", "The database of store.url has no schema to work in (search_path names none that exists).");
   if (isReplica) throw new AppError("state", "store.url leads to a replica, which only reads; Herald needs the primary server.");
+  await refusePooler(pool);
   return schema;
+}
+
+/**
+ * A pooler in transaction mode gives a connection for a transaction at a time: what is kept in one (LISTEN, prepared statements, settings)
+ * is lost, or somebody else's. While another transaction is open two sessions would share a server process, or one would change it.
+ */
+async function refusePooler(pool: Connections["pool"]): Promise<void> {
+  const pidOf = async (client: PoolClient): Promise<number | undefined> =>
+    (await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;
+  const [one, other] = [await pool.connect(), await pool.connect()];
+  try {
+    const first = await pidOf(one);
+    await other.query("BEGIN");
+    const [second, again] = [await pidOf(other), await pidOf(one)];
+    await other.query("ROLLBACK");
+    if (first === second || first !== again) throw new AppError("state", POOLED);
+  } finally {
+    one.release();
+    other.release();
+  }
 }
 
 interface State extends PostgresOptions {
@@ -193,6 +214,7 @@ async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) =>
   const client = await state.connections.pool.connect();
   const open = createOpen(client, state);
   let failure: unknown;
+  let isOpen = false;
   try {
     const xid = await begin(client, state, keys, isRelaxed);
     const result = await state.inside.run(open, () => work(open.tx));
@@ -204,12 +226,13 @@ async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) =>
     open.isOpen = false;
     failure = error;
     // A line that is cut rolls back by itself.
-    await client.query("ROLLBACK").catch((second: unknown) => {
-      failure = second;
+    await client.query("ROLLBACK").catch(() => {
+      isOpen = true;
     });
     throw error;
   } finally {
-    client.release(isWorn(failure));
+    // Whoever had it next would write into a transaction that is still open, and think it was his own.
+    client.release(isOpen || isWorn(failure));
   }
 }
 
@@ -268,8 +291,15 @@ async function commit(client: PoolClient, state: State, xid: string): Promise<vo
   try {
     await client.query("COMMIT");
   } catch (error) {
-    if ((await fateOf(state, xid)) !== "committed") throw error;
+    // An answer that says no is one.
+    if (isRefusal(error) || (await fateOf(state, xid)) !== "committed") throw error;
   }
+}
+
+/** The server says what is wrong, and not that it ends just now: then the transaction is over, and nothing of it is there. */
+function isRefusal(error: unknown): boolean {
+  const { code = "" } = error as { code?: string };
+  return /^[0-9A-Z]{5}$/.test(code) && !/^(?:08|57)/.test(code);
 }
 
 /** What became of a transaction whose COMMIT got no answer. Null: it can't be found out; whoever tries again finds what is there. */
