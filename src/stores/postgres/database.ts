@@ -16,7 +16,8 @@ import type { AppEvent } from "../../core/events.ts";
 import type { Logger } from "../../core/logger.ts";
 import { cleanWith, type Database, type Params, RELAXED, type TransactionOptions, type Tx } from "../database.ts";
 import type { LockKey } from "../lock-keys.ts";
-import { type Connections, openConnections, POOLED } from "./connections.ts";
+import { type Connections, openConnections } from "./connections.ts";
+import { firstLook } from "./first-look.ts";
 import { createReach, isAgedPlan, isPassing, isTooSlow, type Reach } from "./reach.ts";
 import { createStatements, type Numbered } from "./statement.ts";
 
@@ -52,7 +53,6 @@ export interface PostgresOptions {
 const MAX_TRIES = 6;
 const RETRY_MS = 20;
 const SLOW_MS = 1_000;
-const OLDEST = 150_000;
 
 /** Throws AppError("state") in words when it can't be reached or is not what we need. Makes no tables. */
 export async function openPostgres(options: PostgresOptions): Promise<PostgresDatabase> {
@@ -92,45 +92,6 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
     reach: state.reach,
     close: () => connections.close(),
   };
-}
-
-/** Texts are compared and sorted bytewise (schema.ts), but that they are UTF-8 is for the database to say. Returns the schema in use. */
-async function firstLook({ pool }: Connections): Promise<string> {
-  const sql = `SELECT current_setting('server_version_num')::int AS version, current_setting('server_encoding') AS encoding,
-    current_schema() AS schema, pg_is_in_recovery() AS "isReplica"`;
-  const { rows } = await pool.query<{ version: number; encoding: string; schema: string | null; isReplica: boolean }>(sql);
-  const found = rows[0];
-  if (found === undefined) throw new AppError("state", "PostgreSQL does not say what it is");
-  const { version, encoding, schema, isReplica } = found;
-  if (version < OLDEST)
-    throw new AppError("state", `store.url leads to PostgreSQL ${Math.floor(version / 10_000)}; Herald needs 15 or newer.`);
-  if (encoding !== "UTF8")
-    throw new AppError("state", `The database of store.url has the encoding ${encoding}; Herald needs one made with ENCODING 'UTF8'.`);
-  if (schema === null)
-    throw new AppError("state", "The database of store.url has no schema to work in (search_path names none that exists).");
-  if (isReplica) throw new AppError("state", "store.url leads to a replica, which only reads; Herald needs the primary server.");
-  await refusePooler(pool);
-  return schema;
-}
-
-/**
- * A pooler in transaction mode gives a connection for a transaction at a time: what is kept in one (LISTEN, prepared statements, settings)
- * is lost, or somebody else's. While another transaction is open two sessions would share a server process, or one would change it.
- */
-async function refusePooler(pool: Connections["pool"]): Promise<void> {
-  const pidOf = async (client: PoolClient): Promise<number | undefined> =>
-    (await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;
-  const [one, other] = [await pool.connect(), await pool.connect()];
-  try {
-    const first = await pidOf(one);
-    await other.query("BEGIN");
-    const [second, again] = [await pidOf(other), await pidOf(one)];
-    await other.query("ROLLBACK");
-    if (first === second || first !== again) throw new AppError("state", POOLED);
-  } finally {
-    one.release();
-    other.release();
-  }
 }
 
 interface State extends PostgresOptions {
