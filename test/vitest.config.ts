@@ -15,7 +15,7 @@ const DEEP = [
   "test/unit/{tools,web}/**/*.test.ts",
   "test/unit/channels/{slack,telegram}-*.test.ts",
   "test/unit/models/{ai-sdk,ai-sdk-faults,credentials,resolve}.test.ts",
-  "test/unit/{chaos/tabs,lanes/lanes,stores/database,subagents/run-texts}.test.ts",
+  "test/unit/{chaos/tabs,chaos/pg-proxy,lanes/lanes,stores/database,subagents/run-texts}.test.ts",
   "test/unit/config/{config,watch}.test.ts",
   "test/unit/brief/{document,trace,brief}.test.ts",
   "test/unit/channels/{markdown,split}.test.ts",
@@ -41,7 +41,18 @@ function quickFolder(): string {
 }
 
 /** The longest files of `flow`. By hand, because a fresh clone has no timings to sort by. */
-const LONG = ["channels-kill", "kill-run", "kill-message", "kill-random", "models", "chaos", "races", "disk", "offline-brief"];
+const LONG = [
+  "channels-kill",
+  "kill-run",
+  "kill-message",
+  "kill-random",
+  "models",
+  "chaos",
+  "chaos-nodes",
+  "races",
+  "disk",
+  "offline-brief",
+];
 
 /** The longest first, so that none is left to run alone at the end. */
 class LongestFirst extends BaseSequencer {

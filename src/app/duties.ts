@@ -11,32 +11,35 @@ import type { Installation } from "./installation.ts";
 export type Duty = "front" | "upkeep";
 
 export interface Duties {
-  /** Begins with `work` now, or as soon as the duty is free. Resolves when that is done, or when somebody else has it for now. */
-  whenMine(duty: Duty, work: () => Promise<void>): Promise<void>;
-  /** Waits for no further one; resolves when what was begun with one is done. */
+  /**
+   * Begins with `work` now, or as soon as the duty is free. Resolves when that is done, or when somebody else has it for now. The signal
+   * says that this process stops.
+   */
+  whenMine(duty: Duty, work: (signal: AbortSignal) => Promise<void>): Promise<void>;
+  /** Waits for no further one; resolves when none is being taken up any more: what that begins is there to be ended. */
   stop(): Promise<void>;
 }
 
 export function createDuties(installation: Installation | null, { bus, log }: { bus: Bus; log: Logger }): Duties {
-  if (installation === null) return { whenMine: (_duty, work) => work(), stop: async () => {} };
+  const stopping = new AbortController();
+  if (installation === null) return { whenMine: (_duty, work) => work(stopping.signal), stop: async () => stopping.abort() };
   const { members, role } = installation;
   const offs: (() => void)[] = [];
-  const trying = new Set<Promise<void>>();
-  let isOver = false;
+  const underWay = new Set<Promise<void>>();
   return {
     async whenMine(duty, work) {
       if (duty === "front" && role === "worker") return;
       let isMine = false;
       let isTrying = false;
       const attempt = async (): Promise<void> => {
-        if (isMine || isTrying) return;
+        if (isMine || isTrying || stopping.signal.aborted) return;
         isTrying = true;
         try {
           // One that ends may still be given the duty, of somebody who ended a moment before: it goes with its row to the next.
-          if (!(await members.take(duty)) || isOver) return;
+          if (!(await members.take(duty)) || stopping.signal.aborted) return;
           isMine = true;
           log.info({ duty }, "this process has the duty now");
-          await work();
+          await work(stopping.signal);
         } catch (error) {
           if (isMine) throw error;
           log.debug({ duty, reason: errorText(error) }, "a duty could not be asked for");
@@ -44,22 +47,18 @@ export function createDuties(installation: Installation | null, { bus, log }: { 
           isTrying = false;
         }
       };
-      const attemptOnce = async (): Promise<void> => {
-        const one = attempt();
-        trying.add(one);
-        try {
-          await one;
-        } finally {
-          trying.delete(one);
-        }
+      const tracked = (): Promise<void> => {
+        const over = attempt().finally(() => underWay.delete(over));
+        underWay.add(over);
+        return over;
       };
-      await attemptOnce();
-      offs.push(bus.on((event) => (event.type === "duty.free" || event.type === "bells.missed" ? attemptOnce() : undefined)));
+      await tracked();
+      offs.push(bus.on((event) => (event.type === "duty.free" || event.type === "bells.missed" ? tracked() : undefined)));
     },
     async stop() {
-      isOver = true;
+      stopping.abort();
       for (const off of offs) off();
-      await Promise.allSettled(trying);
+      await Promise.allSettled(underWay);
     },
   };
 }

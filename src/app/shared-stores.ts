@@ -12,7 +12,9 @@ import { createBell } from "../stores/postgres/bell.ts";
 import { openPostgres, type PostgresDatabase } from "../stores/postgres/database.ts";
 import { createLaneJobs, type LaneJobs } from "../stores/postgres/lane-jobs.ts";
 import { migrate } from "../stores/postgres/migrate.ts";
+import { refuseHalfFilled } from "../stores/postgres/move-mark.ts";
 import { createMembership, type Membership } from "../stores/postgres/nodes.ts";
+import { isAway } from "../stores/postgres/reach.ts";
 import { createSharedTranscripts } from "../stores/postgres/transcripts.ts";
 import { holdStateFolder } from "../stores/state-folder.ts";
 import type { SharedOptions } from "./installation.ts";
@@ -24,22 +26,26 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
   const redact = (text: string): string => secrets.redact(text);
   const folder = holdStateFolder(stateDir, [{ name: LOCK }]);
   const { steady } = shared;
+  // Who has left owns nothing any more; what of it still tries to write is refused, and that is no reason for an alarm.
   let hasLeft = false;
-  // After an orderly end the fence refuses what comes late like anything of the dead; that is no reason for alarm.
-  const onLost = (): void => void (hasLeft || shared.onLost());
-  const db = await reachable(
-    () =>
-      openPostgres({
-        ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
-        onEvents: (events) => events.forEach(bus.emit),
-        onChange: () => bus.emit({ type: "folder.changed" }),
-        onLost,
-        onSlow: (ms) => log.warn({ ms }, "a transaction took long"),
-      }),
-    log,
+  const onLost = (): void => {
+    if (!hasLeft) shared.onLost();
+  };
+  const wait = <T>(open: () => Promise<T>): Promise<T> => reachable(open, log);
+  const db = await wait(() =>
+    openPostgres({
+      ...{ url: shared.url, poolSize: shared.poolSize, log, steady, redact, name: `herald ${shared.nodeName ?? hostname()}` },
+      ...(shared.leaseMs === undefined ? {} : { leaseMs: shared.leaseMs }),
+      onEvents: (events) => events.forEach(bus.emit),
+      onChange: () => bus.emit({ type: "folder.changed" }),
+      onSlow: (ms) => log.warn({ ms }, "a transaction took long"),
+      onLost,
+    }),
   );
   try {
-    await migrate(db, log);
+    await wait(() => migrate(db, log));
+    // Said here in a sentence; what decides is the same question when this process becomes one of the living.
+    await wait(() => refuseHalfFilled(db));
     const jobs = (lane: string): LaneJobs => createLaneJobs({ db, lane, bootId, now: () => clock.now() });
     const places = jobs("subagent");
     const parts = createParts({
@@ -121,8 +127,6 @@ async function keep(db: PostgresDatabase, name: string, first: () => string): Pr
 
 const TRY_EVERY_MS = 1_000;
 const SAY_EVERY_MS = 30_000;
-/** It may come: starting up, out of places or of disk, nobody listens, no way there. A wrong password or name will not. */
-const COMING = /^(?:57P0[123]|53\d{3}|58\d{3}|08\d{3}|E(?:CONNREFUSED|CONNRESET|TIMEDOUT|HOSTUNREACH|NETUNREACH|AI_AGAIN))$/;
 
 /** A server that is not there yet is waited for: after a power cut everything starts at once, in any order. */
 async function reachable<T>(open: () => Promise<T>, log: Logger): Promise<T> {
@@ -131,9 +135,7 @@ async function reachable<T>(open: () => Promise<T>, log: Logger): Promise<T> {
       return await open();
     } catch (error) {
       if (error instanceof AppError) throw error;
-      const { code = "" } = error as { code?: string };
-      if (!COMING.test(code) && !/timeout|terminated/i.test(errorText(error)))
-        throw new AppError("state", `PostgreSQL (store.url) can't be used: ${errorText(error)}.`);
+      if (!isAway(error)) throw new AppError("state", `PostgreSQL (store.url) can't be used: ${errorText(error)}.`);
       if (performance.now() - saidAt > SAY_EVERY_MS) {
         saidAt = performance.now();
         log.warn({ reason: errorText(error) }, "PostgreSQL (store.url) can't be used yet; waiting for it");

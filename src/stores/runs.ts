@@ -15,7 +15,7 @@ import {
   type Wait,
 } from "../core/run.ts";
 import type { Spend } from "../core/usage.ts";
-import { RELAXED, type Tx } from "./database.ts";
+import { PASSING, RELAXED, type Tx } from "./database.ts";
 import { orphaned } from "./nodes.ts";
 import { createRunLists, type RunListDeps, type RunLists, readRun } from "./run-lists.ts";
 import { type NewRun, type RunRow, runColumns } from "./run-row.ts";
@@ -276,7 +276,7 @@ function progress({ db, clock, bootId }: RunDeps): Progress {
           if (isRunning) await changed(tx, id, "running");
           return isRunning;
         },
-        RELAXED,
+        PASSING,
       ),
     setDoing: (id, doing) =>
       db.transaction(
@@ -285,7 +285,7 @@ function progress({ db, clock, bootId }: RunDeps): Progress {
           const sql = "UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS DISTINCT FROM ?";
           if ((await tx.run(sql, doing, id, doing)) === 1) await changed(tx, id, "running");
         },
-        RELAXED,
+        PASSING,
       ),
     async setPlan(id, plan) {
       const text = JSON.stringify(plan);
@@ -301,7 +301,7 @@ function progress({ db, clock, bootId }: RunDeps): Progress {
         async (tx) => {
           for (const { id, generation } of runs) await tx.run("UPDATE runs SET documented = ? WHERE id = ?", generation, id);
         },
-        RELAXED,
+        PASSING,
       );
     },
   };

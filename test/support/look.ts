@@ -18,7 +18,7 @@ export function createLook(url: string): Look {
     workerData: { url, port: port2, signal },
     transferList: [port2],
   });
-  const numbered = createStatements();
+  const { numbered } = createStatements();
   return {
     rows<T>(sql: string, ...params: (string | number)[]) {
       Atomics.store(signal, 0, 0);

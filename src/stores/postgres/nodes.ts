@@ -10,6 +10,7 @@ import type { Logger } from "../../core/logger.ts";
 import type { NodeRole } from "../../core/node-role.ts";
 import type { Nodes, NodeView } from "../nodes.ts";
 import type { PostgresDatabase } from "./database.ts";
+import { refuseDuringMove } from "./move-mark.ts";
 
 export interface Membership extends Nodes {
   /** It may still work and speak: its lease has not run out, as far as it can know. */
@@ -79,6 +80,7 @@ export function createMembership(options: MembershipOptions): Membership {
       const sentAt = steady();
       const { name, version, role, predecessor = null } = options;
       const isBuried = await db.transaction([], async (tx) => {
+        await refuseDuringMove(tx, db.namespace);
         await tx.run(
           "INSERT INTO nodes (id, started_at, seen_at, name, version, role, agents, limits, denies) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
           ...[bootId, clock.now(), clock.now(), name, version, role, ...settings()],
@@ -203,6 +205,30 @@ async function findGone(
     if ((await db.transaction([], (tx) => tx.run(sql, id, beat))) === 1) gone.push(id);
   }
   return gone;
+}
+
+export interface EmptyOptions extends Pick<MembershipOptions, "db" | "clock" | "steady"> {
+  readonly leaseMs?: number;
+  /** Told before it waits, how long at most. */
+  onWait(ms: number): void;
+}
+
+/**
+ * For who wants the database for itself and keeps newcomers out: waits until whoever is on record has shown that it lives, or is dead
+ * and buried. Returns the name of one that lives, else null.
+ */
+export async function waitForNobody({ db, clock, steady, leaseMs = LEASE_MS, onWait }: EmptyOptions): Promise<string | null> {
+  const look = (): Promise<{ id: string; name: string; beat: number }[]> => db.all("SELECT id, name, beat FROM nodes");
+  const first = await look();
+  if (first.length > 0) onWait(leaseMs);
+  const watched = new Map<string, Watched>();
+  for (let rows = first; rows.length > 0; rows = await look()) {
+    const beating = rows.find(({ id, beat }) => first.find((one) => one.id === id)?.beat !== beat);
+    if (beating !== undefined) return beating.name;
+    await findGone(db, watched, "", leaseMs, steady);
+    await clock.sleep(200);
+  }
+  return null;
 }
 
 interface Stored {
