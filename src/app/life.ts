@@ -59,8 +59,9 @@ export function createLife(deps: LifeDeps): Life {
     void chores.push(chore.catch((error) => deps.log.error({ err: error }, "a chore broke off")));
   const duties = createDuties(deps.stores.installation, deps);
   const membership = createMembershipLife(deps);
-  return {
-    async start() {
+  let starting: Promise<unknown> = Promise.resolve();
+  const parts = {
+    async start(): Promise<StartReport> {
       // Whose work is whose is known from here on: what others left is taken up below, part by part.
       await membership.enter();
       const page = deps.page === null ? null : await deps.page.open();
@@ -78,10 +79,11 @@ export function createLife(deps: LifeDeps): Life {
       deps.page?.markReady();
       return report(deps, page);
     },
-    async stop() {
+    async stop(): Promise<void> {
       try {
-        // A duty that came to this process a moment ago is taken up to its end first: what began after the end of the rest would go on.
-        await Promise.race([duties.stop(), deps.clock.sleep(SUSPEND_MS, over.signal)]);
+        // What a start, or a duty that came to this process a moment ago, still has to do is done first: begun after the end of the rest it
+        // would go on, and once this process has left it is refused.
+        await Promise.race([Promise.all([starting, duties.stop()]), deps.clock.sleep(SUSPEND_MS, over.signal)]);
         await windDown(deps, over, chores);
       } finally {
         // Whatever failed before: what the journal holds is moved into the database, and the lock is free.
@@ -89,6 +91,14 @@ export function createLife(deps: LifeDeps): Life {
         await membership.leave();
         await deps.stores.close();
       }
+    },
+  };
+  return {
+    ...parts,
+    start() {
+      const started = parts.start();
+      starting = started.catch(() => {});
+      return started;
     },
   };
 }

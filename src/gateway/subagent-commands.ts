@@ -85,7 +85,8 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
       const listed = { runs, now: deps.clock.now(), boots, title, leftOut };
       const queued = runs.filter((run) => run.state === "queued").map((run) => run.id);
       const places = await deps.lane.positions(queued);
-      const stranded = (await deps.lane.stranded?.(queued)) ?? new Map<string, string>();
+      const unfinished = runs.filter((run) => isUnfinished(run.state)).map((run) => run.id);
+      const stranded = (await deps.lane.stranded?.(unfinished)) ?? new Map<string, string>();
       const waitsFor = (run: Run): string | null => stranded.get(run.id) ?? null;
       const text = listText({ ...listed, position: (run) => places.get(run.id) ?? null, waitsFor });
       const hint = await threadHint(deps, context, "subagents");

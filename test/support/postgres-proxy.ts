@@ -76,6 +76,7 @@ export async function createProxy(serverUrl: string): Promise<PostgresProxy> {
 function join(proxy: PostgresProxy, lines: Set<Line>, client: Socket, server: Socket, sockets: Set<Socket>): void {
   let isListening = false;
   let isSilent = false;
+  let refused: Exclude<Verdict, string> | null = null;
   sockets.add(server);
   const end = (): void => {
     client.destroy();
@@ -100,11 +101,14 @@ function join(proxy: PostgresProxy, lines: Set<Line>, client: Socket, server: So
   const toServer = split(false, (message) => {
     if (isQuiet()) return;
     if (/LISTEN /.test(message.text)) isListening = true;
-    const verdict = proxy.toServer(message, line);
+    // A statement may come in several messages: the server answers with the error, and hears nothing more until the last of them.
+    const verdict = refused ?? proxy.toServer(message, line);
     if (verdict === "cut") return end();
     if (verdict === "pass") return void server.write(message.bytes);
-    // Of a statement in several messages the answer is one, to the last of them.
-    if (verdict !== "drop" && "QS".includes(message.type)) client.write(errorAnswer(verdict));
+    if (verdict === "drop") return;
+    const isLast = "QS".includes(message.type);
+    refused = isLast ? null : verdict;
+    if (isLast) client.write(errorAnswer(verdict));
   });
   const toClient = split(true, (message) => {
     if (isQuiet()) return;

@@ -29,6 +29,10 @@ const STATEMENT_MS = 8_000;
 /** Beside the server's own limit: an answer that never comes because the line is dead. */
 const SILENT_MS = STATEMENT_MS + 4_000;
 
+/** Why an address can't be used that a pooler answers. */
+export const POOLED =
+  "PostgreSQL's notifications don't come through store.url, as it is behind a pooler in transaction mode. Give the server's own address, or a pooler in session mode.";
+
 const INT8 = 20;
 const NUMERIC = 1700;
 

@@ -21,6 +21,7 @@ import type { Logger } from "../../core/logger.ts";
 import { cleanWith, type Database, type Params, RELAXED, type TransactionOptions, type Tx } from "../database.ts";
 import type { LockKey } from "../lock-keys.ts";
 import { type Connections, openConnections } from "./connections.ts";
+import { firstLook } from "./first-look.ts";
 import { createReach, isAgedPlan, isPassing, isTooSlow, type Reach } from "./reach.ts";
 import { createStatements, type Numbered, type Statements } from "./statement.ts";
 
@@ -57,7 +58,6 @@ export interface PostgresOptions {
 const MAX_TRIES = 6;
 const RETRY_MS = 20;
 const SLOW_MS = 1_000;
-const OLDEST = 150_000;
 
 /** Throws AppError("state") in words when it can't be reached or is not what we need. Makes no tables. */
 export async function openPostgres(options: PostgresOptions): Promise<PostgresDatabase> {
@@ -97,24 +97,6 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
     reach: state.reach,
     close: () => connections.close(),
   };
-}
-
-/** Texts are compared and sorted bytewise (schema.ts), but that they are UTF-8 is for the database to say. Returns the schema in use. */
-async function firstLook({ pool }: Connections): Promise<string> {
-  const sql = `SELECT current_setting('server_version_num')::int AS version, current_setting('server_encoding') AS encoding,
-    current_schema() AS schema, pg_is_in_recovery() AS "isReplica"`;
-  const { rows } = await pool.query<{ version: number; encoding: string; schema: string | null; isReplica: boolean }>(sql);
-  const found = rows[0];
-  if (found === undefined) throw new AppError("state", "PostgreSQL does not say what it is");
-  const { version, encoding, schema, isReplica } = found;
-  if (version < OLDEST)
-    throw new AppError("state", `store.url leads to PostgreSQL ${Math.floor(version / 10_000)}; Herald needs 15 or newer.`);
-  if (encoding !== "UTF8")
-    throw new AppError("state", `The database of store.url has the encoding ${encoding}; Herald needs one made with ENCODING 'UTF8'.`);
-  if (schema === null)
-    throw new AppError("state", "The database of store.url has no schema to work in (search_path names none that exists).");
-  if (isReplica) throw new AppError("state", "store.url leads to a replica, which only reads; Herald needs the primary server.");
-  return schema;
 }
 
 interface State extends PostgresOptions {
@@ -200,6 +182,7 @@ async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) =>
   const client = await state.connections.pool.connect();
   const open = createOpen(client, state);
   let failure: unknown;
+  let isOpen = false;
   try {
     const xid = await begin(client, state, keys, isPassing);
     const result = await state.inside.run(open, () => work(open.tx));
@@ -211,12 +194,13 @@ async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) =>
     open.isOpen = false;
     failure = error;
     // A line that is cut rolls back by itself.
-    await client.query("ROLLBACK").catch((second: unknown) => {
-      failure = second;
+    await client.query("ROLLBACK").catch(() => {
+      isOpen = true;
     });
     throw error;
   } finally {
-    client.release(isWorn(failure));
+    // Whoever had it next would write into a transaction that is still open, and think it was his own.
+    client.release(isOpen || isWorn(failure));
   }
 }
 
@@ -272,8 +256,15 @@ async function commit(client: PoolClient, state: State, xid: string): Promise<vo
   try {
     await client.query("COMMIT");
   } catch (error) {
-    if ((await fateOf(state, xid)) !== "committed") throw error;
+    // An answer that says no is one.
+    if (isRefusal(error) || (await fateOf(state, xid)) !== "committed") throw error;
   }
+}
+
+/** The server says what is wrong, and not that it ends just now: then the transaction is over, and nothing of it is there. */
+function isRefusal(error: unknown): boolean {
+  const { code = "" } = error as { code?: string };
+  return /^[0-9A-Z]{5}$/.test(code) && !/^(?:08|57)/.test(code);
 }
 
 /** What became of a transaction whose COMMIT got no answer. Null: it can't be found out; whoever tries again finds what is there. */

@@ -43,9 +43,9 @@ describe.skipIf(!hasPostgres())("two processes", () => {
     // It waits for the row, which a look at the server's locks shows.
     const waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE FROM nodes%'";
     await waitFor("the funeral to wait", async () => (await other.stores.db.all(waits)).length > 0);
+    expect(order).toEqual([]);
     go.resolve();
     await Promise.all([last, funeral]);
-    expect(order).toEqual(["committed", "buried"]);
     expect(dying.lost()).toBe(0);
     await expect(dying.stores.db.transaction([], (tx) => tx.run(keep, "too late"))).rejects.toThrow(/taken this one's work over/);
     expect(dying.lost()).toBe(1);
@@ -90,8 +90,11 @@ describe.skipIf(!hasPostgres())("two processes", () => {
     });
     lane.serve(async (id) => void worked.push(id));
     expect(await own.depth()).toEqual({ waiting: 0, running: 1 });
-    one.bus.emit({ type: "bells.missed" });
-    await waitFor("it to be done", async () => (await own.depth()).running === 0 && worked.length > 0);
+    await waitFor("it to be done", async () => {
+      // As the sweep does: one that comes in the middle of a look passes over it.
+      one.bus.emit({ type: "bells.missed" });
+      return worked.length > 0 && (await own.depth()).running === 0;
+    });
     expect(worked).toEqual(["agent:main:web:dm:y"]);
     await lane.drain();
   });
