@@ -7,11 +7,14 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Stores } from "../../src/app/store-parts.ts";
 import { openStores } from "../../src/app/stores.ts";
+import { systemClock } from "../../src/core/clock.ts";
 import { createBus } from "../../src/core/events.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
+import { createSharedLane } from "../../src/lanes/shared-lane.ts";
+import type { LaneJobs } from "../../src/stores/postgres/lane-jobs.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { findPostgres, type PostgresServer, startPostgres } from "../support/postgres.ts";
 import { sharedOptions } from "../support/shared-folder.ts";
@@ -60,6 +63,22 @@ describe.runIf(findPostgres() !== null)("a crash of PostgreSQL", () => {
     await crash();
     expect(await jobs?.depth()).toEqual({ waiting: 0, running: 1 });
     expect(await stores.inbox.isOwn(row?.id ?? 0)).toBe(true);
+  });
+
+  it("[SO2] loses no ring: it is made when the server is back", async () => {
+    const jobs = stores.installation?.jobs("another") as LaneJobs;
+    const lane = createSharedLane({
+      ...{ name: "another", concurrency: 1, db: stores.db, jobs, bus: createBus(() => {}), clock: systemClock, log: silentLogger },
+      agents: () => [],
+      onError() {},
+    });
+    await server.kill();
+    lane.ring(SESSION, SESSION);
+    // It has been tried, and failed.
+    await waitFor("the trouble", () => stores.problem() !== null);
+    await server.start();
+    await waitFor("the ring", async () => (await jobs.depth()).waiting === 1);
+    await lane.drain();
   });
 
   it("[SO3][SE2] takes no line out of a transcript that the turn goes on from", async () => {
