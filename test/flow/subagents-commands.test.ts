@@ -252,7 +252,7 @@ describe("the others", () => {
     await finished(chat, "earlier");
     await chat.act([spawns(child("going", [{ hang: true }]))]);
     expect(await chat.ask("/new")).toMatch(
-      /^✨ New conversation\. Stopped 1 sub-agent\. The old one is kept: (?:\S+\.jsonl|session \S+ in PostgreSQL)$/,
+      /^✨ New conversation\. Stopped 1 sub-agent\. The old one is kept: \S+(?:\.jsonl| in PostgreSQL)$/,
     );
     expect(chat.run("going").state).toBe("stopped");
     await chat.ask("what do you know?");

@@ -119,6 +119,8 @@ function join(proxy: PostgresProxy, lines: Set<Line>, client: Socket, server: So
   client.on("data", toServer);
   server.on("data", toClient);
   server.on("error", () => {});
+  // Message by message, each at once: else every question would wait for the acknowledgement of the piece before.
+  for (const socket of [client, server]) socket.setNoDelay(true);
   // A black hole passes on no end either.
   for (const socket of [client, server]) socket.once("close", () => isQuiet() || end());
 }
