@@ -70,6 +70,7 @@ describe.runIf(findPostgres() !== null)("a crash of PostgreSQL", () => {
     const lane = createSharedLane({
       ...{ name: "another", concurrency: 1, db: stores.db, jobs, bus: createBus(() => {}), clock: systemClock, log: silentLogger },
       agents: () => [],
+      whereIs: () => "",
       onError() {},
     });
     await server.kill();
