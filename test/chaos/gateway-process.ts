@@ -18,6 +18,8 @@ export interface GatewayProcess {
   isRunning(): boolean;
   /** This life said that it is ready. */
   wasReady(): boolean;
+  /** How often it has begun anew by itself, in all its lives, because its lease was over. */
+  anews(): number;
   kill(signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT"): void;
   exit(): { readonly code: number | null; readonly signal: NodeJS.Signals | null };
   /** Asks the page as its owner; rejects when nobody listens. */
@@ -34,6 +36,7 @@ interface State {
   child: ChildProcess | null;
   origin: string | null;
   output: string;
+  anews: number;
   token: string | null;
   readonly logPath: string | null;
   readonly variables: Readonly<Record<string, string>>;
@@ -41,6 +44,8 @@ interface State {
 }
 
 const KEPT_OUTPUT = 20_000;
+/** src/main.ts */
+const BEGINS_ANEW = "and it begins anew";
 const ROOT = new URL("../../", import.meta.url).pathname;
 
 /** `logPath`: where all it ever writes is kept. */
@@ -52,7 +57,7 @@ export function createGatewayProcess(
 ): GatewayProcess {
   const { variables, planted, envFile } = secrets;
   const state: State = {
-    ...{ dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", token: null, variables, logPath },
+    ...{ dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", anews: 0, token: null, variables, logPath },
     watch: createSecretWatch(planted),
   };
   writeFileSync(join(dir, ".env"), envFile, { mode: 0o600 });
@@ -74,6 +79,7 @@ export function createGatewayProcess(
     },
     isRunning,
     wasReady: () => state.origin !== null,
+    anews: () => state.anews,
     kill: (signal) => void state.child?.kill(signal),
     exit: () => ({ code: state.child?.exitCode ?? null, signal: state.child?.signalCode ?? null }),
     request: (path, options = {}) => request(state, path, options),
@@ -106,7 +112,13 @@ function launch(state: State, failpoint: string | null): void {
     state.output = (state.output + text).slice(-KEPT_OUTPUT);
     state.watch.look(text);
     if (state.logPath !== null) appendFileSync(state.logPath, text);
-    if (state.child !== child || state.origin !== null) return;
+    if (state.child !== child) return;
+    if (text.includes(BEGINS_ANEW)) {
+      state.anews++;
+      state.origin = null;
+      head = "";
+    }
+    if (state.origin !== null) return;
     head += text;
     state.origin = /^Page: +(http:\/\/\S+)/m.exec(head)?.[1] ?? null;
   };

@@ -1,7 +1,7 @@
 // What befalls several processes and their PostgreSQL in a chaos run, chosen by the seed. Each fault that lasts is over by itself; they
 // overlap as they come.
 import type { Random } from "../support/random.ts";
-import { delay } from "./gateway-process.ts";
+import { delay, until } from "./gateway-process.ts";
 import { type ChaosNode, LEASE_MS, type NodesWorld } from "./nodes-world.ts";
 
 export type Fault = "kill" | "freeze" | "doze" | "crash" | "cut" | "cutNode" | "deafen" | "hold" | "loseAnswer";
@@ -34,7 +34,7 @@ const WEIGHTS: Readonly<Record<Fault, number>> = {
   hold: 6,
   loseAnswer: 12,
 };
-/** One that was frozen for longer than its lease ends as soon as it is let go; the machine may be busy. */
+/** One that was frozen for longer than its lease begins anew as soon as it is let go; the machine may be busy. */
 const END_MS = 15_000;
 
 interface State extends FaultDeps {
@@ -128,12 +128,16 @@ function alone(state: State, work: () => Promise<void>): Promise<void> | null {
 async function freeze({ note, trouble }: State, node: ChaosNode, ms: number): Promise<void> {
   note(`${node.name} frozen for ${ms} ms`);
   node.isFrozen = true;
+  const before = node.gateway.anews();
   node.gateway.kill("SIGSTOP");
   await delay(ms);
   node.gateway.kill("SIGCONT");
   note(`${node.name} goes on`);
-  if (ms > LEASE_MS && !(await node.gateway.ended(END_MS)))
+  const isAnother = (): boolean => node.gateway.anews() > before || !node.gateway.isRunning();
+  if (ms > LEASE_MS && !(await until(isAnother, END_MS)))
     trouble(`${node.name} was frozen for ${ms} ms, longer than its lease, and went on: ${node.gateway.output().slice(-800)}`);
+  // Whoever counts why it began anew looks every few milliseconds.
+  await delay(200);
   node.isFrozen = false;
 }
 

@@ -61,7 +61,6 @@ const SAMPLE_MS = 40;
 const MAX_TROUBLES = 10;
 const CROWDED = 60;
 const ROOMY = 30;
-const LOST = "has lost its lease";
 /** What a lease lost has to do with may be so long ago. */
 const AFTER_MS = LEASE_MS * 3;
 
@@ -160,19 +159,28 @@ async function progress({ options, kills, traffic, world, faults }: State): Prom
   options.progress?.(`${kills} kills, ${traffic.said().length} said, ${open?.total ?? "?"} open, ${JSON.stringify(faults.counts())}`);
 }
 
-/** Only because its lease was over, or because it could not begin while the server was away. */
+/** Only because it could not begin while the server was away. */
 async function endedItself(state: State, node: ChaosNode, startedAt: number): Promise<void> {
   const { code, signal } = node.gateway.exit();
   const output = node.gateway.output();
   note(state, `${node.name} ended by itself, code ${code}`);
-  const wasLost = code === 1 && output.includes(LOST);
-  if (wasLost && node.isFrozen) state.ended.frozen++;
-  else if (wasLost && state.faults.wasAway(Date.now() - AFTER_MS)) state.ended.cutOff++;
-  else if (wasLost) state.ended.unasked++;
-  else if (code === 1 && !node.gateway.wasReady() && state.faults.wasAway(startedAt - AFTER_MS)) state.ended.atStart++;
+  if (code === 1 && !node.gateway.wasReady() && state.faults.wasAway(startedAt - AFTER_MS)) state.ended.atStart++;
   else state.troubles.push(`${node.name} ended by itself with code ${code} ${signal}: ${output.slice(-1_500)}`);
   // Not a hundred times a minute.
   await delay(300);
+}
+
+/** Those that began anew since the last look, by what made them. */
+function countAnews(state: State): void {
+  for (const node of state.world.nodes) {
+    const count = node.gateway.anews() - node.anews;
+    node.anews += count;
+    if (count === 0) continue;
+    note(state, `${node.name} began anew`);
+    if (node.isFrozen) state.ended.frozen += count;
+    else if (state.faults.wasAway(Date.now() - AFTER_MS)) state.ended.cutOff += count;
+    else state.ended.unasked += count;
+  }
 }
 
 /** Watches the limit, and how much there is to do. */
@@ -190,6 +198,7 @@ async function sample(state: State): Promise<void> {
     } catch {
       // The server is away.
     }
+    countAnews(state);
     if (looks % 25 !== 0) continue;
     const open = await countOpen(world);
     if (open === null) continue;

@@ -19,6 +19,8 @@ export interface ChaosNode {
   /** The point at which it is to die. */
   failpoint: string | null;
   killedBy: "us" | null;
+  /** How often it has begun anew, as far as it was counted. */
+  anews: number;
 }
 
 export interface NodesWorld extends Scene {
@@ -67,7 +69,7 @@ export async function createNodesWorld({ dir, count, random, seed, logs }: Nodes
       const all = { ...secrets, variables: { ...secrets.variables, ...among } };
       const settings = logs === null ? config : { ...config, logging: { level: "debug" } };
       const gateway = createGatewayProcess(own, settings, all, logs === null ? null : join(logs, `${name}.log`));
-      nodes.push({ name, gateway, line, isFrozen: false, failpoint: null, killedBy: null });
+      nodes.push({ name, gateway, line, isFrozen: false, failpoint: null, killedBy: null, anews: 0 });
     }
     return anyOf(nodes, random);
   });

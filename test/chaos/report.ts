@@ -64,7 +64,7 @@ export function nodesMarkdownLine(figures: ChaosFigures): string {
     `in ${minutes} min (seed ${seed}), under the same traffic and faults on the platforms:`,
     `${messages} messages, ${commands} commands, ${runs} runs, ${announcements} announcements.`,
     `**${lost} lost, ${repeated} repeated, ${misplaced} misplaced, ${reordered} out of order, ${afterStop} said after a stop**, ${otherViolations} other violations.`,
-    `Never more than ${most.subagent} runs at work at once where ${most.maxSubagent} may be. ${ended.frozen + ended.cutOff + ended.unasked} processes ended themselves because their lease was over.`,
+    `Never more than ${most.subagent} runs at work at once where ${most.maxSubagent} may be. ${ended.frozen + ended.cutOff + ended.unasked} times a process began anew because its lease was over.`,
     `${marked} of Telegram's messages came again, each marked as such. Secrets: ${secrets}.`,
   ].join(" ");
 }
