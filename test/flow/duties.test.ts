@@ -35,8 +35,8 @@ async function createRig(): Promise<Rig> {
   await first.ready();
   first.kill("SIGTERM");
   await first.ended();
-  await sql(`INSERT INTO nodes (id, started_at, name, version, role, agents, limits, seen_at)
-    VALUES ('before', 1, 'first', '0', 'gateway', '[]', '{"main":4,"subagent":8}', 1)`);
+  await sql(`INSERT INTO nodes (id, started_at, name, version, role, agents, limits, denies, seen_at)
+    VALUES ('before', 1, 'first', '0', 'gateway', '[]', '{"main":4,"subagent":8}', '[]', 1)`);
   await sql("INSERT INTO leaders (duty, owner) VALUES ('front', 'before')");
   const herald = runHerald({ env });
   return {
