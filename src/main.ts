@@ -1,5 +1,6 @@
 // The process: arguments → settings → app → start-up lines; signals and exit codes. Everything else is in app/.
 import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
 import { parseArgs } from "node:util";
 import { type App, createApp } from "./app/app.ts";
 import type { StartReport } from "./app/life.ts";
@@ -33,7 +34,7 @@ Settings   config/herald.json5, or the file that HERALD_CONFIG names
 Secrets    .env beside it, or the environment
 State      ~/.herald, or the folder that HERALD_STATE_DIR names
 
-npm run auth keeps model keys, npm run pair lets people in; each prints its usage when called alone or wrongly.`;
+npm run auth keeps model keys, npm run pair lets people in, npm run move brings everything into PostgreSQL or back; each prints its usage when called alone or wrongly.`;
 
 const version = (): string =>
   (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version;
@@ -72,9 +73,12 @@ async function main(role: NodeRole | undefined): Promise<void> {
   const failpoint = createFailpoints(process.env.HERALD_FAILPOINT, () => process.kill(process.pid, "SIGKILL"));
   if (role !== undefined && loaded.config.store.url === undefined)
     throw new AppError("config", "--role is for several processes on one PostgreSQL: set store.url (or DATABASE_URL) first");
+  // For tests alone: a run with many deaths would wait ten seconds for each.
+  const leaseMs = Number(process.env.HERALD_TEST_LEASE_MS ?? 0);
   const app = await createApp({
     ...{ loaded, version: version(), clock: systemClock, log, secrets, failpoint },
     ...(role === undefined ? {} : { role }),
+    ...(leaseMs > 0 ? { leaseMs } : {}),
     onLost: () => beginAnew(log),
   });
   const watch = watchConfig({
@@ -89,7 +93,7 @@ async function main(role: NodeRole | undefined): Promise<void> {
   });
   process.on("SIGHUP", () => watch.reload());
   handleSignals(app, log, () => watch.close());
-  for (const line of startLines(await app.start(), loaded)) say(line);
+  for (const line of startLines(await app.start(), loaded, role)) say(line);
   if (process.getuid?.() === 0)
     log.warn({}, "Herald runs as root; give it a user of its own, so that no mistake reaches further than its folder");
 }
@@ -108,11 +112,12 @@ function beginAnew(log: Logger): never {
   process.exit(1);
 }
 
-function startLines(report: StartReport, { config, path, found }: LoadedConfig): string[] {
+function startLines(report: StartReport, { config, path, found }: LoadedConfig, role: NodeRole = "all"): string[] {
+  const { url, node = hostname() } = config.store;
   return [
     `Page:     ${pageLine(report, config.web.publicUrl)}`,
     `Model:    ${report.model} (${report.why})`,
-    `State:    ${report.stateDir}`,
+    `State:    ${report.stateDir}${url === undefined ? "" : `, and PostgreSQL (this machine is ${node}${role === "all" ? "" : `, a ${role}`})`}`,
     `Settings: ${found ? path : `defaults (create ${path} to change them)`}`,
     ...report.channels.map((line) => `Channel:  ${line}`),
     `exec:     ${report.exec}`,

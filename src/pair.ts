@@ -1,11 +1,13 @@
-// `npm run pair`: who is paired, waits or was refused, and the operator's word about them. Works beside a running gateway,
-// which looks the person up anew at every message and tells them what was decided, now or at its next start.
+// `npm run pair`: who is paired, waits or was refused, and the operator's word about them. Works beside a running gateway, or several on
+// PostgreSQL, which look the person up anew at every message and tell them what was decided, now or at the next start.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { findStateDir } from "./config/config.ts";
+import { findStateDir, findStoreUrl } from "./config/config.ts";
 import { systemClock } from "./core/clock.ts";
 import { errorText } from "./core/errors.ts";
-import { openDatabase } from "./stores/database.ts";
+import { silentLogger } from "./core/logger.ts";
+import { type Database, openDatabase } from "./stores/database.ts";
+import { refuseHalfFilled as refuseHalfFolder } from "./stores/move-mark.ts";
 import { createPairing, type Pairing, type Person } from "./stores/pairing.ts";
 
 const USAGE = `npm run pair                         who is paired, waits or was refused
@@ -67,14 +69,39 @@ async function revoke(pairing: Pairing, [channel = "", senderId = ""]: readonly 
 }
 
 async function run(words: readonly string[]): Promise<string> {
-  const stateDir = findStateDir({ env: process.env, cwd: process.cwd() });
-  const path = join(stateDir, "herald.db");
-  if (!existsSync(path)) throw new Error(`Herald has not been started with this state folder yet: ${stateDir}`);
-  const db = openDatabase({ path });
+  const from = { env: process.env, cwd: process.cwd() };
+  const url = findStoreUrl(from);
+  const db = url === undefined ? openFolder(findStateDir(from)) : await openShared(url);
   try {
     return await pair(createPairing({ db, clock: systemClock }), words);
   } finally {
-    db.close();
+    await db.close();
+  }
+}
+
+function openFolder(stateDir: string): Database & { close(): void } {
+  const path = join(stateDir, "herald.db");
+  if (!existsSync(path)) throw new Error(`Herald has not been started with this state folder yet: ${stateDir}`);
+  refuseHalfFolder(stateDir);
+  return openDatabase({ path });
+}
+
+/** Loaded by whom it concerns. No node of its own, and so without a fence: what it writes is one row. */
+async function openShared(url: string): Promise<Database & { close(): Promise<void> }> {
+  const [{ openPostgres }, { hasTables, migrate }, { refuseHalfFilled }] = await Promise.all([
+    import("./stores/postgres/database.ts"),
+    import("./stores/postgres/migrate.ts"),
+    import("./stores/postgres/move-mark.ts"),
+  ]);
+  const db = await openPostgres({ url, poolSize: 2, name: "herald pair", log: silentLogger, steady: () => performance.now() });
+  try {
+    if (!(await hasTables(db))) throw new Error("Herald has not been started with the database of store.url yet.");
+    await migrate(db, silentLogger);
+    await refuseHalfFilled(db);
+    return db;
+  } catch (error) {
+    await db.close();
+    throw error;
   }
 }
 

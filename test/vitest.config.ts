@@ -1,10 +1,11 @@
-// Four projects: `unit` is quick and in-process (npm run check), `deep` has real servers, programs, the sandbox and long
+// Five projects: `unit` is quick and in-process (npm run check), `deep` has real servers, programs, the sandbox and long
 // property tests, `flow` drives the whole program as a process, and what needs the machine for itself
-// comes last, `alone`. `npm test` runs all of them.
+// comes last, `alone`. `nodes` are suites of `flow` over two processes on PostgreSQL, where it is installed. `npm test` runs all of them.
 import { existsSync, statfsSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { findPostgres } from "./support/postgres.ts";
 
 const root = new URL("..", import.meta.url).pathname;
 const common = { root, environment: "node" as const, testTimeout: 30_000, hookTimeout: 30_000 };
@@ -12,9 +13,10 @@ const common = { root, environment: "node" as const, testTimeout: 30_000, hookTi
 const DEEP = [
   "test/contract/{slack,telegram}.test.ts",
   "test/unit/{tools,web}/**/*.test.ts",
+  "test/unit/app/move.test.ts",
   "test/unit/channels/{slack,telegram}-*.test.ts",
   "test/unit/models/{ai-sdk,ai-sdk-faults,credentials,resolve}.test.ts",
-  "test/unit/{chaos/tabs,lanes/lanes,stores/database,subagents/run-texts}.test.ts",
+  "test/unit/{chaos/tabs,chaos/pg-proxy,lanes/lanes,stores/database,subagents/run-texts}.test.ts",
   "test/unit/config/{config,watch}.test.ts",
   "test/unit/brief/{document,trace,brief}.test.ts",
   "test/unit/channels/{markdown,split}.test.ts",
@@ -22,7 +24,10 @@ const DEEP = [
   "test/property/*.test.ts",
 ];
 
-const ALONE = ["test/unit/tools/usage.test.ts"];
+/** What several processes could do otherwise than one. */
+const NODES = ["test/flow/{subagents-{announce,commands,control,lane,recover,spawn},stop,delivery}.test.ts"];
+
+const ALONE = ["test/unit/tools/usage.test.ts", "test/flow/chaos-nodes.test.ts"];
 
 // `isolate: false`: nothing in the in-process tests outlives its test, so files can share workers and what they loaded.
 
@@ -37,7 +42,7 @@ function quickFolder(): string {
 }
 
 /** The longest files of `flow`. By hand, because a fresh clone has no timings to sort by. */
-const LONG = ["channels-kill", "kill-run", "kill-message", "kill-random", "models", "chaos", "races", "disk", "offline-brief"];
+const LONG = ["channels-kill", "kill-run", "kill-message", "kill-random", "models", "chaos", "move", "races", "disk", "offline-brief"];
 
 /** The longest first, so that none is left to run alone at the end. */
 class LongestFirst extends BaseSequencer {
@@ -47,6 +52,20 @@ class LongestFirst extends BaseSequencer {
     return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
   }
 }
+
+const nodes = {
+  test: {
+    ...common,
+    name: "nodes",
+    include: NODES,
+    env: { HERALD_TEST_NODES: "2" },
+    testTimeout: 120_000,
+    hookTimeout: 60_000,
+    maxWorkers: workers,
+    // Two processes each, and a server: beside the rest they would take the time from tests that kill by the clock.
+    sequence: { groupOrder: 2 },
+  },
+};
 
 export default defineConfig({
   test: {
@@ -66,7 +85,7 @@ export default defineConfig({
         },
       },
       // Measures what is left of the disk, which everybody else here uses too.
-      { test: { ...common, name: "alone", include: ALONE, sequence: { groupOrder: 2 } } },
+      { test: { ...common, name: "alone", include: ALONE, maxWorkers: 1, testTimeout: 120_000, sequence: { groupOrder: 3 } } },
       {
         test: {
           ...common,
@@ -83,12 +102,14 @@ export default defineConfig({
           ...common,
           name: "flow",
           include: ["test/flow/**/*.test.ts", "test/regressions/**/*.test.ts"],
+          exclude: ALONE,
           testTimeout: 120_000,
           // They mostly wait, for processes they started and for the program's own timers.
           maxWorkers: workers + 1,
           sequence: { groupOrder: 1 },
         },
       },
+      ...(findPostgres() === null ? [] : [nodes]),
     ],
   },
 });

@@ -1,9 +1,9 @@
 // Carrying out the tool calls of one model step. Whatever goes wrong is a result the model can read (AG3); each
 // result is in the transcript before the next step; an abort is checked before every call and ends a hanging one.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { z } from "zod";
 import type { Address } from "../core/address.ts";
-import { publicErrorText } from "../core/errors.ts";
+import { AppError, publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { disarm, fence, newFenceToken } from "../core/fence.ts";
 import { createInTurn } from "../core/in-turn.ts";
@@ -109,9 +109,7 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
         await space.append([toEntry(call, readyToCut(result, secrets), cap)]);
         failpoint("turn.result-appended");
         // The results themselves may be large, and this is kept until the next step is done.
-        return createHash("sha256")
-          .update(JSON.stringify([call.name, call.args, result.text, result.quoted?.text]))
-          .digest("base64");
+        return hash("sha256", JSON.stringify([call.name, call.args, result.text, result.quoted?.text]), "base64");
       };
       const carried = calls.slice(0, MAX_CALLS);
       const pass = createTurnstile();
@@ -122,7 +120,7 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
         return toolOf(turn, call)?.capability === "session" ? inTurn(start) : start();
       };
       // What must come after a call that waits is not begun: it would read what isn't there yet.
-      const done = isParallel(turn, carried) ? await Promise.all(carried.map(begin)) : await inOrder(carried, one, () => waits.length > 0);
+      const done = isParallel(turn, carried) ? await allOf(carried.map(begin)) : await inOrder(carried, one, () => waits.length > 0);
       await space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
       return { digest: done.join(), waits };
     },
@@ -157,6 +155,12 @@ const isParallel = (turn: CallingTurn, calls: readonly RecordedCall[]): boolean 
 
 /** Was it a wait that kept this call without a result? Of a tool that can wait, only such a call may be made again. */
 const canWait = (turn: CallingTurn, call: RecordedCall): boolean => toolOf(turn, call)?.waitsFor !== undefined && isRepeatable(turn, call);
+
+/** One that throws ends the turn, but only when the others are over: what they append later would stand in the middle of the next try. */
+async function allOf<T>(works: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(works);
+  return Promise.all(works);
+}
 
 async function inOrder<T, R>(items: readonly T[], work: (item: T) => Promise<R>, isOver: () => boolean): Promise<R[]> {
   const results: R[] = [];
@@ -195,6 +199,9 @@ async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecre
     if (turn.signal.aborted) return toolError(`Not started: ${whyAborted(turn)}.`);
     return await unlessAborted(turn, tool.run(args.data, context));
   } catch (error) {
+    // A server beside us that was away for a moment may have done what was asked: told that it failed, the model would do it again, or do
+    // without. The turn breaks off instead, and what has no result is taken up when it goes on.
+    if (turn.isOver !== undefined && error instanceof AppError && error.code === "storage") throw error;
     turn.log.warn({ err: error, tool: tool.name }, "a tool threw");
     return toolError(`${tool.name} failed: ${publicErrorText(error)}`);
   }

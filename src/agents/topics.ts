@@ -2,7 +2,7 @@
 // would void a provider's cache of everything behind it; so it is told where it changed, at the end of the conversation, and
 // what was told stays where it is: every request begins with the whole of the one before (SE8). Pure; model-step.ts calls
 // this before each step.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { type Entry, HELD_NOTE, isHeldNote, TOLD_NOTE } from "../stores/transcript-entry.ts";
 import type { NewEntry } from "../stores/transcripts.ts";
 
@@ -19,7 +19,7 @@ export interface Topic {
 const HEAD = "[The gateway, at this moment. Nobody said this, and it asks for nothing.]";
 
 const aboutOf = ({ name, text, isHeld }: Topic): string =>
-  isHeld === true ? `${HELD_NOTE}${name}:${createHash("sha256").update(text).digest("hex").slice(0, 16)}` : `${TOLD_NOTE}${name}`;
+  isHeld === true ? `${HELD_NOTE}${name}:${hash("sha256", text).slice(0, 16)}` : `${TOLD_NOTE}${name}`;
 
 const blockOf = (text: string): string => `${HEAD}\n\n${text}`;
 

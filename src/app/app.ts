@@ -36,6 +36,8 @@ export interface AppOptions extends Pick<Base, "clock" | "log" | "secrets" | "fa
   readonly version: string;
   /** With store.url: what this process does; left out: everything. */
   readonly role?: NodeRole;
+  /** With store.url: how long a process may be silent before others take its work. */
+  readonly leaseMs?: number;
   /** With store.url: another process has this one's work by now, or may have; it must end at once. */
   onLost?(): void;
 }

@@ -17,6 +17,8 @@ export interface Channels {
   readonly web: WebChannel;
   find(name: string, account: string): Channel | null;
   list(): readonly Channel[];
+  /** What another process has learnt of them is known here too; rejects while it can't be asked. */
+  learnAccounts(): Promise<void>;
 }
 
 export interface ChannelDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"> {
@@ -46,6 +48,9 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
     web,
     find: (name, account) => channels.find((channel) => channel.name === name && isOf(channel, account)) ?? null,
     list: () => channels,
+    async learnAccounts() {
+      for (const channel of channels) await channel.learnAccount?.();
+    },
   };
 }
 

@@ -50,19 +50,21 @@ const whereIs = (nodes: readonly string[], agentId: string): string =>
 export interface ThisProcess {
   readonly version: string;
   readonly role?: NodeRole;
+  readonly leaseMs?: number;
   /** As it is now. */
   config(): Config;
   onLost?(): void;
 }
 
 /** Null: it works alone, on a file of its own. */
-export function sharedOptions({ version, role = "all", config, onLost }: ThisProcess): SharedOptions | null {
+export function sharedOptions({ version, role = "all", leaseMs, config, onLost }: ThisProcess): SharedOptions | null {
   const { url, poolSize, node } = config().store;
   if (url === undefined) return null;
   const nodeName = node ?? hostname();
   const canRun = ({ nodes }: { readonly nodes: readonly string[] }): boolean => nodes.length === 0 || nodes.includes(nodeName);
   return {
     ...{ url, poolSize, nodeName, version, role },
+    ...(leaseMs === undefined ? {} : { leaseMs }),
     agents: () =>
       role === "gateway"
         ? []
@@ -76,7 +78,7 @@ export function sharedOptions({ version, role = "all", config, onLost }: ThisPro
     steady: () => uptime() * 1000,
     addressOf: ({ sessionId, runId }) => {
       const { publicUrl } = config().web;
-      return runId === undefined ? `session ${sessionId} in PostgreSQL` : `${publicUrl ?? "the page"}/#run=${runId}`;
+      return runId === undefined ? `${sessionId} in PostgreSQL` : `${publicUrl ?? "on the page"}/#run=${runId}`;
     },
     onLost: () => onLost?.(),
   };

@@ -59,28 +59,31 @@ export function createLife(deps: LifeDeps): Life {
     void chores.push(chore.catch((error) => deps.log.error({ err: error }, "a chore broke off")));
   const duties = createDuties(deps.stores.installation, deps);
   const membership = createMembershipLife(deps);
-  return {
-    async start() {
+  let starting: Promise<unknown> = Promise.resolve();
+  const parts = {
+    async start(): Promise<StartReport> {
       // Whose work is whose is known from here on: what others left is taken up below, part by part.
       await membership.enter();
       const page = deps.page === null ? null : await deps.page.open();
       await deps.subagents.start();
-      await duties.whenMine("upkeep", () => takeUpkeep(deps, over.signal, keep));
+      await duties.whenMine("upkeep", (stopping) => takeUpkeep(deps, { over: over.signal, stopping, keep }));
       if (deps.runsWork) {
-        deps.lanes.subagent.serve(deps.subagents.runner.work);
-        deps.lanes.main.serve(deps.frontDoor.conversations.work);
+        deps.lanes.subagent.serve(knowingly(deps, over.signal, deps.subagents.runner.work));
+        deps.lanes.main.serve(knowingly(deps, over.signal, deps.frontDoor.conversations.work));
       }
       deps.mcp.start();
       for (const channel of deps.channels.list()) if (receivesEverywhere(deps, channel)) await receive(deps, channel);
-      await duties.whenMine("front", () => takeFront(deps, over.signal, keep));
+      await duties.whenMine("front", (stopping) => takeFront(deps, { over: over.signal, stopping, keep }));
       keep(watchFolder(deps, over.signal));
       keep(giveMemoryBack(processHeap, deps.clock, over.signal));
       deps.page?.markReady();
       return report(deps, page);
     },
-    async stop() {
+    async stop(): Promise<void> {
       try {
-        duties.stop();
+        // What a start, or a duty that came to this process a moment ago, still has to do is done first: begun after the end of the rest it
+        // would go on, and once this process has left it is refused.
+        await Promise.race([Promise.all([starting, duties.stop()]), deps.clock.sleep(SUSPEND_MS, over.signal)]);
         await windDown(deps, over, chores);
       } finally {
         // Whatever failed before: what the journal holds is moved into the database, and the lock is free.
@@ -88,6 +91,14 @@ export function createLife(deps: LifeDeps): Life {
         await membership.leave();
         await deps.stores.close();
       }
+    },
+  };
+  return {
+    ...parts,
+    start() {
+      const started = parts.start();
+      starting = started.catch(() => {});
+      return started;
     },
   };
 }
@@ -119,22 +130,64 @@ function createMembershipLife({ stores, config, log }: LifeDeps) {
   };
 }
 
-/** What somebody has to look after, whoever works: what processes left that are gone, what is due, what is old. */
-async function takeUpkeep(deps: LifeDeps, signal: AbortSignal, keep: (chore: Promise<unknown>) => void): Promise<void> {
-  const recovered = await deps.subagents.recover();
-  if (recovered.queued + recovered.resumed + recovered.interrupted > 0) deps.log.info(recovered, "took up unfinished runs");
-  keep(deps.subagents.archiver.run(signal));
-  keep(keepHouse(deps.stores, deps.clock, deps.log, signal));
-  keep(takeUpOrphans(deps, signal));
+interface Taking {
+  /** The end of what is begun here. */
+  readonly over: AbortSignal;
+  /** This process stops: nothing more is begun. */
+  readonly stopping: AbortSignal;
+  keep(chore: Promise<unknown>): void;
 }
 
+const INSIST_MS = 500;
+
+/**
+ * Whoever has a duty is alive, so nobody else takes it: left half taken up because the server was away for a moment, it would be nobody's
+ * for good. Each step can be made again.
+ */
+async function insist(deps: LifeDeps, stopping: AbortSignal, step: () => Promise<unknown>): Promise<void> {
+  while (!stopping.aborted) {
+    try {
+      return void (await step());
+    } catch (error) {
+      if (deps.stores.installation === null || !isStorageError(error)) throw error;
+      deps.log.warn({ reason: errorText(error) }, "this waits for PostgreSQL");
+    }
+    await deps.clock.sleep(INSIST_MS, stopping);
+  }
+}
+
+/** What somebody has to look after, whoever works: what processes left that are gone, what is due, what is old. */
+async function takeUpkeep(deps: LifeDeps, { over, stopping, keep }: Taking): Promise<void> {
+  await insist(deps, stopping, async () => {
+    const recovered = await deps.subagents.recover();
+    if (recovered.queued + recovered.resumed + recovered.interrupted > 0) deps.log.info(recovered, "took up unfinished runs");
+  });
+  if (stopping.aborted) return;
+  keep(deps.subagents.archiver.run(over));
+  keep(keepHouse(deps.stores, deps.clock, deps.log, over));
+  keep(takeUpOrphans(deps, over));
+}
+
+/**
+ * What is claimed may be for an account that the process in front was told of a moment ago. Unknown here, its channel would pass for one
+ * that is off: the message would be put back, the announcement left unsent.
+ */
+const knowingly =
+  (deps: LifeDeps, over: AbortSignal, work: (id: string) => Promise<void>) =>
+  async (id: string): Promise<void> => {
+    if (deps.stores.installation !== null) await insist(deps, over, () => deps.channels.learnAccounts());
+    await work(id);
+  };
+
 /** Towards people: what comes in is routed here, what goes out is sent from here. */
-async function takeFront(deps: LifeDeps, signal: AbortSignal, keep: (chore: Promise<unknown>) => void): Promise<void> {
-  await deps.delivery.start();
-  for (const channel of deps.channels.list()) if (!receivesEverywhere(deps, channel)) await receive(deps, channel);
-  await deps.frontDoor.gateway.start();
-  keep(deps.frontDoor.introductions.run(signal));
-  keep(takeUpMessages(deps, signal));
+async function takeFront(deps: LifeDeps, { over, stopping, keep }: Taking): Promise<void> {
+  await insist(deps, stopping, () => deps.channels.learnAccounts());
+  await insist(deps, stopping, () => deps.delivery.start());
+  for (const channel of deps.channels.list()) if (!receivesEverywhere(deps, channel) && !stopping.aborted) await receive(deps, channel);
+  await insist(deps, stopping, () => deps.frontDoor.gateway.start());
+  if (stopping.aborted) return;
+  keep(deps.frontDoor.introductions.run(over));
+  keep(takeUpMessages(deps, over));
 }
 
 /** Whoever has a page takes in what is posted there, whatever its duties; the same goes for platforms that call us. */

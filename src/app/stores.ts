@@ -7,6 +7,7 @@ import { openDatabase } from "../stores/database.ts";
 import { createDocumentFiles } from "../stores/document-files.ts";
 import { refuseForeignJournal, setJournalAside } from "../stores/journal.ts";
 import { LOCK, type Lock, refuseUnlocked, takeLock } from "../stores/lock.ts";
+import { refuseHalfFilled } from "../stores/move-mark.ts";
 import { createNodes } from "../stores/nodes.ts";
 import { refuseAnew } from "../stores/remains.ts";
 import { type HeldFile, holdStateFolder, type StateFolder } from "../stores/state-folder.ts";
@@ -14,7 +15,7 @@ import { createTranscripts } from "../stores/transcripts.ts";
 
 import { createParts, openingOf, type StoreDeps, type Stores } from "./store-parts.ts";
 
-const DATABASE = "herald.db";
+export const DATABASE = "herald.db";
 
 /** Throws AppError("state" | "locked") in words. */
 export async function openStores(deps: StoreDeps): Promise<Stores> {
@@ -34,6 +35,7 @@ export async function openStores(deps: StoreDeps): Promise<Stores> {
 }
 
 function openEmbedded({ stateDir, clock, bus, log, secrets, failpoint, bootId, isNewWanted = false }: StoreDeps, lock: Lock): Stores {
+  refuseHalfFilled(stateDir);
   const path = join(stateDir, DATABASE);
   const redact = (text: string): string => secrets.redact(text);
   const onSlow = (ms: number): void => log.warn({ ms }, "a transaction took long, and everybody else waited for it");
@@ -73,7 +75,8 @@ function openEmbedded({ stateDir, clock, bus, log, secrets, failpoint, bootId, i
   };
 }
 
-function prepareFolder(stateDir: string): void {
+/** Throws AppError("state") when it can't be made or written. */
+export function prepareFolder(stateDir: string): void {
   try {
     mkdirSync(stateDir, { recursive: true, mode: 0o700 });
     chmodSync(stateDir, 0o700);

@@ -14,7 +14,7 @@ import type { SubagentDeps } from "../subagents/deps.ts";
 import { type Briefing, createBriefing } from "../subagents/documents/briefing.ts";
 import { createDocuments, type Documents } from "../subagents/documents/documents.ts";
 import { createPlanTool, PLAN_TOOL } from "../subagents/plan-tool.ts";
-import { type Recovered, recoverOrphans, recoverRuns } from "../subagents/recover.ts";
+import { type Recovered, recoverOrphans, recoverRuns, ringUnrung } from "../subagents/recover.ts";
 import { createRunner, type Runner } from "../subagents/runner.ts";
 import { createSessionTools } from "../subagents/session-tools.ts";
 import { createSpawn, type Spawn } from "../subagents/spawn.ts";
@@ -115,7 +115,11 @@ export function createSubagentParts(wiring: SubagentPartsDeps): SubagentParts {
       waker.start();
     },
     recover,
-    recoverOrphans: () => recoverOrphans(deps),
+    async recoverOrphans() {
+      const recovered = await recoverOrphans(deps);
+      await ringUnrung(deps);
+      return recovered;
+    },
     mainTools,
   };
 }

@@ -11,6 +11,7 @@ import { configError, showPath, toProblems } from "./problems.ts";
 import { type Config, configSchema } from "./schema.ts";
 import { MAX_BYTES, parseConfigText } from "./text.ts";
 import { unknownDenials } from "./tools.ts";
+import { storeUrl } from "./values.ts";
 import { collectSecrets, fillChannelTokens, fillStore, looksSecret, type NamedSecret, storeSecrets, substitute } from "./variables.ts";
 import { inHome, withWorkspaces } from "./workspaces.ts";
 
@@ -69,6 +70,24 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
 
 /** The `stateDir` that loadConfig would give, whatever stands in the settings file. For the scripts beside the gateway. */
 export const findStateDir = (options: LoadConfigOptions): string => stateDirOf(readEnvironment(options, []), options.cwd);
+
+/**
+ * The `store.url` that loadConfig would give, whatever else stands in the settings file. For the scripts beside the gateway. Throws
+ * AppError("config") when the file can't be read at all.
+ */
+export function findStoreUrl(options: LoadConfigOptions): string | undefined {
+  const env = readEnvironment(options, []);
+  const source = readSource(env, options.cwd, []);
+  const { tree = {}, problems } = source.bytes === null ? { problems: [] } : parseConfigText(source.bytes);
+  const { value, missing } = substitute(tree, env);
+  const wrong = [...problems, ...missing.filter(({ path }) => path[0] === "store")];
+  if (wrong.length > 0) throw configError(source.path, wrong);
+  const { store } = fillStore(value, env) as { store?: { url?: unknown } };
+  if (store?.url === undefined) return undefined;
+  const parsed = storeUrl().safeParse(store.url);
+  if (!parsed.success) throw new AppError("config", `${source.path}: store.url: ${parsed.error.issues[0]?.message ?? "is wrong"}`);
+  return parsed.data;
+}
 
 type Env = Record<string, string>;
 const homeOf = (env: Env): string => env.HOME || homedir();

@@ -134,11 +134,20 @@ export function fillStore(tree: unknown, env: Env): unknown {
 /** What of the address nobody may see. */
 export function storeSecrets(url: string | undefined): NamedSecret[] {
   if (url === undefined) return [];
-  const { password } = new URL(url);
-  return password === ""
-    ? []
-    : [url, password, decodeURIComponent(password)].map((value) => ({ name: "store.url", value, isLiteral: false }));
+  const { password, searchParams } = new URL(url);
+  // The library takes it from either place.
+  const passwords = [password, decoded(password), ...searchParams.getAll("password")].filter((value) => value !== "");
+  return passwords.length === 0 ? [] : [url, ...passwords].map((value) => ({ name: "store.url", value, isLiteral: false }));
 }
+
+/** As the library does: a lone % stands for itself. */
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+};
 
 /** Local servers take any key, and people write the server's name there. Replacing that would break every `lmstudio/model`. */
 const NAMES = [BUILT_IN_PROVIDERS, LOCAL_PORTS, CHANNEL_TOKENS].flatMap(Object.keys).concat(KEYLESS_PROVIDERS, AUTH_CHOICES);

@@ -4,6 +4,8 @@ export interface Clock {
   now(): number;
   /** Resolves after `ms`, or at once when the signal aborts (check the signal afterwards). Never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
+  /** For `callAfter`; a clock without it is asked to sleep. */
+  after?(ms: number, work: () => void): () => void;
 }
 
 export const systemClock: Clock = {
@@ -19,17 +21,28 @@ export const systemClock: Clock = {
       const timer = setTimeout(done, ms);
       signal?.addEventListener("abort", done, { once: true });
     }),
+  after(ms, work) {
+    const timer = setTimeout(work, ms);
+    return () => clearTimeout(timer);
+  },
 };
 
-/** Aborts `abort` with `reason` after `ms`. Call what it returns when the work is over: then nothing happens any more. */
-export function abortAfter(clock: Clock, ms: number, abort: AbortController, reason = "timeout"): () => void {
+/**
+ * Calls `work` after `ms`, unless what it returns is called before. For limits, which are seldom reached: a sleep that is ended by
+ * a signal costs several times as much, and every turn and every model call has some.
+ */
+export function callAfter(clock: Clock, ms: number, work: () => void): () => void {
+  if (clock.after !== undefined) return clock.after(ms, work);
   const over = new AbortController();
   void clock.sleep(ms, over.signal).then(() => {
-    if (!over.signal.aborted) abort.abort(reason);
+    if (!over.signal.aborted) work();
   });
-  // With a reason: without one an exception with its stack is made, at every end of everything that has a limit.
   return () => over.abort("over");
 }
+
+/** Aborts `abort` with `reason` after `ms`. Call what it returns when the work is over: then nothing happens any more. */
+export const abortAfter = (clock: Clock, ms: number, abort: AbortController, reason = "timeout"): (() => void) =>
+  callAfter(clock, ms, () => abort.abort(reason));
 
 /** The UTC day as `2026-01-31`. */
 export const dayOf = (at: number): string => new Date(at).toISOString().slice(0, 10);

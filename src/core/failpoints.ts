@@ -36,18 +36,31 @@ export const FAILPOINTS = [
   "archive.recorded",
 ] as const;
 
+/** Of `npm run move`, which is no part of a gateway's path. */
+export const MOVE_POINTS = [
+  "move.marked",
+  "move.rows",
+  "move.transcript",
+  "move.document",
+  "move.copied",
+  "move.compared",
+  "move.finished",
+] as const;
+
 export type Failpoint = (typeof FAILPOINTS)[number];
 export type HitFailpoint = (name: Failpoint) => void;
+export type HitMovePoint = (name: (typeof MOVE_POINTS)[number]) => void;
 
-export const noFailpoints: HitFailpoint = () => {};
+export const noFailpoints: HitFailpoint & HitMovePoint = () => {};
 
 /** Throws RangeError for a name that is not in the list: a test that arms nothing would prove nothing. */
-export function createFailpoints(spec: string | undefined, die: () => void): HitFailpoint {
+export function createFailpoints(spec: string | undefined, die: () => void): HitFailpoint & HitMovePoint {
   if (spec === undefined || spec === "") return noFailpoints;
   const [name, count] = spec.split(":");
-  if (!FAILPOINTS.some((known) => known === name)) throw new RangeError(`HERALD_FAILPOINT names no known point: ${name}`);
+  if (![...FAILPOINTS, ...MOVE_POINTS].some((known) => known === name))
+    throw new RangeError(`HERALD_FAILPOINT names no known point: ${name}`);
   let left = count === undefined ? 1 : Number(count);
-  return (hit) => {
+  return (hit: string) => {
     if (hit === name && --left === 0) die();
   };
 }

@@ -1,7 +1,7 @@
 // Text that nobody of ours wrote (files, commands, pages, servers, sub-agents) as a model reads it: between two lines that
 // name a token the text can't know, so that it can neither end the quotation nor begin another (IN4).
 // The prompts say once what such a block means; here every token counts, a long session holds hundreds of them.
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { visibleLine, visibleText } from "./visible-text.ts";
 
 export interface Quoted {
@@ -29,7 +29,7 @@ export const quotedLine = (text: string, max = MAX_SOURCE): string => JSON.strin
 export const newFenceToken = (): string => randomBytes(6).toString("hex");
 
 /** For a block that is built anew for each call. */
-export const fenceTokenOf = (id: string): string => createHash("sha256").update(`fence:${id}`).digest("hex").slice(0, 12);
+export const fenceTokenOf = (id: string): string => hash("sha256", `fence:${id}`).slice(0, 12);
 
 /**
  * Marks that a chat template or this file gives a meaning. Servers of local models read the former wherever they stand,

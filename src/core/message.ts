@@ -134,6 +134,11 @@ export interface Channel {
   readonly account: string;
   /** Names the account had in earlier versions: addresses pinned then are still its own. */
   readonly formerly?: readonly string[];
+  /**
+   * Where another process receives, it is that one that is told by the platform which account it is: looks whether it was, as long as
+   * this one doesn't know it. Left out where the settings say it.
+   */
+  learnAccount?(): Promise<void>;
   /** The channel has a list of runs of its own (the page), so a chat line for every start would only be noise. */
   readonly showsRuns?: boolean;
   /** Whoever reads here runs the gateway (the page): advice about keys, settings and files is for them and nobody else. */

@@ -19,6 +19,11 @@ export type Verdict =
   | { readonly allow: false; readonly reason: string; readonly code?: string };
 
 export interface Access {
+  /**
+   * Nothing stands against it. Changes nothing and needs no transaction, which is what most messages are: whoever is not
+   * allowed is decided on anew by `authorize`.
+   */
+  isAllowed(inbound: Inbound): Promise<boolean>;
   /** Decides, and makes a pairing code where one is due: call it in the transaction that records what is said. */
   authorize(tx: Tx, inbound: Inbound): Promise<Verdict>;
   /** Why it is refused without a word; null: it is not. Changes nothing, so that it can be asked before anything is recorded. */
@@ -36,6 +41,7 @@ const STRANGER = "unknown person";
 export function createAccess(deps: AccessDeps): Access {
   const { pairing } = deps;
   return {
+    isAllowed: async (inbound) => (await objection(deps, inbound)) === null,
     async authorize(tx, inbound) {
       const reason = await objection(deps, inbound);
       if (reason === null) return { allow: true };

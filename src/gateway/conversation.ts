@@ -4,7 +4,6 @@
 import type { Compacted } from "../agents/compact.ts";
 import { ensureSession, transcriptOf } from "../agents/open-session.ts";
 import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
-import type { Bus } from "../core/events.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { agentIdOf } from "../core/ids.ts";
 import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
@@ -16,6 +15,7 @@ import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
 import { type Active, createDesk, type Desk } from "./desk.ts";
+import { type Answered, answeredElsewhere, followDrafts } from "./elsewhere.ts";
 import { accountOf, type Job, type MainTurnDeps, openSitting, replyText, runTurn, stoppedText } from "./main-turn.ts";
 import { appendRequest, noteStopped } from "./request.ts";
 
@@ -267,29 +267,6 @@ const beginRequest = (deps: ConversationDeps, job: Job): Promise<boolean> =>
     },
     RELAXED,
   );
-
-type Answered = Pick<Job, "row" | "inbound" | "channel">;
-
-/** What answers say so far that other processes write, by session. Best effort: a piece may be missing, or the end of it. */
-function followDrafts(bus: Bus): ReadonlyMap<string, string> {
-  const drafts = new Map<string, string>();
-  bus.on((event) => {
-    if (event.type === "turn.text") drafts.set(event.sessionKey, event.text);
-    if (event.type === "turn.started" || event.type === "turn.ended") drafts.delete(event.sessionKey);
-  }, "elsewhere");
-  return drafts;
-}
-
-async function answeredElsewhere(
-  deps: ConversationDeps,
-  drafts: ReadonlyMap<string, string>,
-  sessionKey: string,
-): Promise<(Answered & { readonly written: string }) | null> {
-  const row = await deps.inbox.underWay(sessionKey);
-  const channel = row === null ? null : deps.channel(row.channel, row.account);
-  const inbound = row === null ? null : (channel?.decode(row.raw) ?? null);
-  return row === null || channel === null || inbound === null ? null : { row, channel, inbound, written: drafts.get(sessionKey) ?? "" };
-}
 
 /** Reply and done row in one transaction. */
 async function commit(deps: ConversationDeps, job: Answered, markdown: string): Promise<void> {

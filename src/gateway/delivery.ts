@@ -3,6 +3,7 @@
 // would wait for as long as one announcement meets a 503 (DL6). Parts of one message stay in order. Nobody sends faster than the
 // platform takes it, and what has to wait for that anyway goes out together (DL7). What an attempt does is in attempt.ts.
 import { addressKey } from "../core/address.ts";
+import { type Clock, callAfter } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import { type AttemptDeps, attempt, FIRST_RETRY_MS } from "./attempt.ts";
@@ -13,7 +14,7 @@ interface DeliveryDeps extends AttemptDeps {
 }
 
 export interface Delivery {
-  /** Takes up everything that is open; returns at once. */
+  /** Takes up everything that is open; returns at once. What failed at its beginning may be begun again. */
   start(): Promise<void>;
   /** What was being sent by a process that is not alive any more. */
   takeUp(): Promise<void>;
@@ -54,16 +55,20 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
     stopped: new AbortController(),
   };
   let unsubscribe = (): void => {};
+  let isBegun = false;
   return {
     async start() {
       // First: what this process is sending must not be taken for what the one before it left.
       await deps.outbox.recover();
+      // The platform remembers what the process before this one sent.
+      const sent = await deps.outbox.listSentSince(deps.clock.now() - PACE_MEMORY_MS);
+      if (!isBegun) for (const { address, at } of sent) pacer.remember(address, at);
+      isBegun = true;
+      unsubscribe();
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "outbox.added") pump(state, event.addressKey);
         return event.type === "bells.missed" ? pumpAll(state) : undefined;
       });
-      // The platform remembers what the process before this one sent.
-      for (const { address, at } of await deps.outbox.listSentSince(deps.clock.now() - PACE_MEMORY_MS)) pacer.remember(address, at);
       await pumpAll(state);
     },
     async takeUp() {
@@ -153,20 +158,24 @@ function defer(state: State, key: string, at: number): void {
 async function attemptPatiently(state: State, key: string, row: OutboxRow): Promise<void> {
   const isLast = state.pacer.isLast(row.address);
   const place = state.pacer.take(row.address);
-  const ended = new AbortController();
+  let isOver = false;
   const over = attempt(state, row, { place, isLast })
     .finally(() => {
       state.underWay.delete(row.delivery);
-      ended.abort("over");
+      isOver = true;
     })
     // The new address may have no sender yet; before, nobody could take the message up, because it was under way.
     .then((movedTo) => movedTo !== null && pump(state, addressKey(movedTo)));
   // Whoever waits for it below hears of it.
   over.catch(() => undefined);
   state.underWay.set(row.delivery, { key, parts: row.parts, over });
-  for (let waited = 0; waited < PATIENCE_MS && !ended.signal.aborted && !(await hasAnswer(state, key, row)); waited += PATIENCE_STEP_MS)
-    await Promise.race([over, state.clock.sleep(PATIENCE_STEP_MS, ended.signal)]);
-  if (ended.signal.aborted) return void (await over);
+  // Asked after a step, not before the first: an answer that is there already stands in front of this message, and most attempts
+  // are over by then.
+  for (let waited = 0; waited < PATIENCE_MS && !isOver; waited += PATIENCE_STEP_MS) {
+    await waitAtMost(state.clock, PATIENCE_STEP_MS, over);
+    if (!isOver && (await hasAnswer(state, key, row))) break;
+  }
+  if (isOver) return void (await over);
   place.over();
   over.then(
     () => pump(state, key),
@@ -174,6 +183,13 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
   );
   await state.db.transaction([], (tx) => state.outbox.stepAside(tx, row.delivery));
 }
+
+/** Until it is over or so much time is; rejects as it does. */
+const waitAtMost = (clock: Clock, ms: number, work: Promise<unknown>): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const endWait = callAfter(clock, ms, resolve);
+    work.then(() => resolve(), reject).finally(endWait);
+  });
 
 /** The answer to a command waits behind this attempt: whoever says /stop must not wait for somebody's announcement. */
 const hasAnswer = async ({ outbox }: State, key: string, row: OutboxRow): Promise<boolean> =>

@@ -2,6 +2,7 @@
 // remembered: a message that is being answered still waits in the inbox, and the calls of a turn that waits stand in its
 // transcript, so after a restart it is claimed again and waits again. conversation.ts works with it.
 import type { Clock } from "../core/clock.ts";
+import { errorText } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Wait } from "../core/run.ts";
@@ -38,7 +39,7 @@ export interface Desk {
 }
 
 export interface DeskDeps {
-  readonly inbox: Pick<Inbox, "countWaiting">;
+  readonly inbox: Pick<Inbox, "countWaiting" | "isWaiting">;
   readonly runs: Pick<Runs, "get">;
   readonly lane: Lane;
   readonly clock: Clock;
@@ -74,6 +75,26 @@ export function createDesk(deps: DeskDeps): Desk {
     if (event.type !== "run.ended") return;
     for (const [sessionKey, { waits }] of active) if (await anyHasCome(deps, waits)) ringFirst(sessionKey);
   });
+  const end = async (sessionKey: string): Promise<void> => {
+    const own = active.get(sessionKey);
+    own?.abort.abort("stop");
+    if (own === undefined || own.waits.length === 0) return;
+    own.waits = [];
+    own.woken.abort("over");
+    active.delete(sessionKey);
+    void own.sitting?.close("aborted");
+    await ringIfAny(sessionKey);
+  };
+  deps.bus.on(async (event) => {
+    if (event.type !== "bells.missed") return;
+    try {
+      // Stopped by another process whose bell was lost: then the row alone says that nobody waits for this answer any more.
+      for (const [sessionKey, own] of active)
+        if (own.job !== null && !(await deps.inbox.isWaiting(own.job.row.id)) && active.get(sessionKey) === own) await end(sessionKey);
+    } catch (error) {
+      deps.log.debug({ reason: errorText(error) }, "whether a turn was stopped can't be looked at");
+    }
+  });
   return {
     get: (sessionKey) => active.get(sessionKey) ?? null,
     begin,
@@ -97,16 +118,7 @@ export function createDesk(deps: DeskDeps): Desk {
       own.woken = new AbortController();
       void callAt(deps, own, () => ringFirst(sessionKey));
     },
-    async end(sessionKey) {
-      const own = active.get(sessionKey);
-      own?.abort.abort("stop");
-      if (own === undefined || own.waits.length === 0) return;
-      own.waits = [];
-      own.woken.abort("over");
-      active.delete(sessionKey);
-      void own.sitting?.close("aborted");
-      await ringIfAny(sessionKey);
-    },
+    end,
     ringIfAny,
     suspend() {
       for (const { abort, sitting, waits } of active.values()) {

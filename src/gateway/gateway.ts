@@ -22,7 +22,7 @@ import type { Commands } from "./commands.ts";
 import { type Route, routeOf } from "./route.ts";
 
 export interface Gateway {
-  /** Takes up what is recorded and unanswered, then everything that arrives. */
+  /** Takes up what is recorded and unanswered, then everything that arrives. What failed at its beginning may be begun again. */
   start(): Promise<void>;
   /** What was being answered by a process that is not alive any more. */
   takeUp(): Promise<void>;
@@ -82,6 +82,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
     async start() {
       for (const sessionKey of await deps.inbox.waitingSessions()) deps.lane.ring(sessionKey, sessionKey);
       state.leftTo = await deps.inbox.lastId();
+      unsubscribe();
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "bells.missed") return look(state);
         if (event.type !== "inbox.added") return;
@@ -224,6 +225,8 @@ async function say(state: State, item: Item, text: string): Promise<"over"> {
 /** The gate. One transaction with its answer: a pairing code that was made is a code that was told. */
 async function admit(state: State, item: Item): Promise<boolean> {
   const { row, inbound } = item;
+  // Somebody who is known gets no code: there is nothing to record, and a transaction of its own would only be begun and ended.
+  if (await state.access.isAllowed(inbound)) return true;
   return state.db.transaction([lock.pairing, lock.chat(inbound.address)], async (tx) => {
     const verdict = await state.access.authorize(tx, inbound);
     if (verdict.allow) return true;

@@ -3,7 +3,7 @@
 import type { Agent, Agents } from "../agents/agent.ts";
 import { transcriptOf } from "../agents/open-session.ts";
 import type { TurnEnd, Turns } from "../agents/turn.ts";
-import { abortAfter, type Clock } from "../core/clock.ts";
+import { abortAfter, type Clock, callAfter } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, Inbound } from "../core/message.ts";
@@ -11,7 +11,7 @@ import type { Tool } from "../core/tool.ts";
 import type { Account } from "../core/usage.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { messageFor } from "../models/model-error.ts";
-import { type Database, RELAXED } from "../stores/database.ts";
+import { type Database, PASSING } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { Runs } from "../stores/runs.ts";
@@ -68,22 +68,24 @@ export interface Sitting {
 export function openSitting(deps: MainTurnDeps, job: Job): Sitting {
   const { row, inbound, agent, session, abort } = job;
   const where = { sessionKey: session.key, address: inbound.address, turnId: turnIdOf(job) };
-  const over = new AbortController();
   const endWatch = agent.timeoutMs > 0 ? abortAfter(deps.clock, agent.timeoutMs, abort) : null;
   deps.bus.emit({ type: "turn.started", ...where });
-  const status = showWorking(deps, job, over.signal);
-  const end = (): void => {
+  const endSign = showWorking(deps, job);
+  let isClosed = false;
+  /** False: it was over already. */
+  const end = (): boolean => {
+    if (isClosed) return false;
+    isClosed = true;
     endWatch?.();
-    over.abort("over");
+    endSign();
+    return true;
   };
   return {
     rowId: row.id,
     steps: 0,
-    drop: end,
+    drop: () => void end(),
     async close(outcome) {
-      if (over.signal.aborted) return;
-      end();
-      await status;
+      if (!end()) return;
       deps.bus.emit({ type: "turn.ended", ...where, outcome });
     },
   };
@@ -132,7 +134,7 @@ export async function runTurn(deps: MainTurnDeps, job: Job, sitting: Sitting): P
 /** The session's own. */
 export const accountOf = ({ db, sessions }: Pick<MainTurnDeps, "db" | "sessions">, { id }: Session): Account => ({
   mayCall: async () => null,
-  settle: (spend, model) => db.transaction([], (tx) => sessions.addSpend(tx, id, model, spend), RELAXED),
+  settle: (spend, model) => db.transaction([], (tx) => sessions.addSpend(tx, id, model, spend), PASSING),
 });
 
 async function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Parameters<Turns["run"]>[0]["mail"]> {
@@ -149,16 +151,21 @@ async function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Param
   };
 }
 
-/** The typing sign, again every few seconds until the turn is over (AG4). Never holds anything up. */
-async function showWorking(deps: MainTurnDeps, { channel, inbound }: Job, over: AbortSignal): Promise<void> {
+/** The typing sign, again every few seconds until what it returns is called (AG4). Never holds anything up. */
+function showWorking(deps: MainTurnDeps, { channel, inbound }: Job): () => void {
   const show = (state: "working" | "idle"): void => {
     channel.status?.(inbound.address, state).catch((error: unknown) => deps.log.debug({ err: error }, "the typing sign failed"));
   };
-  while (!over.aborted) {
+  let endWait = (): void => {};
+  const showAgain = (): void => {
     show("working");
-    await deps.clock.sleep(STATUS_EVERY_MS, over);
-  }
-  show("idle");
+    endWait = callAfter(deps.clock, STATUS_EVERY_MS, showAgain);
+  };
+  showAgain();
+  return () => {
+    endWait();
+    show("idle");
+  };
 }
 
 /** The answer as far as it came, and that it was stopped (ST3). Stopped in the middle of a secret, it ends before it. */

@@ -46,7 +46,8 @@ export async function appendRequest(deps: Pick<RequestDeps, "transcripts">, { ro
 
 /** Id of the last request on record. One turn at a time, in order: what an earlier try of this message appended is the last one. */
 async function lastRequest({ transcripts }: Pick<RequestDeps, "transcripts">, session: Session): Promise<string | undefined> {
-  for (const count of [20, 1_000]) {
+  // As a rule just before the answer that came last, with a call or two in between; before a long turn seldom.
+  for (const count of [10, 100, 1_000]) {
     const entries = await transcripts.tail(transcriptOf(session), count);
     const last = entries.findLast((entry) => entry.id.startsWith("in:"));
     if (last !== undefined || entries.length < count) return last?.id;

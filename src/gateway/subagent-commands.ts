@@ -85,7 +85,8 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
       const listed = { runs, now: deps.clock.now(), boots, title, leftOut };
       const queued = runs.filter((run) => run.state === "queued").map((run) => run.id);
       const places = await deps.lane.positions(queued);
-      const stranded = (await deps.lane.stranded?.(queued)) ?? new Map<string, string>();
+      const unfinished = runs.filter((run) => isUnfinished(run.state)).map((run) => run.id);
+      const stranded = (await deps.lane.stranded?.(unfinished)) ?? new Map<string, string>();
       const waitsFor = (run: Run): string | null => stranded.get(run.id) ?? null;
       const text = listText({ ...listed, position: (run) => places.get(run.id) ?? null, waitsFor });
       const hint = await threadHint(deps, context, "subagents");
@@ -104,8 +105,18 @@ async function withTarget(
   target: string,
   then: (run: Run) => Promise<Answer>,
 ): Promise<Answer> {
-  const found = await findTarget(deps, context.sessionKey, target);
-  return "problem" in found ? { text: found.problem } : await then(found.run);
+  const find = () => findTarget(deps, context.sessionKey, target);
+  const found = await find();
+  if ("run" in found) return then(found.run);
+  return {
+    // Looked up once more behind the lock: who is told that there is none must not read of it afterwards, because it was sent out in between.
+    act: async (tx) => {
+      const now = await find();
+      if ("problem" in now) return now.problem;
+      const answer = await then(now.run);
+      return "act" in answer ? answer.act(tx) : answer.text;
+    },
+  };
 }
 
 /** The target and the rest; a label with blanks stands in quotes. */

@@ -3,13 +3,13 @@
 // no order and loses nothing: the next look, two seconds later at the latest, finds the row.
 
 import type { Clock } from "../core/clock.ts";
-import { errorText } from "../core/errors.ts";
+import { errorText, isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import { createInTurn } from "../core/in-turn.ts";
 import type { Logger } from "../core/logger.ts";
 import { createTurnstile } from "../core/turnstile.ts";
 import type { Database } from "../stores/database.ts";
-import type { LaneJobs } from "../stores/postgres/lane-jobs.ts";
+import type { Claimed, LaneJobs } from "../stores/postgres/lane-jobs.ts";
 import type { Lane } from "./lanes.ts";
 
 export interface SharedLaneOptions {
@@ -34,7 +34,9 @@ export interface SharedLaneOptions {
 interface State extends SharedLaneOptions {
   room: number;
   handler: ((id: string) => Promise<void>) | null;
-  readonly running: Set<string>;
+  /** Ids by the claim under which they are worked on: an id whose end comes late may be at work again here. */
+  readonly running: Map<number, string>;
+  readonly held: Map<string, number>;
   /** The look under way, and that it was asked for another. */
   looking: boolean;
   isRung: boolean;
@@ -42,6 +44,8 @@ interface State extends SharedLaneOptions {
   passTurnstile(): Promise<void>;
   /** Rings of this process reach the rows in the order they were rung. */
   readonly inTurn: ReturnType<typeof createInTurn>;
+  /** What is held, and what is taken for a claim that nobody knows of: the one between the other's commit and its answer would undo it. */
+  readonly oneByOne: ReturnType<typeof createInTurn>;
 }
 
 const RETRY_MS = 1_000;
@@ -51,12 +55,14 @@ export function createSharedLane(options: SharedLaneOptions): Lane {
     ...options,
     room: options.concurrency,
     handler: null,
-    running: new Set(),
+    running: new Map(),
+    held: new Map(),
     looking: false,
     isRung: false,
     drained: null,
     passTurnstile: createTurnstile(),
     inTurn: createInTurn(),
+    oneByOne: createInTurn(),
   };
   const off = options.bus.on((event) => {
     if (event.type === "lane.rung" && event.lane === options.name) look(state);
@@ -86,13 +92,20 @@ export function createSharedLane(options: SharedLaneOptions): Lane {
       return new Map([...agents].map(([id, agent]) => [id, options.whereIs(agent)]));
     },
     async hold(id) {
-      const isHeld = await options.jobs.hold(id);
-      if (isHeld) state.running.add(id);
-      return isHeld;
+      return state.oneByOne(async () => {
+        const claim = await options.jobs.hold(id);
+        if (claim === null) return false;
+        state.running.set(claim, id);
+        state.held.set(id, claim);
+        return true;
+      });
     },
     async letGo(id) {
-      await giveBack(state, id, options.jobs.finish);
-      state.running.delete(id);
+      const claim = state.held.get(id);
+      if (claim === undefined) return;
+      state.held.delete(id);
+      await giveBack(state, id, () => options.jobs.finish(id, claim));
+      state.running.delete(claim);
     },
     drain() {
       off();
@@ -104,13 +117,23 @@ export function createSharedLane(options: SharedLaneOptions): Lane {
   };
 }
 
-/** Never lost: what it is for stands in a row of its own, from which it is rung again (app/life.ts). */
-async function ring({ db, jobs, log, inTurn }: State, id: string, group: string, isFront: boolean): Promise<void> {
-  try {
-    await inTurn(() => db.transaction([], (tx) => jobs.ring(tx, { id, group, isFront }), { relaxed: true }));
-  } catch (error) {
-    log.warn({ id, reason: errorText(error) }, "a ring was lost; the next sweep makes it good");
-  }
+/**
+ * A server that is away is waited for: of what runs nobody would know that it was to be rung. Lost with its process it is made good from
+ * the row it is for (app/life.ts).
+ */
+async function ring(state: State, id: string, group: string, isFront: boolean): Promise<void> {
+  const { db, jobs, log, inTurn, clock } = state;
+  await inTurn(async () => {
+    while (state.drained === null) {
+      try {
+        return await db.transaction([], (tx) => jobs.ring(tx, { id, group, isFront }), { relaxed: true });
+      } catch (error) {
+        if (!isStorageError(error)) return log.error({ err: error, id }, "a ring failed");
+        log.debug({ id, reason: errorText(error) }, "a ring waits for the server");
+        await clock.sleep(RETRY_MS);
+      }
+    }
+  });
 }
 
 /** One look at a time: what is rung during one is seen by it, or by the next. */
@@ -135,13 +158,13 @@ function look(state: State): void {
 async function takeNext(state: State): Promise<boolean> {
   const claimed = await state.jobs.claim(state.agents());
   if (claimed === null) return false;
-  state.running.add(claimed.id);
+  state.running.set(claimed.claim, claimed.id);
   state.onStart?.(Math.max(0, state.clock.now() - claimed.rungAt));
-  void work(state, claimed.id);
+  void work(state, claimed);
   return true;
 }
 
-async function work(state: State, id: string): Promise<void> {
+async function work(state: State, { id, claim }: Claimed): Promise<void> {
   let isBegun = false;
   try {
     await state.passTurnstile();
@@ -153,17 +176,18 @@ async function work(state: State, id: string): Promise<void> {
   // What it rang for is in its place before its own is free: work half done goes before what waits.
   await state.inTurn(async () => {});
   // What was drained before it began waits again, for the others.
-  await giveBack(state, id, isBegun ? state.jobs.finish : state.jobs.putBack);
-  state.running.delete(id);
+  const { finish, putBack } = state.jobs;
+  await giveBack(state, id, () => (isBegun ? finish : putBack)(id, claim));
+  state.running.delete(claim);
   if (state.running.size === 0) state.drained?.resolve();
   look(state);
 }
 
 /** Its place is free only then. A server that is away is asked until it is back, or until this process has lost its lease and ends. */
-async function giveBack(state: State, id: string, give: (id: string) => Promise<void>): Promise<void> {
+async function giveBack(state: State, id: string, give: () => Promise<void>): Promise<void> {
   for (;;) {
     try {
-      return await give(id);
+      return await give();
     } catch (error) {
       state.log.debug({ id, reason: errorText(error) }, "a job of a lane could not be given back yet");
       await state.clock.sleep(RETRY_MS);
@@ -179,7 +203,7 @@ async function lookAfter(state: State): Promise<void> {
   if (state.looking || state.drained !== null) return;
   state.looking = true;
   try {
-    await state.jobs.forget([...state.running]);
+    await state.oneByOne(() => state.jobs.forget([...state.running.keys()]));
   } catch (error) {
     state.log.debug({ lane: state.name, reason: errorText(error) }, "a lane can't be looked after");
   } finally {

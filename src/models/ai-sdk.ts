@@ -2,7 +2,7 @@
 // cost. The provider objects are driven directly (doStream): the loop over tools is agents/turn.ts's, not the library's.
 // router.ts → createSdkModels → attempt.ts per HTTP call → provider. Loaded on first use.
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import type { Clock } from "../core/clock.ts";
+import { abortAfter, type Clock } from "../core/clock.ts";
 import { publicErrorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { addSpend, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
@@ -78,11 +78,10 @@ export function createSdkModels(options: SdkModelsOptions): Pick<Models, "call">
   return {
     call: async (request, onEvent) => {
       const stop = new AbortController();
-      const done = new AbortController();
       const abort = () => stop.abort("over");
       request.signal.addEventListener("abort", abort, { once: true });
       if (request.signal.aborted) abort();
-      const deadline = options.clock.sleep(options.limits.stepMs, done.signal).then(abort);
+      const endWatch = abortAfter(options.clock, options.limits.stepMs, stop, "over");
       const emit = (event: ModelEvent) => guarded(options.log, () => onEvent(event));
       const call: Call = { options, attempt, request, signal: stop.signal, emit, plain, spend: NO_SPEND, text: "" };
       try {
@@ -93,8 +92,7 @@ export function createSdkModels(options: SdkModelsOptions): Pick<Models, "call">
         return { ...brokenReply(call, request.model), outcome: "error", error: { kind: "unknown", message: publicErrorText(error) } };
       } finally {
         request.signal.removeEventListener("abort", abort);
-        done.abort("over");
-        await deadline;
+        endWatch();
       }
     },
   };

@@ -1,7 +1,7 @@
 // One HTTP call to one model, start to end: request, stream, watchdog. Settles soon after an abort whatever the
 // library does, and closing the socket is part of every end. ai-sdk.ts → attempt → language-model.ts, http-post.ts, reply-draft.ts
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, callAfter } from "../core/clock.ts";
 import { createHttpPost, type HttpPost } from "./http-post.ts";
 import { createLanguageModels, type LanguageModels, type ModelTarget } from "./language-model.ts";
 import { type Failure, refuseRedirect, silence, toFailure } from "./model-error.ts";
@@ -70,6 +70,7 @@ async function attempt(options: AttemptOptions, { models, watches, post }: Share
     return { outcome: "error", failure: watch.isIdle() ? silence(options.idleMs) : toFailure(error, clock.now()) };
   } finally {
     signal.removeEventListener("abort", close);
+    watch.end();
     close();
   }
 }
@@ -101,32 +102,32 @@ interface Watch {
   /** The fetch whose every byte counts as a sign of life: keep-alive lines too, which the library hides. */
   readonly fetch: typeof globalThis.fetch;
   isIdle(): boolean;
+  end(): void;
 }
 
 function createWatch({ clock, idleMs }: AttemptOptions, post: HttpPost, closing: AbortController): Watch {
   let lastByteAt = clock.now();
   let isIdle = false;
   let bytes = 0;
-  const guard = async () => {
-    while (!closing.signal.aborted) {
-      const quietMs = clock.now() - lastByteAt;
-      if (quietMs >= idleMs) {
-        isIdle = true;
-        closing.abort(OVER);
-        return;
-      }
-      await clock.sleep(idleMs - quietMs, closing.signal);
+  let endLook = (): void => {};
+  const look = (): void => {
+    const quietMs = clock.now() - lastByteAt;
+    if (quietMs < idleMs) {
+      endLook = callAfter(clock, idleMs - quietMs, look);
+      return;
     }
+    isIdle = true;
+    closing.abort(OVER);
   };
   const onBytes = (count: number): void => {
     lastByteAt = clock.now();
     bytes += count;
     if (bytes > MAX_RESPONSE_BYTES) throw new Error("the answer went past 128 MB");
   };
-  // Clock.sleep never rejects, and neither does the loop around it.
-  void guard();
+  look();
   return {
     isIdle: () => isIdle,
+    end: () => endLook(),
     fetch: async (input, init) => {
       const response = await post(input, init, { onBytes });
       refuseRedirect(response, String(input));

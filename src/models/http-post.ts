@@ -2,7 +2,8 @@
 // because Node's fetch gives a server five minutes for its first byte whatever `models.idleTimeoutSeconds` allows, and a
 // model on somebody's own machine may read a long prompt for longer; and because it costs half as much again.
 // Follows no redirect and asks for no compression. attempt.ts → here.
-import { Agent, type IncomingMessage, type RequestOptions, request } from "node:http";
+import { transcode } from "node:buffer";
+import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
 
 export interface PostOptions {
   /** Told of every piece of the answer, its head included; what it throws ends the answer. */
@@ -32,13 +33,14 @@ export function createHttpPost(): HttpPost {
     const url = new URL(input);
     const given = init?.headers ?? {};
     const named = Symbol.iterator in given ? Object.fromEntries(new Headers(given)) : given;
-    const bytes = Buffer.from(body);
+    const bytes = toUtf8(body);
     const headers = { ...named, "content-length": bytes.byteLength };
-    const settings: RequestOptions = { method: "POST", headers, ...(signal ? { signal } : {}) };
-    const answer = await send(await clientFor(url), url, settings, bytes).catch((cause: unknown) => {
-      signal?.throwIfAborted();
-      throw new TypeError("fetch failed", { cause });
-    });
+    const answer = await send(await clientFor(url), url, { method: "POST", headers, signal: signal ?? null, body: bytes }).catch(
+      (cause: unknown) => {
+        signal?.throwIfAborted();
+        throw new TypeError("fetch failed", { cause });
+      },
+    );
     const { statusCode: status = 0, statusMessage: statusText = "" } = answer;
     options.onBytes(0);
     if (EMPTY.has(status)) answer.resume();
@@ -57,10 +59,34 @@ async function loadSecure(): Promise<Client> {
   return { agent: new https.Agent({ keepAlive: true }), request: https.request };
 }
 
-const send = (client: Client, url: URL, settings: RequestOptions, body: Buffer): Promise<IncomingMessage> =>
+/**
+ * In two steps that cost a third of one: a single character beyond Latin-1, of which our own tools' descriptions have some, makes
+ * a text of two-byte units, and those `Buffer.from` turns into UTF-8 one by one. It is JSON, where no half of a character is left.
+ */
+const toUtf8 = (json: string): Buffer => transcode(Buffer.from(json, "utf16le"), "utf16le", "utf8");
+
+interface Outgoing {
+  readonly method: "POST";
+  readonly headers: OutgoingHttpHeaders;
+  readonly signal: AbortSignal | null;
+  readonly body: Buffer;
+}
+
+const send = ({ request, agent }: Client, url: URL, { method, headers, signal, body }: Outgoing): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
-    const sent = client.request(url, { ...settings, agent: client.agent }, resolve);
+    const sent = request(url, { method, headers, agent });
+    // Ours rather than the option `signal`, which watches the request and its answer with a dozen listeners for when to let go.
+    const stop = (): void => void sent.destroy(new Error("aborted"));
+    signal?.addEventListener("abort", stop, { once: true });
+    sent.on("close", () => signal?.removeEventListener("abort", stop));
     sent.on("error", reject);
+    // Aborted while the client was loaded.
+    if (signal?.aborted === true) stop();
+    sent.on("response", (answer) => {
+      // A whole answer leaves the connection for the next call: who aborts a moment later means this one.
+      answer.on("end", () => signal?.removeEventListener("abort", stop));
+      resolve(answer);
+    });
     sent.end(body);
   });
 
@@ -70,9 +96,20 @@ function toHeaders({ rawHeaders }: IncomingMessage): [string, string][] {
   return headers;
 }
 
+/**
+ * What one read of the connection brought is handed on as one piece: a quick server's answer comes as many small chunks at once,
+ * and each piece passes half a dozen streams of the provider's package.
+ */
 function toStream(answer: IncomingMessage, { onBytes }: PostOptions): ReadableStream<Uint8Array> {
   const start = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
     let isOver = false;
+    let pieces: Buffer[] = [];
+    const flush = (): void => {
+      if (pieces.length === 0 || isOver) return;
+      controller.enqueue(pieces.length === 1 && pieces[0] !== undefined ? pieces[0] : Buffer.concat(pieces));
+      pieces = [];
+      if ((controller.desiredSize ?? 0) <= 0) answer.pause();
+    };
     const fail = (error: unknown): void => {
       if (isOver) return;
       isOver = true;
@@ -88,10 +125,10 @@ function toStream(answer: IncomingMessage, { onBytes }: PostOptions): ReadableSt
         answer.destroy();
         return;
       }
-      controller.enqueue(chunk);
-      if ((controller.desiredSize ?? 0) <= 0) answer.pause();
+      if (pieces.push(chunk) === 1) queueMicrotask(flush);
     });
     answer.on("end", () => {
+      flush();
       if (isOver) return;
       isOver = true;
       controller.close();

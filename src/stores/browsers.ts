@@ -2,7 +2,7 @@
 // backup of it, can't become one of them.
 import type { Clock } from "../core/clock.ts";
 import { newId } from "../core/ids.ts";
-import { type Database, RELAXED } from "./database.ts";
+import { type Database, PASSING } from "./database.ts";
 import { lock } from "./lock-keys.ts";
 
 export interface Browser {
@@ -69,7 +69,7 @@ export function createBrowsers({ db, clock }: { db: Database; clock: Clock }): B
       await db.transaction(
         [],
         (tx) => tx.run("UPDATE browsers SET seen_at = ?, seen_from = ? WHERE id = ?", clock.now(), from, id),
-        RELAXED,
+        PASSING,
       );
     },
     list: async () => (await db.all<Browser>(`SELECT ${COLUMNS} FROM browsers ORDER BY seen_at DESC, id`)).map((row) => ({ ...row })),

@@ -31,9 +31,15 @@ export interface TransactionOptions {
    * that is waited for. For what nobody was promised: what a run does now, what a call has cost.
    */
   readonly relaxed?: boolean;
+  /**
+   * Relaxed, and no process goes on from it in its memory: only shown, or done again without anybody seeing it. A server beside us can
+   * crash while we live, and takes only such back. Where the database is part of the process it is the same as relaxed.
+   */
+  readonly passing?: boolean;
 }
 
 export const RELAXED: TransactionOptions = { relaxed: true };
+export const PASSING: TransactionOptions = { relaxed: true, passing: true };
 
 /**
  * What is read inside a transaction's work is read in that transaction, whoever reads it: a store's look at a row that was just
@@ -124,7 +130,7 @@ export function openDatabase(options: DatabaseOptions): SqliteDatabase {
 }
 
 /** NUL ends a text for SQLite's own functions, and PostgreSQL refuses it; nobody can type it or see it. */
-const withoutNul = (text: string): string => (text.includes("\0") ? text.replaceAll("\0", "") : text);
+export const withoutNul = (text: string): string => (text.includes("\0") ? text.replaceAll("\0", "") : text);
 
 /** What is written, as it may be kept. */
 export const cleanWith =

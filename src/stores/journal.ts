@@ -44,6 +44,16 @@ function isSound(path: string | URL): boolean {
   }
 }
 
+/** All it holds is in the database afterwards. Nobody else has that open. */
+export function foldJournal(databasePath: string): void {
+  const db = new DatabaseSync(databasePath);
+  try {
+    db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  } finally {
+    db.close();
+  }
+}
+
 /** Before a new database is begun where there is none: with the old journal goes what only it holds. */
 export function setJournalAside(databasePath: string, stamp: string): void {
   if (sizeOf(databasePath) > 0) return;

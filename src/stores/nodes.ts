@@ -37,8 +37,11 @@ export interface Nodes {
   alive(): Promise<ReadonlySet<string>>;
 }
 
-/** SQL, of a row that is under way: nobody alive works on it. */
-export const orphaned = (table: string): string => `NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = ${table}.owner)`;
+/**
+ * SQL, of a row that is under way: nobody alive works on it. Counted, because PostgreSQL makes a join of NOT EXISTS: of two that take the
+ * same row over, the one that had to wait would be held against the owner it saw first, and take it over once more.
+ */
+export const orphaned = (table: string): string => `(SELECT count(*) FROM nodes WHERE nodes.id = ${table}.owner) = 0`;
 
 export function createNodes({ db, clock, bootId }: { db: Database; clock: Clock; bootId: string }): Nodes {
   return {

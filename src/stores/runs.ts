@@ -15,7 +15,7 @@ import {
   type Wait,
 } from "../core/run.ts";
 import type { Spend } from "../core/usage.ts";
-import { RELAXED, type Tx } from "./database.ts";
+import { PASSING, RELAXED, type Tx } from "./database.ts";
 import { orphaned } from "./nodes.ts";
 import { createRunLists, type RunListDeps, type RunLists, readRun } from "./run-lists.ts";
 import { type NewRun, type RunRow, runColumns } from "./run-row.ts";
@@ -68,6 +68,8 @@ export interface Runs extends RunLists {
   own(id: string): Promise<void>;
   /** False: it runs no more, or another process works on it. */
   isOwn(id: string): Promise<boolean>;
+  /** Those of them that were stopped. */
+  stoppedAmong(ids: readonly string[]): Promise<ReadonlySet<string>>;
   /** It is taken up again after a restart. */
   countResume(tx: Tx, id: string): Promise<void>;
   /** What a running one does from now on is new work: its time and its steps begin anew. */
@@ -241,7 +243,7 @@ function fields({ clock, bootId }: RunDeps): Fields {
   };
 }
 
-type Progress = Pick<Runs, "own" | "isOwn" | "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented">;
+type Progress = Pick<Runs, "own" | "isOwn" | "stoppedAmong" | "renewLimits" | "beginStep" | "setDoing" | "setPlan" | "setDocumented">;
 
 /** Each a transaction of its own. */
 function progress({ db, clock, bootId }: RunDeps): Progress {
@@ -256,6 +258,11 @@ function progress({ db, clock, bootId }: RunDeps): Progress {
         },
         RELAXED,
       ),
+    async stoppedAmong(ids) {
+      if (ids.length === 0) return new Set();
+      const sql = `SELECT id FROM runs WHERE state = 'stopped' AND id IN (${ids.map(() => "?").join(", ")})`;
+      return new Set((await db.all<{ id: string }>(sql, ...ids)).map((row) => row.id));
+    },
     isOwn: async (id) => (await db.get("SELECT 1 FROM runs WHERE id = ? AND state = 'running' AND owner = ?", id, bootId)) !== undefined,
     async renewLimits(id) {
       await db.transaction([], (tx) => tx.run(`UPDATE runs SET ${FRESH_LIMITS} WHERE id = ? AND state = 'running'`, clock.now(), id));
@@ -269,7 +276,7 @@ function progress({ db, clock, bootId }: RunDeps): Progress {
           if (isRunning) await changed(tx, id, "running");
           return isRunning;
         },
-        RELAXED,
+        PASSING,
       ),
     setDoing: (id, doing) =>
       db.transaction(
@@ -278,7 +285,7 @@ function progress({ db, clock, bootId }: RunDeps): Progress {
           const sql = "UPDATE runs SET doing = ? WHERE id = ? AND state = 'running' AND doing IS DISTINCT FROM ?";
           if ((await tx.run(sql, doing, id, doing)) === 1) await changed(tx, id, "running");
         },
-        RELAXED,
+        PASSING,
       ),
     async setPlan(id, plan) {
       const text = JSON.stringify(plan);
@@ -294,7 +301,7 @@ function progress({ db, clock, bootId }: RunDeps): Progress {
         async (tx) => {
           for (const { id, generation } of runs) await tx.run("UPDATE runs SET documented = ? WHERE id = ?", generation, id);
         },
-        RELAXED,
+        PASSING,
       );
     },
   };

@@ -3,7 +3,7 @@
 import type { Agent } from "../agents/agent.ts";
 import type { SteppingTurn } from "../agents/model-step.ts";
 import type { Run } from "../core/run.ts";
-import { RELAXED } from "../stores/database.ts";
+import { PASSING } from "../stores/database.ts";
 import { childFallbacks, childTools } from "./child.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 
@@ -32,7 +32,7 @@ export function childSteps(deps: StepDeps, run: Run, agent: Agent, signal: Abort
             await deps.sessions.addSpend(tx, run.sessionId, model, spend);
             await deps.runs.addSpend(tx, run.id, spend);
           },
-          RELAXED,
+          PASSING,
         ),
     },
   };

@@ -25,7 +25,7 @@ export interface ListOptions {
   /** How many of earlier starts are left out. */
   readonly leftOut: number;
   position(run: Run): number | null;
-  /** Why a queued one can't start, whatever its place; null: it can. */
+  /** Why one can't start, whatever its place, or can't go on where its process left it; null: it can. */
   waitsFor(run: Run): string | null;
 }
 
@@ -40,7 +40,7 @@ export function listText({ runs, now, boots, title, leftOut, position, waitsFor 
   const lines = runs.map((run, i) => {
     const place = run.state === "queued" ? position(run) : null;
     const why = waitsFor(run);
-    const state = why !== null ? `queued (${why})` : place === null ? run.state : `queued (place ${place})`;
+    const state = why !== null ? `${run.state} (${why})` : place === null ? run.state : `queued (place ${place})`;
     const when = run.startedAt === null ? `age ${duration(now - run.createdAt)}` : duration(runtimeOf(run, now));
     const ago = run.endedAt === null ? "" : `, ${duration(now - run.endedAt)} ago`;
     const isBegun = run.state === "running" || run.state === "waiting";

@@ -35,6 +35,16 @@ export async function recoverRuns(deps: SubagentDeps): Promise<Recovered> {
 /** Later: what the end of another process left running. */
 export const recoverOrphans = async (deps: SubagentDeps): Promise<Recovered> => takeUp(deps, await deps.runs.listOrphaned());
 
+/** Of several processes, at any time: a ring is a row of its own there, and may be lost with whoever was to write it. */
+export async function ringUnrung(deps: SubagentDeps): Promise<void> {
+  for (const id of (await deps.lane.unrung?.()) ?? []) {
+    const run = await deps.runs.get(id);
+    if (run === null || (run.state !== "queued" && run.state !== "waiting")) continue;
+    if (run.state === "queued") deps.lane.ring(id, run.requesterKey);
+    else if (await isDue(deps, run)) deps.lane.ring(id, run.requesterKey, "front");
+  }
+}
+
 async function takeUp(deps: SubagentDeps, left: readonly Run[]): Promise<Recovered> {
   const counts = { queued: 0, resumed: 0, interrupted: 0 };
   const own = new Set<string>();

@@ -6,15 +6,13 @@ import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
 import { isUnfinished, type Run, SUSPENDED, type Wait } from "../core/run.ts";
 import { RELAXED } from "../stores/database.ts";
 import { lock } from "../stores/lock-keys.ts";
-import { roleOf } from "./child.ts";
-import { childSteps } from "./child-steps.ts";
+import { childTurn } from "./child-turn.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { finishRun } from "./ending.ts";
 import { duration } from "./figures.ts";
-import { noteEntries } from "./notes.ts";
 import type { Ending } from "./outcome.ts";
 import { isAnswered } from "./recover.ts";
-import { isDue, newsOf, unfinishedChildren, waitingText } from "./waits.ts";
+import { isDue, unfinishedChildren, waitingText } from "./waits.ts";
 
 export interface Runner {
   /** For Lane.serve. */
@@ -23,7 +21,6 @@ export interface Runner {
   suspend(): Promise<void>;
 }
 
-const THINKING = "thinking";
 const STORAGE_RETRY_MS = 5_000;
 const MAX_RETRY_MS = 5 * 60_000;
 /** A run that fails this often on a disk that works has a broken file: it ends without it. */
@@ -49,6 +46,7 @@ export function createRunner(deps: SubagentDeps): Runner {
       deps.failpoint("spawn.recorded");
       if (!event.isPlaced) deps.lane.ring(event.runId, event.requesterKey);
     }
+    if (event.type === "bells.missed") void lookAfter(deps, active);
     if (event.type !== "run.ended" || event.state !== "stopped") return;
     deps.failpoint("stop.recorded");
     deps.lane.drop(event.runId);
@@ -84,6 +82,17 @@ export function createRunner(deps: SubagentDeps): Runner {
       }
     },
   };
+}
+
+/** Stopped by another process whose bell was lost: then the row alone says so. */
+async function lookAfter({ runs, log }: SubagentDeps, active: ReadonlyMap<string, Job>): Promise<void> {
+  const jobs = [...active.values()];
+  try {
+    const stopped = await runs.stoppedAmong(jobs.map(({ runId }) => runId));
+    for (const job of jobs) if (stopped.has(job.runId) && active.get(job.runId) === job) job.abort.abort("stop");
+  } catch (error) {
+    log.debug({ reason: errorText(error) }, "whether a run was stopped can't be looked at");
+  }
 }
 
 function createJob(runId: string): Job {
@@ -203,86 +212,6 @@ function endingOf(run: Run, end: TurnEnd): Ending {
     case "aborted":
       return { as: "timeout", reason: `runTimeoutSeconds ${duration(run.timeoutMs)}`, incomplete: false };
   }
-}
-
-/** A child's shell is never wider than its requester's: below a role that may only read, everybody may only read (TL2). */
-async function isReadOnly(deps: SubagentDeps, run: Run): Promise<boolean> {
-  if (roleOf(run.params)?.readOnlyShell ?? true) return true;
-  if (run.requesterRunId === null) return false;
-  const requester = await deps.runs.get(run.requesterRunId);
-  return requester === null || (await isReadOnly(deps, requester));
-}
-
-async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSignal): Promise<TurnEnd> {
-  const agent = deps.agents.find(run.agentId);
-  if (agent === null)
-    return {
-      outcome: "error",
-      steps: run.steps,
-      text: "",
-      reason: `agent "${run.agentId}" is not configured any more`,
-      error: null,
-      notice: null,
-    };
-  /** What its row says it does: saying it again would be a transaction for nothing. */
-  let known: string | null = null;
-  return deps.turns.run({
-    ...childSteps(deps, run, agent, signal),
-    id: `run:${run.id}:${run.generation}`,
-    sessionKey: run.childKey,
-    runId: run.id,
-    address: run.address,
-    workspace: agent.workspace,
-    readOnly: await isReadOnly(deps, run),
-    maxIterations: run.maxIterations,
-    stepsUsed: run.steps,
-    log: deps.log.child({ sessionKey: run.childKey, runId: run.id }),
-    mail: () => mailFor(deps, run),
-    // A run whose children still work is not done (SP5).
-    news: () => newsOf(deps, run),
-    onText: () => {},
-    ...(deps.isShared === true ? { isOver: async () => !(await deps.runs.isOwn(run.id)) } : {}),
-    async onStep(step) {
-      // Put aside since its last look: its row says so, and must go on saying so.
-      if (signal.aborted) return false;
-      known = THINKING;
-      return deps.runs.beginStep(run.id, step, THINKING);
-    },
-    onDoing(doing) {
-      // What a tool still says while it is ended is no news, and would hide that the run was put aside.
-      if (signal.aborted) return;
-      // Nobody waits for it: writes come one after the other, so that the last one said is the one that stays.
-      if (doing !== known)
-        deps.runs
-          .setDoing(run.id, doing.slice(0, 200))
-          .catch((error: unknown) => deps.log.warn({ err: error, runId: run.id }, "what a run does could not be noted"));
-      known = doing;
-      deps.bus.emit({ type: "turn.doing", sessionKey: run.childKey, address: null, runId: run.id, doing });
-    },
-  });
-}
-
-/** Messages to the run, and results of its own children, in that order. */
-async function mailFor(deps: SubagentDeps, run: Run): ReturnType<Parameters<SubagentDeps["turns"]["run"]>[0]["mail"]> {
-  const messages = await deps.mail.listForRun(run.id);
-  const notes = await deps.mail.listNotes(run.sessionId);
-  return {
-    entries: [
-      ...messages.map((one) => ({ type: "message" as const, role: "user" as const, text: one.text, from: one.from, id: one.entryId })),
-      ...(await noteEntries(deps.runs, notes)),
-    ],
-    commit: () =>
-      deps.db.transaction([], async (tx) => {
-        await deps.mail.takeForRun(
-          tx,
-          messages.map((one) => one.id),
-        );
-        await deps.mail.takeNotes(
-          tx,
-          notes.map((one) => one.id),
-        );
-      }),
-  };
 }
 
 /** Announced as an error. False: not even that could be recorded. */

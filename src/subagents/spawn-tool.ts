@@ -56,7 +56,7 @@ export function createSpawnTool(options: SpawnToolOptions): Tool {
       "when it ends, and you read it as quoted data at your next turn. Call it several times in one step for work that can go on side by side. Don't wait for it unless you need the result in this very turn.",
     schema: spawnSchema,
     capability: "session",
-    // The run's key is this turn and call: a repeated call finds the run it made.
+    // A repeated call finds the run it made.
     repeatable: true,
     async run(args, context) {
       if (context.address === null) return toolError("There is no chat this run could report to.");
@@ -67,7 +67,9 @@ export function createSpawnTool(options: SpawnToolOptions): Tool {
           agentId: context.agentId,
           runId: context.runId,
           address: context.address,
-          spawnKey: `${context.turnId}:${context.callId}`,
+          // By the call's place in the transcript, whoever makes it: a run that was interrupted behind the commit of its spawn, and goes on
+          // with a message later, is another turn, and takes the same call up.
+          spawnKey: `${context.sessionId}:${context.callId}`,
           signal: context.signal,
           tools: await options.toolNames(context),
         },

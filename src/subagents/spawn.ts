@@ -3,7 +3,7 @@
 // resumed turn find the same run instead of a second one (SP2).
 import type { Agent } from "../agents/agent.ts";
 import type { Address } from "../core/address.ts";
-import { publicErrorText } from "../core/errors.ts";
+import { isStorageError, publicErrorText } from "../core/errors.ts";
 import { newId, shortId, subagentKey } from "../core/ids.ts";
 import type { Part } from "../core/message.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
@@ -74,7 +74,7 @@ export interface Spawn {
 export interface SpawnDeps
   extends Pick<
     SubagentDeps,
-    "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "log" | "failpoint" | "bootId" | "channel" | "tools"
+    "db" | "runs" | "sessions" | "transcripts" | "outbox" | "agents" | "log" | "failpoint" | "bootId" | "isShared" | "channel" | "tools"
   > {
   readonly briefing: Pick<Briefing, "check" | "apply">;
   /** The requester's section `context_transfer` of its scratchpad (NV2). */
@@ -105,6 +105,8 @@ export function createSpawn(deps: SpawnDeps): Spawn {
         return await deps.db.transaction(await locks(requester), (tx) => spawnIn(tx, requester, request));
       } catch (error) {
         deps.log.error({ err: error, sessionKey: requester.sessionKey }, "a run could not be recorded");
+        // It may have been: the answer to its commit can be lost. Asked again it is found.
+        if (deps.isShared === true && isStorageError(error)) throw error;
         return { status: "error", error: `The run could not be recorded, so it was not started: ${publicErrorText(error)}` };
       }
     },

@@ -2,7 +2,7 @@
 // whatever program serves a page there could use it from then on. So the token is traded once for two secrets: the cookie,
 // which no script can read, and a key, which the page keeps in its origin's storage (an origin has a port) and sends in a
 // header. One without the other opens nothing, and neither is kept here, only their hashes.
-import { createHash, randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
@@ -35,7 +35,7 @@ const MAX_AGENT_LENGTH = 300;
 /** How exactly "last seen" is known; each step is a write. */
 const SEEN_EVERY_MS = 60_000;
 
-const hashOf = (secret: string): string => createHash("sha256").update(secret).digest("base64url");
+const hashOf = (secret: string): string => hash("sha256", secret, "base64url");
 const newSecret = (): string => randomBytes(32).toString("base64url");
 
 export function createSignIns({ browsers, clock, log, token }: SignInOptions): SignIns {

@@ -1,20 +1,21 @@
 // The page's token: 256 bits, made at first start, kept in the state folder. The browser gets it once, in a URL
 // fragment that never reaches a server or a log, and trades it for secrets of its own (sign-ins.ts).
 // Removing the file and starting again makes a new token and ends every signed-in browser.
-import { createHash, createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { createHmac, hash, randomBytes, timingSafeEqual } from "node:crypto";
 import { chmodSync, linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 
-const FILE_NAME = "web-token";
+/** Its name in the state folder. */
+export const TOKEN_FILE = "web-token";
 const LINK_FILE_NAME = "sign-in-link";
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
 /** Reads the token, making it at first start. Throws AppError("state") when the file can't be used; never replaces a damaged one. */
 export function loadToken(stateDir: string): string {
-  const path = join(stateDir, FILE_NAME);
+  const path = join(stateDir, TOKEN_FILE);
   try {
-    const token = readToken(path) ?? makeToken(path);
+    const token = readToken(stateDir) ?? makeToken(path);
     if (!TOKEN.test(token)) {
       throw new AppError("state", `${path} does not hold a token. Remove it; Herald makes a new one at the next start.`);
     }
@@ -26,9 +27,10 @@ export function loadToken(stateDir: string): string {
   }
 }
 
-function readToken(path: string): string | null {
+/** Null: there is none yet. */
+export function readToken(stateDir: string): string | null {
   try {
-    return readFileSync(path, "utf8").trim();
+    return readFileSync(join(stateDir, TOKEN_FILE), "utf8").trim();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw error;
@@ -48,12 +50,24 @@ function makeToken(path: string): string {
   return token;
 }
 
+/** In the place of the one that is there. On disk on return. */
+export function keepToken(stateDir: string, token: string): void {
+  const path = join(stateDir, TOKEN_FILE);
+  const draft = `${path}.${process.pid}.new`;
+  try {
+    writeFileSync(draft, `${token}\n`, { mode: 0o600, flush: true });
+    renameSync(draft, path);
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
 /** Tells whether two sign-ins knew the same token, and nothing about it. */
 export const tokenMark = (token: string): string => createHmac("sha256", token).update("herald signed-in browser").digest("base64url");
 
 /** Compares in constant time, whatever the lengths. */
 export function isSame(a: string, b: string): boolean {
-  const digest = (text: string) => createHash("sha256").update(text).digest();
+  const digest = (text: string) => hash("sha256", text, "buffer");
   return timingSafeEqual(digest(a), digest(b));
 }
 

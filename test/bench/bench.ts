@@ -10,7 +10,9 @@ import { children } from "./children.ts";
 import { cost } from "./cost.ts";
 import type { Row, Topic } from "./measure.ts";
 import { models } from "./models.ts";
+import { nodes } from "./nodes.ts";
 import { pace } from "./pace.ts";
+import { postgres } from "./postgres.ts";
 import { processTopic } from "./process.ts";
 import { prompts } from "./prompts.ts";
 import { sessions } from "./sessions.ts";
@@ -30,6 +32,8 @@ const TOPICS: readonly Topic[] = [
   spawn,
   throughput,
   waiting,
+  nodes,
+  postgres,
   children,
   models,
   pace,

@@ -115,9 +115,11 @@ interface Written {
 
 async function countWritten(root: string, folder: string): Promise<Written> {
   const child = fork(new URL("./written-worker.ts", import.meta.url), [root, folder], { execPath: join(root, "node_modules/.bin/node") });
-  const [counted] = (await once(child, "message")) as [Written];
+  const ended = once(child, "exit").then(() => null);
+  const counted = await Promise.race([once(child, "message") as Promise<[Written]>, ended]);
+  if (counted === null) throw new Error(`what the gateway of ${root} writes could not be counted`);
   child.disconnect();
-  return counted;
+  return counted[0];
 }
 
 const kb = (bytes: number): string => `${(bytes / 1024).toFixed(0)} KB`;

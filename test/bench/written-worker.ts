@@ -29,9 +29,12 @@ const turn = await count(async (n) => {
   await rig.ask(chat, "How are you?");
 });
 const requester = createRequester(randomUUID());
+// Older code spawned with the function itself; what it is compared with may be that.
+const { spawn } = rig.subagents;
+const spawnNow: typeof spawn.now = typeof spawn === "function" ? spawn : spawn.now;
 const run = await count(async () => {
   const announced = nextEvent(rig.bus, isAnnounced);
-  accepted(await rig.subagents.spawn.now({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
+  accepted(await spawnNow({ ...requester, spawnKey: randomUUID() }, { task: "Count the lines." }));
   await announced;
 });
 await rig.stop();

@@ -2,7 +2,7 @@
 // killed before it is ready, and it keeps no output but the last lines.
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { NODE } from "../support/harness.ts";
 import { createSecretWatch, type Secrets } from "./secrets.ts";
@@ -16,11 +16,15 @@ export interface GatewayProcess {
   /** Resolves with whether it ended within this time. */
   ended(withinMs: number): Promise<boolean>;
   isRunning(): boolean;
-  kill(signal: "SIGKILL" | "SIGTERM"): void;
+  /** This life said that it is ready. */
+  wasReady(): boolean;
+  /** How often it has begun anew by itself, in all its lives, because its lease was over. */
+  anews(): number;
+  kill(signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT"): void;
   exit(): { readonly code: number | null; readonly signal: NodeJS.Signals | null };
   /** Asks the page as its owner; rejects when nobody listens. */
   request(path: string, options?: RequestInit): Promise<Response>;
-  /** The last lines it wrote. */
+  /** The last lines this life wrote. */
   output(): string;
   /** Names of the secrets in all it ever wrote. */
   leaked(): ReadonlySet<string>;
@@ -32,18 +36,28 @@ interface State {
   child: ChildProcess | null;
   origin: string | null;
   output: string;
+  anews: number;
   token: string | null;
+  readonly logPath: string | null;
   readonly variables: Readonly<Record<string, string>>;
   readonly watch: ReturnType<typeof createSecretWatch>;
 }
 
 const KEPT_OUTPUT = 20_000;
+/** src/main.ts */
+const BEGINS_ANEW = "and it begins anew";
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-export function createGatewayProcess(dir: string, config: Record<string, unknown>, secrets: Secrets): GatewayProcess {
+/** `logPath`: where all it ever writes is kept. */
+export function createGatewayProcess(
+  dir: string,
+  config: Record<string, unknown>,
+  secrets: Secrets,
+  logPath: string | null = null,
+): GatewayProcess {
   const { variables, planted, envFile } = secrets;
   const state: State = {
-    ...{ dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", token: null, variables },
+    ...{ dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", anews: 0, token: null, variables, logPath },
     watch: createSecretWatch(planted),
   };
   writeFileSync(join(dir, ".env"), envFile, { mode: 0o600 });
@@ -64,6 +78,8 @@ export function createGatewayProcess(dir: string, config: Record<string, unknown
       return !isRunning();
     },
     isRunning,
+    wasReady: () => state.origin !== null,
+    anews: () => state.anews,
     kill: (signal) => void state.child?.kill(signal),
     exit: () => ({ code: state.child?.exitCode ?? null, signal: state.child?.signalCode ?? null }),
     request: (path, options = {}) => request(state, path, options),
@@ -80,6 +96,7 @@ function copyProgram(dir: string): void {
 
 function launch(state: State, failpoint: string | null): void {
   state.origin = null;
+  state.output = "";
   const env = {
     PATH: process.env.PATH,
     HOME: state.dir,
@@ -94,7 +111,14 @@ function launch(state: State, failpoint: string | null): void {
     const text = chunk.toString();
     state.output = (state.output + text).slice(-KEPT_OUTPUT);
     state.watch.look(text);
-    if (state.child !== child || state.origin !== null) return;
+    if (state.logPath !== null) appendFileSync(state.logPath, text);
+    if (state.child !== child) return;
+    if (text.includes(BEGINS_ANEW)) {
+      state.anews++;
+      state.origin = null;
+      head = "";
+    }
+    if (state.origin !== null) return;
     head += text;
     state.origin = /^Page: +(http:\/\/\S+)/m.exec(head)?.[1] ?? null;
   };
@@ -104,7 +128,8 @@ function launch(state: State, failpoint: string | null): void {
 
 async function request(state: State, path: string, options: RequestInit): Promise<Response> {
   if (state.origin === null) throw new Error("the page is not there");
-  state.token ??= readFileSync(join(state.stateDir, "web-token"), "utf8").trim();
+  // Of several processes only one made the token; its link is with all of them.
+  state.token ??= /#token=(\S+)/.exec(readFileSync(join(state.stateDir, "sign-in-link"), "utf8"))?.[1] ?? null;
   const headers = { ...(options.headers as object), authorization: `Bearer ${state.token}`, "content-type": "application/json" };
   return fetch(`${state.origin}${path}`, { signal: AbortSignal.timeout(5_000), ...options, headers });
 }

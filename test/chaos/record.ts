@@ -1,9 +1,19 @@
 // Reads what the gateway has on record after (or between) its lives: tables and transcripts → the facts of a history.
 import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { type EndFact, type History, type InboxFact, type OutboxFact, placeOf, type RunFact, type TranscriptFact } from "./history.ts";
+import {
+  type EndFact,
+  type History,
+  type InboxFact,
+  type OutboxFact,
+  placeOf,
+  type RunFact,
+  type Seen,
+  type TranscriptFact,
+} from "./history.ts";
 
-type Rows = <T>(sql: string) => T[];
+/** One process has its rows at hand, several have them on a server. */
+export type Rows = <T>(sql: string) => T[] | Promise<T[]>;
 
 interface StoredAddress {
   readonly channel: string;
@@ -16,15 +26,15 @@ const placeOfAddress = (json: string): string => {
   return placeOf(channel, chat, thread);
 };
 
-export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs" | "below" | "ends" | "sessions"> {
+export async function readTables(rows: Rows): Promise<Pick<History, "inbox" | "outbox" | "runs" | "below" | "ends" | "sessions">> {
   type Stored = Omit<OutboxFact, "place" | "text" | "isAnswer" | "isAside"> & {
     address: string;
     part: string;
     rank: number;
     aside: number;
   };
-  const stored = rows<Stored>(
-    "SELECT id, delivery, n, state, rank, aside, joined_as AS joinedAs, ref, created_at AS createdAt, address, part FROM outbox ORDER BY id",
+  const stored = await rows<Stored>(
+    `SELECT id, delivery, n, state, rank, aside, joined_as AS "joinedAs", ref, created_at AS "createdAt", address, part FROM outbox ORDER BY id`,
   );
   // Those that share a message step aside with it.
   const asideTogether = new Set(stored.flatMap(({ aside, joinedAs }) => (aside === 1 && joinedAs !== null ? [joinedAs] : [])));
@@ -37,17 +47,20 @@ export function readTables(rows: Rows): Pick<History, "inbox" | "outbox" | "runs
       text: (JSON.parse(part) as { text: string }).text,
     }),
   );
-  const runs = rows<Omit<RunFact, "place"> & { address: string }>(
-    `SELECT id, label, child_key AS childKey, session_id AS sessionId, state, delivery, generation, resumes, cleanup,
-       created_at AS createdAt, settled_at AS settledAt, archived_at AS archivedAt, archive_name AS archiveName, address FROM runs WHERE requester_run_id IS NULL ORDER BY created_at`,
-  ).map(({ address, ...run }): RunFact => ({ ...run, place: placeOfAddress(address) }));
+  const found = await rows<Omit<RunFact, "place"> & { address: string }>(
+    `SELECT id, label, child_key AS "childKey", session_id AS "sessionId", state, delivery, generation, resumes, cleanup,
+       created_at AS "createdAt", settled_at AS "settledAt", archived_at AS "archivedAt", archive_name AS "archiveName", address FROM runs WHERE requester_run_id IS NULL ORDER BY created_at`,
+  );
+  const runs = found.map(({ address, ...run }): RunFact => ({ ...run, place: placeOfAddress(address) }));
   return {
-    inbox: rows<InboxFact>("SELECT id, channel, external_id AS externalId, state FROM inbox ORDER BY id"),
+    inbox: await rows<InboxFact>(`SELECT id, channel, external_id AS "externalId", state FROM inbox ORDER BY id`),
     outbox,
     runs,
-    below: rows<{ label: string; state: string }>("SELECT label, state FROM runs WHERE requester_run_id IS NOT NULL ORDER BY created_at"),
-    sessions: rows<{ id: string }>("SELECT id FROM sessions").map((row) => row.id),
-    ends: rows<{ about: string; text: string }>("SELECT about, text FROM notes ORDER BY id").flatMap(toEnd),
+    below: await rows<{ label: string; state: string }>(
+      "SELECT label, state FROM runs WHERE requester_run_id IS NOT NULL ORDER BY created_at",
+    ),
+    sessions: (await rows<{ id: string }>("SELECT id FROM sessions")).map((row) => row.id),
+    ends: (await rows<{ about: string; text: string }>("SELECT about, text FROM notes ORDER BY id")).flatMap(toEnd),
   };
 }
 
@@ -60,9 +73,41 @@ function toEnd({ about, text }: { about: string; text: string }): EndFact[] {
   return [{ runId, generation: Number(generation), status: isStopped ? "stopped" : (status as EndFact["status"]) }];
 }
 
+export async function seenOnPage(rows: Rows): Promise<Seen[]> {
+  const messages = await rows<{ seq: number; chat: string; key: string; text: string; at: number }>(
+    "SELECT seq, chat, key, text, at FROM web_messages WHERE author = 'agent' ORDER BY seq",
+  );
+  return messages.map(({ seq, chat, key, text, at }) => ({
+    place: placeOf("web", chat, null),
+    order: seq,
+    at,
+    text,
+    ref: String(seq),
+    key,
+    replyTo: null,
+  }));
+}
+
 /** Every transcript of the agent, archived ones included, each line looked at. */
 export const readTranscripts = (folder: string): TranscriptFact[] =>
   listTranscripts(folder).map((name) => readTranscript(name, readFileSync(join(folder, name), "utf8")));
+
+/** The same of transcripts that are rows: a row is a line, and none is missing in between. */
+export async function readTranscriptRows(rows: Rows): Promise<TranscriptFact[]> {
+  const heads = await rows<{ id: string; name: string | null; header: string; last: number }>(
+    "SELECT session_id AS id, archive_name AS name, header, last_n AS last FROM transcripts ORDER BY session_id",
+  );
+  const lines = await rows<{ id: string; n: number; body: string }>(
+    "SELECT session_id AS id, n, body FROM transcript_entries ORDER BY session_id, n",
+  );
+  const bySession = Map.groupBy(lines, ({ id }) => id);
+  return heads.map(({ id, name, header, last }) => {
+    const own = bySession.get(id) ?? [];
+    const fact = readTranscript(name ?? `${id}.jsonl`, [header, ...own.map(({ body }) => body), ""].join("\n"));
+    const isWhole = own.length === last && own.every(({ n }, at) => n === at + 1);
+    return isWhole ? fact : { ...fact, problems: [...fact.problems, `its rows are ${own.map(({ n }) => n).join()} of ${last}`] };
+  });
+}
 
 const listTranscripts = (folder: string): string[] => readdirSync(folder).filter((name) => /\.jsonl(?:\.deleted\..+)?$/.test(name));
 

@@ -1,6 +1,7 @@
 // What a chaos run says at its end: the figures, and for a violation the shortest history of the message or run it is about.
 import type { Violation } from "./case.ts";
 import type { History } from "./history.ts";
+import type { NodesOptions, NodesOutcome } from "./nodes-run.ts";
 import type { ChaosOptions, ChaosOutcome } from "./run.ts";
 
 /** The figures as they go into a file and the README's line. */
@@ -41,6 +42,30 @@ export function markdownLine(figures: ChaosFigures): string {
     `**${lost} lost, ${repeated} repeated, ${misplaced} misplaced, ${reordered} out of order, ${afterStop} said after a stop**, ${otherViolations} other violations.`,
     `Telegram can't be asked whether a message arrived: ${marked} of its messages came again, each marked as such.`,
     `Secrets: ${secrets} in logs, transcripts, database, documents, platforms, page or metrics.`,
+  ].join(" ");
+}
+
+/** Of several processes, beside what is the same for one. */
+export function nodesFiguresOf(outcome: NodesOutcome, options: NodesOptions): ChaosFigures {
+  const { faults, ended, bellsLost, answersLost, most } = outcome;
+  return { nodes: options.nodes, ...figuresOf(outcome, options), faults, ended, bellsLost, answersLost, most };
+}
+
+/** The same paragraph for several processes. */
+export function nodesMarkdownLine(figures: ChaosFigures): string {
+  const { nodes, kills, pointKills, minutes, seed, messages, commands, runs, announcements, secrets, otherViolations } = figures;
+  const { lost, repeated, misplaced, reordered, afterStop, marked, bellsLost, answersLost } = figures;
+  const faults = figures.faults as NodesOutcome["faults"];
+  const ended = figures.ended as NodesOutcome["ended"];
+  const most = figures.most as NodesOutcome["most"];
+  return [
+    `${nodes} processes on one PostgreSQL: ${kills} kills with SIGKILL, ${pointKills} of them at named points, ${faults.freeze} freezes longer than the lease and ${faults.doze} shorter ones,`,
+    `${faults.crash} crashes of PostgreSQL, its connections cut ${faults.cut + faults.cutNode} times, ${faults.hold} times nothing went through to it, ${answersLost} answers to a commit lost, ${bellsLost} notifications dropped,`,
+    `in ${minutes} min (seed ${seed}), under the same traffic and faults on the platforms:`,
+    `${messages} messages, ${commands} commands, ${runs} runs, ${announcements} announcements.`,
+    `**${lost} lost, ${repeated} repeated, ${misplaced} misplaced, ${reordered} out of order, ${afterStop} said after a stop**, ${otherViolations} other violations.`,
+    `Never more than ${most.subagent} runs at work at once where ${most.maxSubagent} may be. ${ended.frozen + ended.cutOff + ended.unasked} times a process began anew because its lease was over.`,
+    `${marked} of Telegram's messages came again, each marked as such. Secrets: ${secrets}.`,
   ].join(" ");
 }
 

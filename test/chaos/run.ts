@@ -10,7 +10,7 @@ import { check, type Verdict } from "./checker.ts";
 import { delay, until } from "./gateway-process.ts";
 import type { History, Incident } from "./history.ts";
 import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch } from "./record.ts";
-import { findSecrets, searchFolder } from "./secrets.ts";
+import { checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
 import type { ChatMessage } from "./tabs.ts";
 import { createTraffic, type Traffic } from "./traffic.ts";
 import { createWorld, type World } from "./world.ts";
@@ -58,7 +58,6 @@ interface State {
 
 const START_MS = 20_000;
 const DRAIN_MS = 180_000;
-const TABS_MS = 10_000;
 const TICK_MS = 60;
 const MAX_TROUBLES = 10;
 const CROWDED = 100;
@@ -148,25 +147,12 @@ function end(state: State, point: string | null): void {
   if (state.kills % 25 === 0) state.options.progress?.(`${state.kills} kills, ${state.traffic.said().length} said, ${open.total} open`);
 }
 
-interface Open {
-  readonly inbox: number;
-  readonly runs: number;
-  readonly outbox: number;
-  readonly archive: number;
-  readonly total: number;
-}
-
-/** What is accepted and not settled. A database nobody has made yet has nothing. */
+/** A database nobody has made yet has nothing. */
 function countOpen(world: World): Open {
   try {
-    const [row] = world.rows<Omit<Open, "total">>(`SELECT (SELECT count(*) FROM inbox WHERE state <> 'done') AS inbox,
-      (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting')) AS runs,
-      (SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending', 'unknown')) AS outbox,
-      (SELECT count(*) FROM runs WHERE cleanup = 'delete' AND settled_at IS NOT NULL AND archived_at IS NULL) AS archive`);
-    const { inbox = 0, runs = 0, outbox = 0, archive = 0 } = row ?? {};
-    return { inbox, runs, outbox, archive, total: inbox + runs + outbox + archive };
+    return toOpen(world.rows<Waiting>(OPEN_SQL));
   } catch {
-    return { inbox: 0, runs: 0, outbox: 0, archive: 0, total: 0 };
+    return toOpen([]);
   }
 }
 
@@ -180,20 +166,20 @@ async function finish(state: State): Promise<History> {
   await drain(state);
   traffic.probe();
   await drain(state);
-  const shown = await readPage(world);
-  await checkTabs(state);
+  const shown = await readPage(world.gateway);
+  state.troubles.push(...(await checkTabs(world.tabs, () => world.rows<ChatMessage>(MESSAGES_SQL))));
   world.gateway.kill("SIGTERM");
   await world.gateway.ended(40_000);
   const { code } = world.gateway.exit();
   if (code !== 0) state.troubles.push(`it did not stop by itself: code ${code}: ${world.gateway.output().slice(-1_500)}`);
   state.troubles.push(...state.transcripts.look(), ...traffic.refusals().map((text) => `a platform refused ${text}`), ...integrity(world));
-  const seen = world.seen().toSorted((a, b) => a.order - b.order);
-  state.troubles.push(...leaks(world, [shown, ...seen.map((one) => one.text)].join("\n")));
+  const seen = (await world.seen()).toSorted((a, b) => a.order - b.order);
+  state.troubles.push(...leaks(world.secrets, [world.gateway], [shown, ...seen.map((one) => one.text)].join("\n")));
   const wanted = { wantedMain: world.lanes.main, wantedSubagent: world.lanes.subagent };
   return {
     said: traffic.said(),
     seen,
-    ...readTables(world.rows),
+    ...(await readTables(world.rows)),
     transcripts: readTranscripts(join(world.gateway.stateDir, "agents/main/sessions")),
     incidents: state.incidents,
     slots: { main: world.door.most("main"), subagent: world.door.most("subagent"), ...wanted },
@@ -219,38 +205,6 @@ async function drain(state: State): Promise<void> {
   if (!(await until(isQuiet, DRAIN_MS, 100)))
     state.troubles.push(`it did not settle within ${DRAIN_MS / 1000} s: ${JSON.stringify(countOpen(world))}`);
   await delay(200);
-}
-
-/** After the drain: the open tabs have all of their chats, and none ever saw a message twice or missed one. */
-async function checkTabs({ world, troubles }: State): Promise<void> {
-  const messages = world.rows<ChatMessage>("SELECT chat, seq FROM web_messages ORDER BY seq");
-  if (!(await until(() => world.tabs.behind(messages) === 0, TABS_MS, 50)))
-    troubles.push(`${world.tabs.behind(messages)} messages never reached the tabs that were open`);
-  troubles.push(...world.tabs.faults(messages));
-}
-
-/** Everything the page and the metrics show, but for the oldest messages of long chats. */
-async function readPage({ gateway }: World): Promise<string> {
-  const get = async (path: string): Promise<string> => (await gateway.request(path)).text();
-  const chats = JSON.parse(await get("/api/chats")) as { chats: { id: string }[] };
-  const runs = JSON.parse(await get("/api/runs")) as { runs: { id: string }[] };
-  const paths = [
-    ...["/metrics", "/healthz", "/api/pairing", "/api/chats", "/api/runs"],
-    ...chats.chats.map(({ id }) => `/api/chats/${id}/messages`),
-    ...runs.runs.flatMap(({ id }) => [`/api/runs/${id}`, `/api/runs/${id}/transcript`]),
-  ];
-  const texts: string[] = [];
-  for (const path of paths) texts.push(await get(path));
-  return texts.join("\n");
-}
-
-/** `shown`: what people saw on the platforms and the page. */
-function leaks({ gateway, secrets: { planted } }: World, shown: string): string[] {
-  return [
-    ...searchFolder(planted, gateway.stateDir).map((found) => `a secret stands in ${found}`),
-    ...[...gateway.leaked()].map((name) => `the secret ${name} stands in the log`),
-    ...findSecrets(planted, shown).map((name) => `the secret ${name} was shown to people`),
-  ];
 }
 
 function integrity(world: World): string[] {

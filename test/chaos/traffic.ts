@@ -3,8 +3,8 @@
 
 import type { Random } from "../support/random.ts";
 import { type ChildKind, type ChildPlan, isMessage, type Said, type SaidKind } from "./history.ts";
+import type { Scene, Spot } from "./scene.ts";
 import { wordsOf } from "./script.ts";
-import type { Spot, World } from "./world.ts";
 
 export interface Traffic {
   /** Somebody says something; returns at once. */
@@ -28,7 +28,7 @@ interface Seat {
 }
 
 interface State {
-  readonly world: World;
+  readonly world: Scene;
   readonly random: Random;
   readonly seats: Seat[];
   readonly said: Said[];
@@ -58,7 +58,7 @@ const CHANNELS = ["telegram", "telegram", "telegram", "slack", "slack", "slack",
 /** A few each, so that no chat is asked for more than its platform takes in a minute. */
 const WORDS_PER_PLACE = 12;
 
-export function createTraffic(world: World, random: Random): Traffic {
+export function createTraffic(world: Scene, random: Random): Traffic {
   const seats = [...CHANNELS.map((channel) => world.newPlace(channel)), ...world.direct].map((spot) => sit(spot, random));
   const state: State = { world, random, seats, said: [], refusals: [], underWay: new Set(), count: 0 };
   return {

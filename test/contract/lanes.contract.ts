@@ -233,6 +233,7 @@ export function laneContract(name: string, makeRig: () => Promise<LaneRig>): voi
       for (const id of ["parent", "child", "later"]) lane.ring(id, id);
       await waitFor("all of them", () => steps.length === 4);
       expect(steps).toEqual(["parent", "child", "parent", "later"]);
+      await settle();
       expect(await lane.depth()).toEqual({ waiting: 0, running: 0 });
     });
   });

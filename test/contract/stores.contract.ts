@@ -631,7 +631,7 @@ function runContract(rig: () => StoreRig): void {
     await nodes.enter();
     expect((await runs.listOrphaned()).map((run) => run.id)).toEqual(["r1"]);
     const takeOver = () => write((tx) => runs.putAside(tx, "r1", true));
-    expect((await Promise.all([takeOver(), takeOver()])).sort()).toEqual([false, true]);
+    expect((await Promise.all(Array.from({ length: 6 }, takeOver))).filter(Boolean)).toEqual([true]);
     expect(await runs.listOrphaned()).toEqual([]);
     expect(await runs.get("r1")).toMatchObject({ state: "running", crashes: 1 });
   });
@@ -915,7 +915,8 @@ function smallStoreContract(rig: () => StoreRig): void {
     expect(await untold()).toEqual(["1", "2"]);
     const [, second] = await pairing.listUntold();
     const tell = () => write((tx) => pairing.markTold(tx, second!));
-    expect(await Promise.all([tell(), tell()])).toEqual([true, false]);
+    // Whoever comes first.
+    expect((await Promise.all([tell(), tell()])).sort()).toEqual([false, true]);
     expect(await untold()).toEqual(["1"]);
     for (const id of ["1", "2"]) expect(await pairing.revoke(person(id))).toBe(true);
     expect(await pairing.revoke(person("2"))).toBe(false);

@@ -1,10 +1,10 @@
 // /stop against the real process: the answer comes at once, the model's connections close, processes are gone, nothing
 // starts afterwards and nothing is announced later, not even after a restart.
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, type Step, spawns } from "../support/brain.ts";
 import { openEvents } from "../support/event-stream.ts";
+import { isShared } from "../support/nodes.ts";
 import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { SCRIPTED_KEY } from "../support/scripted-model.ts";
 import { waitFor } from "../support/wait.ts";
@@ -160,9 +160,7 @@ describe("a stop button", () => {
     await waitFor("the stopped answer", async () => (await said(chat)).length === 1);
     expect((await said(chat))[0]).toMatch(/^half of this and let x be\n\n_Stopped here/);
     await waitFor("the turn's end", () => scene.model.open === 0, SOON_MS);
-    const folder = join(scene.herald.stateDir, "agents");
-    const files = readdirSync(folder, { recursive: true }).filter((name) => String(name).endsWith(".jsonl"));
-    const answers = files.map((name) => readFileSync(join(folder, String(name)), "utf8")).filter((text) => text.includes('"partial":true'));
+    const answers = scene.transcripts("main").filter((text) => text.includes('"partial":true'));
     expect(answers.join("")).toContain("half of this and let x be");
     for (const text of answers) expect(text).not.toMatch(new RegExp(`"role":"assistant"[^\n]*${SCRIPTED_KEY.slice(0, 10)}`));
   });
@@ -178,23 +176,27 @@ describe("a stop button", () => {
     expect(await chat.announced("helper")).toContain("helper result");
   });
 
-  it("[ST3] [RC1] killed the moment the press is on record: what was written is said once, and nothing is taken up again", async () => {
-    const chat = scene.chat();
-    await scene.herald.crash();
-    await scene.herald.restart({ failpoint: "command.committed" });
-    await chat.say(half());
-    await written(chat);
-    // The page repeats a press that nobody confirmed, under the same id.
-    const pressed = press(chat);
-    await scene.herald.exited();
-    const asked = scene.model.calls.length;
-    await scene.herald.restart();
-    await pressed;
-    await waitFor("the answer", async () => (await said(chat)).length === 1);
-    expect(await chat.ask("/usage")).toContain("Usage");
-    expect(await said(chat)).toEqual([expect.stringMatching(/^half of this and[\s\S]*_Stopped here\._$/), expect.any(String)]);
-    expect(scene.model.calls.length).toBe(asked);
-  });
+  // Among others only the one dies that had the press; its work is taken over when its lease is over (nodes.test.ts).
+  it.skipIf(isShared)(
+    "[ST3] [RC1] killed the moment the press is on record: what was written is said once, and nothing is taken up again",
+    async () => {
+      const chat = scene.chat();
+      await scene.herald.crash();
+      await scene.herald.restart({ failpoint: "command.committed" });
+      await chat.say(half());
+      await written(chat);
+      // The page repeats a press that nobody confirmed, under the same id.
+      const pressed = press(chat);
+      await scene.herald.exited();
+      const asked = scene.model.calls.length;
+      await scene.herald.restart();
+      await pressed;
+      await waitFor("the answer", async () => (await said(chat)).length === 1);
+      expect(await chat.ask("/usage")).toContain("Usage");
+      expect(await said(chat)).toEqual([expect.stringMatching(/^half of this and[\s\S]*_Stopped here\._$/), expect.any(String)]);
+      expect(scene.model.calls.length).toBe(asked);
+    },
+  );
 });
 
 const lastTold = (): string => scene.model.calls.at(-1)?.messages.find((message) => message.text.startsWith("[Sub-agent"))?.text ?? "";

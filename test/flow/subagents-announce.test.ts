@@ -1,7 +1,7 @@
 // Announcements against the real process: the announce step, its fallbacks, hostile results, silence.
-import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, repeated, spawns, whoAsks } from "../support/brain.ts";
+import { isShared } from "../support/nodes.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -43,10 +43,11 @@ describe("the announce step", () => {
     expect([step?.system, step?.tools]).toEqual([work?.system, work?.tools]);
     expect(step?.messages.slice(0, work?.messages.length)).toEqual(work?.messages);
     const { session_id } = chat.run("reported");
-    const transcript = readFileSync(`${scene.herald.stateDir}/agents/main/sessions/${session_id}.jsonl`, "utf8");
-    expect(transcript).toContain('"phase":"announce"');
+    expect(scene.transcripts("main", session_id).join()).toContain('"phase":"announce"');
     const requester = scene.herald.rows<{ id: string }>("SELECT id FROM sessions WHERE key = ?", chat.key)[0]?.id;
-    expect(readFileSync(`${scene.herald.stateDir}/agents/main/sessions/${requester}.jsonl`, "utf8")).not.toContain('"phase":"announce"');
+    const [asked = ""] = scene.transcripts("main", requester);
+    expect(asked).toContain('"role":"user"');
+    expect(asked).not.toContain('"phase":"announce"');
   });
 
   it("[AN1] PROV-018 posts nothing when the reply is exactly ANNOUNCE_SKIP, and posts when it only contains it", async () => {
@@ -92,11 +93,13 @@ describe("the text", () => {
     const usage = { input: 5_342, output: 258 };
     await chat.act([spawns({ task: plan([{ text: "counted", usage }], { text: "Result:\ncounted", usage }), label: "counted" })]);
     const text = await chat.announced("counted");
-    const { child_key, session_id } = chat.run("counted");
-    const path = `${scene.herald.stateDir}/agents/main/sessions/${session_id}.jsonl`;
+    const { id, child_key, session_id } = chat.run("counted");
+    // Where there is no file people read it on the page.
+    const place = isShared ? `/#run=${id}` : `${scene.herald.stateDir}/agents/main/sessions/${session_id}.jsonl`;
     expect(text.split("\n").at(-1)).toMatch(/^Stats: runtime \d+s • tokens 11\.2k \(in 10\.7k \/ out 516\) • sessionKey /);
-    expect(text).toContain(`sessionKey ${child_key} • sessionId ${session_id} • transcript ${path}`);
-    expect(readFileSync(path, "utf8")).toContain("counted");
+    expect(text).toContain(`sessionKey ${child_key} • sessionId ${session_id} • transcript `);
+    expect(text.split(" • transcript ").at(-1)).toContain(place);
+    expect(scene.transcripts("main", session_id).join()).toContain("counted");
   });
 
   it("[AN2][AN10] a hostile result of 200 000 characters is there whole; status first, stats last, nothing hidden", async () => {

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
+import { isShared } from "../support/nodes.ts";
 import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -135,7 +136,9 @@ describe("log and info", () => {
       Run: run.id,
       "Session key": run.child_key,
       "Session id": run.session_id,
-      Transcript: `${scene.herald.stateDir}/agents/main/sessions/${run.session_id}.jsonl`,
+      Transcript: isShared
+        ? expect.stringContaining(`/#run=${run.id}`)
+        : `${scene.herald.stateDir}/agents/main/sessions/${run.session_id}.jsonl`,
       Model: "scripted/model-1 (thinking off)",
       "Answered by": "scripted/model-1",
       Usage: "tokens n/a",
@@ -248,7 +251,9 @@ describe("the others", () => {
     const chat = scene.chat();
     await finished(chat, "earlier");
     await chat.act([spawns(child("going", [{ hang: true }]))]);
-    expect(await chat.ask("/new")).toMatch(/^✨ New conversation\. Stopped 1 sub-agent\. The old one is kept: \S+\.jsonl$/);
+    expect(await chat.ask("/new")).toMatch(
+      /^✨ New conversation\. Stopped 1 sub-agent\. The old one is kept: \S+(?:\.jsonl| in PostgreSQL)$/,
+    );
     expect(chat.run("going").state).toBe("stopped");
     await chat.ask("what do you know?");
     expect(JSON.stringify(scene.model.calls.at(-1)?.messages)).not.toContain("earlier");

@@ -1,23 +1,10 @@
 // The lane against the real process: fifty runs at once, fairness between chats, time limits and slots given back.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
-import type { FakeModelServer } from "../support/fake-model-server.ts";
+import { mostAtOnce } from "../support/fake-model-server.ts";
+import { isShared } from "../support/nodes.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
-
-/** The most requests of sub-agents (work and announce step) that were open at the same moment. */
-function mostAtOnce(calls: FakeModelServer["calls"]): number {
-  const moments = calls
-    .filter((call) => whoAsks(call) !== "main")
-    .flatMap((call) => [
-      { at: call.startedAt, change: 1 },
-      { at: call.endedAt ?? Number.POSITIVE_INFINITY, change: -1 },
-    ])
-    // One that ends in the millisecond another starts made room for it.
-    .sort((a, b) => a.at - b.at || a.change - b.change);
-  let open = 0;
-  return Math.max(0, ...moments.map(({ change }) => (open += change)));
-}
 
 /** One slot in each lane, and every test finds them empty. */
 let scene: Scene;
@@ -45,9 +32,11 @@ describe("fifty at once", () => {
     await waitFor("all announcements", async () => (await busy.announcements()).length === 50, 60_000);
     await quiet.announced("quiet");
 
-    expect(mostAtOnce(scene.model.calls.slice(asked))).toBe(8);
+    expect(mostAtOnce(scene.model.calls.slice(asked).filter((call) => whoAsks(call) !== "main"))).toBe(8);
     const started = fifty.map((one) => busy.run(String(one.label)).started_at ?? 0);
-    expect(started).toEqual([...started].sort((a, b) => a - b));
+    // Two processes that took theirs one after the other may begin with them the other way round: by no more than what is on its way.
+    const near = isShared ? 16 : 1;
+    expect(started.filter((at, n) => at > (started[n + near] ?? at))).toEqual([]);
     // Before the tenth of the busy chat: behind nobody's backlog.
     expect(quiet.run("quiet").started_at).toBeLessThanOrEqual(started[9] ?? 0);
     const heads = (await busy.announcements()).map(({ text }) => text.split("\n")[0]).sort();

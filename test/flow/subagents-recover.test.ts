@@ -2,6 +2,7 @@
 // up and say so, lists know earlier starts.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, spawns, whoAsks } from "../support/brain.ts";
+import { isShared } from "../support/nodes.ts";
 import { createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -65,9 +66,12 @@ describe("a crash", () => {
     await chat.act([spawns(child("short of time", [{ hang: true }], { runTimeoutSeconds: 3 }))]);
     await waitFor("it to work", () => scene.model.open === 1);
     await bounce();
+    const upAt = Date.now();
     expect(await chat.announced("short of time")).toContain("Status: timeout");
     const { started_at, ended_at } = chat.run("short of time");
-    expect((ended_at ?? 0) - (started_at ?? 0)).toBeLessThan(4_500);
+    // Two starts take longer, and what was left is looked for a moment later: but never another three seconds.
+    if (isShared) expect(ended_at).toBeLessThan(upAt + 2_900);
+    else expect((ended_at ?? 0) - (started_at ?? 0)).toBeLessThan(4_500);
   });
 
   it("[RC2] with onRestart interrupt a running run is given up at once, a queued one still starts", async () => {
@@ -92,7 +96,8 @@ it("[RC2] a parent and its own children are both taken up again; the parent is w
   scene.release("below");
   const text = await chat.announced("parent");
   expect(text).toContain("woken after all");
-  expect(text).toContain(RESUMED);
+  // Among several what waits has lost nothing: no process had it.
+  expect(text.includes(RESUMED)).toBe(!isShared);
   expect(await chat.announcements()).toHaveLength(1);
   expect(chat.runs()).toMatchObject([{ label: "parent", state: "done" }]);
   expect(scene.herald.rows("SELECT label, state FROM runs WHERE requester_key = ?", chat.run("parent").child_key)).toEqual([

@@ -1,6 +1,4 @@
 // Spawning against the real process: parameters, limits, models, addresses, and what a child may ask for.
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { withoutFences } from "../../src/core/fence.ts";
 import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
@@ -35,8 +33,7 @@ interface SpawnAnswer {
   error?: string;
 }
 const parsed = (text: string | undefined): SpawnAnswer => JSON.parse(text ?? "null") as SpawnAnswer;
-const transcripts = (agentId: string): number =>
-  readdirSync(join(scene.herald.stateDir, "agents", agentId, "sessions")).filter((name) => name.endsWith(".jsonl")).length;
+const transcripts = (agentId: string): number => scene.transcripts(agentId).length;
 const childCalls = (label: string) =>
   scene.model.calls.filter((call) => whoAsks(call) === "child" && call.messages[0]?.text.includes(label));
 

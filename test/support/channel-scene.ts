@@ -5,7 +5,8 @@ import type { FakeModelServer, FakeRequest, Respond } from "./fake-model-server.
 import { createFakeOpenAi } from "./fake-openai.ts";
 import { createFakeSlack, type FakeSlack } from "./fake-slack.ts";
 import { createFakeTelegram, type FakeTelegram } from "./fake-telegram.ts";
-import { createHarness, type Harness, type HarnessOptions } from "./harness.ts";
+import type { Harness, HarnessOptions } from "./harness.ts";
+import { createHerald } from "./nodes.ts";
 import { scriptedConfig } from "./scripted-model.ts";
 import { waitFor } from "./wait.ts";
 
@@ -61,7 +62,7 @@ export async function createPeers({ telegram: forTelegram = {}, slack: forSlack 
 export async function createChannelScene(options: ChannelSceneOptions = {}): Promise<ChannelScene> {
   const { channels, close, ...peers } = await createPeers(options);
   const config = scriptedConfig(peers.model.url, {}, { gateway: { drainSeconds: 0 }, channels, ...options.config });
-  const herald = await createHarness({ ...options, config });
+  const herald = await createHerald({ ...options, config });
   return {
     ...peers,
     herald,

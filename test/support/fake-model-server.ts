@@ -223,3 +223,16 @@ export function plainText(content: unknown): string {
   if (!Array.isArray(content)) return "";
   return content.map((part: { text?: string }) => part.text ?? "").join("");
 }
+
+/** The most of these that were open at the same moment. */
+export function mostAtOnce(calls: readonly Pick<FakeCall, "startedAt" | "endedAt">[]): number {
+  const moments = calls
+    .flatMap((call) => [
+      { at: call.startedAt, change: 1 },
+      { at: call.endedAt ?? Number.POSITIVE_INFINITY, change: -1 },
+    ])
+    // One that ends in the millisecond another starts made room for it.
+    .sort((a, b) => a.at - b.at || a.change - b.change);
+  let open = 0;
+  return Math.max(0, ...moments.map(({ change }) => (open += change)));
+}

@@ -27,9 +27,13 @@ export interface HarnessOptions {
   readonly leavesUnsent?: boolean;
   /** The test provokes logged errors on purpose. */
   readonly expectsErrors?: boolean;
+  /** One of several: what they have in common. */
+  readonly shared?: { readonly url: string; readonly node: string; readonly args?: readonly string[]; readonly rows: Harness["rows"] };
 }
 
 export interface Harness extends AsyncDisposable {
+  /** The processes it is made of: itself, or several. */
+  readonly members: readonly Harness[];
   readonly stateDir: string;
   readonly dir: string;
   readonly origin: () => string;
@@ -97,23 +101,30 @@ export function writeConfig(state: { dir: string }, config: Record<string, unkno
 
 async function launch(state: State, failpoint: string | undefined, more: Record<string, string> = {}): Promise<void> {
   state.origin = "";
+  const { shared } = state.options;
   const env = {
     PATH: process.env.PATH,
     HOME: state.dir,
     HERALD_STATE_DIR: state.stateDir,
+    ...(shared === undefined ? {} : { DATABASE_URL: shared.url, HERALD_NODE: shared.node }),
     ...state.options.env,
     ...more,
     ...(failpoint ? { HERALD_FAILPOINT: failpoint } : {}),
   };
-  const child = spawn(NODE, [START], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(NODE, [START, ...(shared?.args ?? [])], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
   state.child = child;
   let said = "";
   const read = (chunk: Buffer): void => {
     state.output += chunk.toString();
     // Late words of a process that was killed are not those of the next one.
-    if (state.child !== child || state.origin !== "") return;
+    if (state.child !== child) return;
     said += chunk.toString();
-    state.origin = /^Page: +(http:\S+)[\s\S]*^exec: /m.exec(said)?.[1] ?? "";
+    // Past its lease the same process begins once more, with another address.
+    const anew = said.lastIndexOf("it begins anew");
+    if (anew >= 0) [said, state.origin] = [said.slice(anew + 1), ""];
+    if (state.origin !== "") return;
+    // A worker has no page.
+    state.origin = /^Page: +(http:\S+|off)[\s\S]*^exec: /m.exec(said)?.[1] ?? "";
   };
   child.stdout?.on("data", read);
   child.stderr?.on("data", read);
@@ -127,8 +138,13 @@ async function launch(state: State, failpoint: string | undefined, more: Record<
   throw new Error(`it ended with ${child.exitCode ?? child.signalCode}:\n${state.output}`);
 }
 
+/** Several have one token, that of the first. */
+const tokenOf = ({ stateDir, options: { shared } }: State): string =>
+  shared?.rows<{ value: string }>("SELECT value FROM kept WHERE name = 'web-token'")[0]?.value ??
+  readFileSync(join(stateDir, "web-token"), "utf8").trim();
+
 async function request(state: State, path: string, init: RequestInit = {}): Promise<Response> {
-  const token = readFileSync(join(state.stateDir, "web-token"), "utf8").trim();
+  const token = tokenOf(state);
   return fetch(`${state.origin}${path}`, {
     ...init,
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json", ...(init.headers as object) },
@@ -148,7 +164,7 @@ async function say(state: State, text: string, options: { chat?: string; id?: st
 }
 
 function toHarness(state: State): Harness {
-  const rows = <T>(sql: string, ...params: (string | number)[]): T[] => {
+  const inFile = <T>(sql: string, ...params: (string | number)[]): T[] => {
     const db = new DatabaseSync(join(state.stateDir, "herald.db"), { readOnly: true });
     try {
       return db.prepare(sql).all(...params) as T[];
@@ -156,6 +172,7 @@ function toHarness(state: State): Harness {
       db.close();
     }
   };
+  const rows = state.options.shared?.rows ?? inFile;
   const messages = async (chat = "main"): Promise<PageMessage[]> =>
     rows<{ seq: number; key: string; author: "user" | "agent"; text: string; extra: string | null }>(
       "SELECT * FROM web_messages WHERE chat = ? ORDER BY seq",
@@ -174,6 +191,9 @@ function toHarness(state: State): Harness {
       text: row.text,
     }));
   const harness: Harness = {
+    get members() {
+      return [harness];
+    },
     stateDir: state.stateDir,
     dir: state.dir,
     origin: () => state.origin,

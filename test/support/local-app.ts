@@ -13,6 +13,7 @@ import { createPeers, type PeerOptions } from "./channel-scene.ts";
 import type { FakeModelServer } from "./fake-model-server.ts";
 import type { FakeSlack } from "./fake-slack.ts";
 import type { FakeTelegram, SayOptions } from "./fake-telegram.ts";
+import { createCompanion } from "./nodes.ts";
 import { scriptedConfig } from "./scripted-model.ts";
 import { makeStateDir } from "./stage.ts";
 import type { LogLine } from "./state-folder.ts";
@@ -63,12 +64,15 @@ export async function createLocalApp(options: LocalAppOptions = {}): Promise<Loc
   mkdirSync(join(dir, "config"));
   writeFileSync(join(dir, "config/herald.json5"), JSON.stringify(scriptedConfig(model.url, {}, rest)), { mode: 0o600 });
   const logged: string[] = [];
-  const start = () => startApp(dir, stateDir, options.redacts ?? true, (line) => void logged.push(line));
+  const companion = await createCompanion();
+  const start = () => startApp(dir, { HERALD_STATE_DIR: stateDir, HOME: dir, ...companion?.env }, options.redacts ?? true, logged);
   let running = await start();
-  const rows = <T>(sql: string, ...params: (string | number)[]): T[] => {
+  await companion?.start(scriptedConfig(model.url, {}, rest));
+  const inFile = <T>(sql: string, ...params: (string | number)[]): T[] => {
     using db = new DatabaseSync(join(stateDir, "herald.db"), { readOnly: true });
     return db.prepare(sql).all(...params) as T[];
   };
+  const rows = companion?.rows ?? inFile;
   const none = (what: string): boolean => rows<{ n: number }>(`SELECT ${what} AS n`)[0]?.n === 0;
   return {
     ...{ ...peers, stateDir, logged, rows },
@@ -92,14 +96,16 @@ export async function createLocalApp(options: LocalAppOptions = {}): Promise<Loc
     },
     async [Symbol.asyncDispose]() {
       await running.stop();
+      await companion?.[Symbol.asyncDispose]();
       await close();
       rmSync(dir, { recursive: true, force: true });
     },
   };
 }
 
-async function startApp(dir: string, stateDir: string, redacts: boolean, write: (line: string) => void) {
-  const loaded = loadConfig({ env: { HERALD_STATE_DIR: stateDir, HOME: dir }, cwd: dir });
+async function startApp(dir: string, env: Record<string, string>, redacts: boolean, logged: string[]) {
+  const loaded = loadConfig({ env, cwd: dir });
+  const write = (line: string): void => void logged.push(line);
   const secrets = createSecrets();
   if (redacts) for (const { name, value } of loaded.secrets) secrets.add(name, value);
   const log = await createLogger({ level: "debug", pretty: false, secrets: redacts ? secrets : createSecrets(), write });

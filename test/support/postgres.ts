@@ -42,7 +42,11 @@ function run(command: string, args: readonly string[]): string {
   return execFileSync(program, all, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"], cwd: "/" });
 }
 
-export async function startPostgres(settings: Readonly<Record<string, string>> = {}): Promise<PostgresServer> {
+/** `env`: what the server itself finds in its environment. */
+export async function startPostgres(
+  settings: Readonly<Record<string, string>> = {},
+  env: Readonly<Record<string, string>> = {},
+): Promise<PostgresServer> {
   const bin = findPostgres();
   if (bin === null) throw new Error("PostgreSQL is not installed: apt-get install postgresql");
   const base = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
@@ -66,7 +70,13 @@ export async function startPostgres(settings: Readonly<Record<string, string>> =
   const url = `postgres://herald@127.0.0.1:${port}/postgres`;
   let pid = 0;
   const start = async (): Promise<void> => {
-    const [program, args] = asUser(join(bin, "postgres"), ["-D", data]);
+    // For itself alone, not for what changes the user before it.
+    const [program, args] = asUser("env", [
+      ...Object.entries(env).map(([name, value]) => `${name}=${value}`),
+      join(bin, "postgres"),
+      "-D",
+      data,
+    ]);
     const child = spawn(program, args, { stdio: "ignore", cwd: "/" });
     pid = child.pid ?? 0;
     await reachable(url);

@@ -1,10 +1,13 @@
 // A gateway as a real process with the obedient brain behind it, for flow tests of sub-agents: many tests share one
 // process and keep apart by chatting in chats of their own.
 import { randomUUID } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { createBrain, plan, type Step } from "./brain.ts";
 import type { FakeModelServer, Respond } from "./fake-model-server.ts";
 import { createFakeOpenAi } from "./fake-openai.ts";
-import { createHarness, type Harness, type HarnessOptions, type PageMessage } from "./harness.ts";
+import type { Harness, HarnessOptions, PageMessage } from "./harness.ts";
+import { createHerald, createNodes, isShared, type NodeOptions, type Nodes } from "./nodes.ts";
 import { reload } from "./reload.ts";
 import { scriptedConfig } from "./scripted-model.ts";
 import { waitFor } from "./wait.ts";
@@ -21,6 +24,7 @@ export interface RunRow {
   readonly generation: number;
   readonly resumes: number;
   readonly boot_id: string;
+  readonly owner: string | null;
   readonly reason: string | null;
   readonly started_at: number | null;
   readonly ended_at: number | null;
@@ -52,6 +56,12 @@ export interface Scene extends AsyncDisposable {
   chat(id?: string): Chat;
   /** Lets the steps go on that hold under this name. */
   release(name: string): void;
+  /** What is written of these sessions, a line each; of all of an agent when none is named. Files, or rows. */
+  transcripts(agentId: string, sessionId?: string): string[];
+  /** One more process beside, where there are several. */
+  join(options?: NodeOptions): Promise<Harness>;
+  /** These settings as a file has them, for one that joins with others. */
+  configOf(settings: SceneSettings): Record<string, unknown>;
   /** Other settings, taken while it runs, until what it returns is disposed. */
   configure(settings: SceneSettings): Promise<AsyncDisposable>;
   /** Stops whatever a test left running, so that the next one finds the lanes empty. For afterEach. */
@@ -72,6 +82,8 @@ interface SceneSettings {
 export interface SceneOptions extends Omit<HarnessOptions, "config">, SceneSettings {
   /** Instead of the brain. */
   readonly respond?: Respond;
+  /** Several processes on PostgreSQL, and what each has besides. */
+  readonly nodes?: readonly NodeOptions[];
 }
 
 export async function createScene(options: SceneOptions = {}): Promise<Scene> {
@@ -80,12 +92,20 @@ export async function createScene(options: SceneOptions = {}): Promise<Scene> {
   const configOf = ({ mainConcurrent = 4, subagents = {}, defaults, config }: SceneSettings): Record<string, unknown> =>
     // Tests leave runs hanging on purpose; a graceful stop must not wait for them.
     scriptedConfig(model.url, { maxConcurrent: mainConcurrent, subagents, ...defaults }, { gateway: { drainSeconds: 0 }, ...config });
-  const herald = await createHarness({ ...options, config: configOf(options) });
+  const { nodes, ...common } = { ...options, config: configOf(options) };
+  const herald = await (nodes === undefined ? createHerald(common) : createNodes(nodes.length, common, nodes));
   const chats: Chat[] = [];
   return {
     herald,
     model,
     release: brain.release,
+    configOf,
+    transcripts: (agentId, sessionId) =>
+      (isShared || options.nodes !== undefined ? transcriptRows : transcriptFiles)(herald, agentId, sessionId),
+    async join(more) {
+      if (!("join" in herald)) throw new Error("this one is alone");
+      return (herald as Nodes).join(more);
+    },
     async configure(settings) {
       await reload(herald, configOf({ ...options, ...settings }));
       return { [Symbol.asyncDispose]: () => reload(herald, configOf(options)) };
@@ -107,6 +127,20 @@ export async function createScene(options: SceneOptions = {}): Promise<Scene> {
       }
     },
   };
+}
+
+function transcriptFiles({ stateDir }: Harness, agentId: string, sessionId = ""): string[] {
+  const folder = join(stateDir, "agents", agentId, "sessions");
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  return names
+    .filter((name) => name.startsWith(sessionId) && name.endsWith(".jsonl"))
+    .map((name) => readFileSync(join(folder, name), "utf8"));
+}
+
+function transcriptRows({ rows }: Harness, agentId: string, sessionId = ""): string[] {
+  const sql = `SELECT header || E'\\n' || coalesce((SELECT string_agg(body, E'\\n' ORDER BY n) FROM transcript_entries AS e
+    WHERE e.session_id = t.session_id), '') AS text FROM transcripts AS t WHERE agent_id = ? AND session_id LIKE ? AND archive_name IS NULL`;
+  return rows<{ text: string }>(sql, agentId, `${sessionId}%`).map(({ text }) => text);
 }
 
 function createChat(herald: Harness, id: string): Chat {

@@ -167,7 +167,7 @@ function lookUps(stores: Stores, parts: SubagentParts): Pick<Stage, "spawn" | "g
     announced: async (run) =>
       (
         await stores.db.all<{ delivery: string }>(
-          "SELECT DISTINCT delivery FROM outbox WHERE run_id = ? AND delivery LIKE 'announce:%' ORDER BY id",
+          "SELECT delivery FROM outbox WHERE run_id = ? AND delivery LIKE 'announce:%' GROUP BY delivery ORDER BY min(id)",
           run.id,
         )
       ).map((row) => row.delivery),

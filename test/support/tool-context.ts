@@ -1,5 +1,6 @@
 // A ToolContext for tests that call a tool directly.
 
+import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tool, ToolContext, ToolResult } from "../../src/core/tool.ts";
@@ -9,7 +10,8 @@ const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
   sessionKey: "agent:main:web:dm:me",
   sessionId: "session",
   turnId: "turn",
-  callId: "call",
+  // Each call is an entry of its own.
+  callId: newId(),
   calledAt: 0,
   runId: null,
   address: null,

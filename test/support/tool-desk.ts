@@ -54,7 +54,7 @@ export function createToolDesk(stage: Stage): ToolDesk {
       tools: () => tools(as),
       onDoing() {},
     };
-    const wanted = calls.map(([name, args], n) => ({ id: `c${n}`, entryId: `e${n}`, calledAt: stage.clock.now(), name, args }));
+    const wanted = calls.map(([name, args], n) => ({ id: `c${n}`, entryId: newId(), calledAt: stage.clock.now(), name, args }));
     const space: ResultSpace = {
       maxChars: 300_000,
       async append(fresh) {

@@ -50,6 +50,8 @@ type Health = { state: ChannelState; detail?: string };
 interface State {
   /** The workspace's id, or the organisation's. Until Slack was asked for the first time, a name of earlier versions. */
   account: string;
+  /** Slack has said so, here or before. */
+  isKnown: boolean;
   formerly: readonly string[];
   receiving: Health;
   /** Why Slack refuses the bot's token, while it does. */
@@ -83,6 +85,11 @@ export async function createSlackChannel(options: SlackOptions): Promise<Channel
     },
     get formerly() {
       return state.formerly;
+    },
+    async learnAccount() {
+      if (state.isKnown) return;
+      const account = await settings.accounts.last();
+      if (account !== null) Object.assign(state, { account, isKnown: true });
     },
     isCalled: options.mode === "http",
     start: (inbox) => start(settings, state, inbox),
@@ -131,8 +138,19 @@ async function createState(settings: Settings): Promise<State> {
   const stopping = new AbortController();
   const side = createClient(settings.botToken, { ...settings, signal: stopping.signal });
   const formerly = formerNames(settings.appId);
-  const account = (await settings.accounts.last()) ?? formerly[0] ?? UNNAMED;
-  return { account, formerly, receiving: { state: "off" }, refused: null, stopping, running: Promise.resolve(), side, loose: new Set() };
+  const known = await settings.accounts.last();
+  const account = known ?? formerly[0] ?? UNNAMED;
+  return {
+    account,
+    isKnown: known !== null,
+    formerly,
+    receiving: { state: "off" },
+    refused: null,
+    stopping,
+    running: Promise.resolve(),
+    side,
+    loose: new Set(),
+  };
 }
 
 /** The app's id over sockets, a fixed word over http: so changing the mode orphaned everything. */
@@ -162,9 +180,9 @@ async function start(settings: Settings, state: State, inbox: InboxSink): Promis
   };
   const adopt = async (account: string, app: string): Promise<void> => {
     const formerly = formerNames(app);
-    const before = { account: state.account, formerly: state.formerly };
+    const before = { account: state.account, formerly: state.formerly, isKnown: state.isKnown };
     // First: rows under the new name would be nobody's for a moment, and whoever looks just then leaves them until the next start.
-    Object.assign(state, { account, formerly });
+    Object.assign(state, { account, formerly, isKnown: true });
     try {
       await accounts.adopt(account, formerly);
     } catch (error) {

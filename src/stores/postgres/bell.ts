@@ -9,6 +9,7 @@ import type { Clock } from "../../core/clock.ts";
 import { AppError, errorText } from "../../core/errors.ts";
 import { type AppEvent, type Bus, crosses } from "../../core/events.ts";
 import type { Logger } from "../../core/logger.ts";
+import { POOLED } from "./connections.ts";
 import type { PostgresDatabase } from "./database.ts";
 import { createTextIn, createTextOut } from "./text-stream.ts";
 
@@ -36,6 +37,8 @@ const FIRST_MS = 4_000;
 /** A bell that was lost costs no more than this (SO2). */
 const SWEEP_MS = 1_500;
 const RECONNECT_MS = 500;
+/** program_limit_exceeded: too many notifications wait. */
+const QUEUE_FULL = "54000";
 
 interface Message {
   readonly from: string;
@@ -56,11 +59,7 @@ export function createBell(options: BellOptions): Bell {
       await mouth.open();
       mouth.beat();
       for (let waited = 0; !ears.hasHeard(); waited += 50) {
-        if (waited >= FIRST_MS)
-          throw new AppError(
-            "state",
-            "PostgreSQL's notifications don't come through store.url, as it is behind a pooler in transaction mode. Give the server's own address, or a pooler in session mode.",
-          );
+        if (waited >= FIRST_MS) throw new AppError("state", POOLED);
         await clock.sleep(50);
       }
       off = bus.on((event) => {
@@ -128,12 +127,19 @@ function createEars({ db, bus, bootId, log, steady, clock }: BellOptions, channe
     }
   };
   const open = async (): Promise<void> => {
-    const fresh = await db.connections.single(() => void reopen(fresh));
+    // An error while it connects is the caller's to hear of: there is nobody yet whose end it could be.
+    const fresh = await db.connections.single(() => {});
+    fresh.on("error", () => void reopen(fresh));
     fresh.on("end", () => void reopen(fresh));
     fresh.on("notification", ({ payload }) => hear(payload ?? ""));
     client = fresh;
     heardAt = steady();
-    await fresh.query(`LISTEN ${fresh.escapeIdentifier(channel)}`);
+    try {
+      await fresh.query(`LISTEN ${fresh.escapeIdentifier(channel)}`);
+    } catch (error) {
+      if (client === fresh) client = null;
+      throw error;
+    }
   };
   const reopen = async (lost?: Client): Promise<void> => {
     // Only once for each that is lost.
@@ -203,6 +209,13 @@ function createMouth({ db, bootId, log, clock }: BellOptions, channel: string): 
         client = null;
         void broken?.end().catch(() => {});
         log.debug({ reason: errorText(error) }, "notifications were lost");
+        if ((error as { code?: string }).code === QUEUE_FULL && !isTold) {
+          isTold = true;
+          log.warn(
+            { listener: await findStuck(db) },
+            "PostgreSQL's queue of notifications is full, because somebody who listens does not read",
+          );
+        }
         await clock.sleep(RECONNECT_MS);
       }
     }
@@ -227,6 +240,19 @@ function createMouth({ db, bootId, log, clock }: BellOptions, channel: string): 
       await client?.end().catch(() => {});
     },
   };
+}
+
+/** Who keeps the server from forgetting what was said: inside a transaction nothing is read, and a client that hangs reads nothing. */
+async function findStuck({ connections }: PostgresDatabase): Promise<string> {
+  const sql = `SELECT pid, application_name AS name, coalesce(client_addr::text, 'local') AS address FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND (state LIKE 'idle in transaction%' OR wait_event = 'ClientWrite')
+    ORDER BY xact_start LIMIT 3`;
+  try {
+    const { rows } = await connections.pool.query<{ pid: number; name: string; address: string }>(sql);
+    return rows.map(({ pid, name, address }) => `${name === "" ? "somebody" : name} (pid ${pid}, ${address})`).join(", ");
+  } catch {
+    return "unknown";
+  }
 }
 
 /** As few as hold them. One that alone is too long is dropped. */

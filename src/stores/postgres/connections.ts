@@ -16,6 +16,8 @@ export interface ConnectionOptions {
   readonly poolSize: number;
   /** What is visible in pg_stat_activity. */
   readonly name: string;
+  /** After so long others have the work of this process. */
+  readonly leaseMs?: number;
 }
 
 const CONNECT_MS = 5_000;
@@ -27,6 +29,10 @@ const STATEMENT_MS = 8_000;
 /** Beside the server's own limit: an answer that never comes because the line is dead. */
 const SILENT_MS = STATEMENT_MS + 4_000;
 
+/** Why an address can't be used that a pooler answers. */
+export const POOLED =
+  "PostgreSQL's notifications don't come through store.url, as it is behind a pooler in transaction mode. Give the server's own address, or a pooler in session mode.";
+
 const INT8 = 20;
 const NUMERIC = 1700;
 
@@ -36,10 +42,10 @@ const toInteger = (text: string): number | bigint => {
   return Number.isSafeInteger(value) ? value : BigInt(text);
 };
 
-export async function openConnections({ url, poolSize, name }: ConnectionOptions): Promise<Connections> {
+export async function openConnections({ poolSize, ...options }: ConnectionOptions): Promise<Connections> {
   const { default: library } = await import("pg");
-  const config = configOf(library, url, name);
-  const pool = new library.Pool({ ...config, max: poolSize, idleTimeoutMillis: 60_000 });
+  const config = configOf(library, options);
+  const pool = new library.Pool({ ...config, max: poolSize, idleTimeoutMillis: 60_000, onConnect: (client) => setLimits(client, options) });
   // An idle one that breaks; and one that is checked out with no query under way, which would end the process.
   pool.on("error", () => {});
   pool.on("connect", (client: PoolClient) => client.on("error", () => {}));
@@ -49,20 +55,28 @@ export async function openConnections({ url, poolSize, name }: ConnectionOptions
       const client = new library.Client({ ...config });
       client.on("error", onError);
       await client.connect();
+      await setLimits(client, options);
       return client;
     },
     close: () => pool.end(),
   };
 }
 
-function configOf({ types }: typeof pg, url: string, name: string): PoolConfig {
+/** Not as parameters of the connection: a pooler refuses those, or is told to ignore them, and then there would be no limits at all. */
+async function setLimits(
+  client: Pick<Client, "query">,
+  { leaseMs = Number.POSITIVE_INFINITY }: Pick<ConnectionOptions, "leaseMs">,
+): Promise<void> {
+  const idleMs = Math.min(STATEMENT_MS, Math.round(leaseMs * 0.8));
+  await client.query(`SET statement_timeout = ${STATEMENT_MS}; SET idle_in_transaction_session_timeout = ${idleMs}`);
+}
+
+function configOf({ types }: typeof pg, { url, name }: Omit<ConnectionOptions, "poolSize">): PoolConfig {
   return {
     connectionString: url,
     application_name: name,
     connectionTimeoutMillis: CONNECT_MS,
     query_timeout: SILENT_MS,
-    statement_timeout: STATEMENT_MS,
-    idle_in_transaction_session_timeout: STATEMENT_MS,
     keepAlive: true,
     keepAliveInitialDelayMillis: 5_000,
     types: {

@@ -6,6 +6,10 @@
 // lease, but with DELETE. So a node that was declared dead writes nothing any more: its commit was there before the funeral, or it
 // finds no row. (FOR SHARE would keep a busy node from renewing its lease at all.)
 //
+// The server can crash while we live, and takes along what it did not write down yet. So a relaxed transaction is waited for here like
+// any other: somebody goes on from it in memory (a claim, a line of a transcript, a number that a tab has seen), and gone it would be done
+// a second time by another process, or never. Only what is passing is not.
+//
 // The answer to a COMMIT can be lost. Then the server is asked what became of that very transaction: taken for failed although it
 // went through, a message would be put down a second time by whoever tries again.
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -17,8 +21,9 @@ import type { Logger } from "../../core/logger.ts";
 import { cleanWith, type Database, type Params, RELAXED, type TransactionOptions, type Tx } from "../database.ts";
 import type { LockKey } from "../lock-keys.ts";
 import { type Connections, openConnections } from "./connections.ts";
+import { firstLook } from "./first-look.ts";
 import { createReach, isAgedPlan, isPassing, isTooSlow, type Reach } from "./reach.ts";
-import { createStatements, type Numbered } from "./statement.ts";
+import { createStatements, type Numbered, type Statements } from "./statement.ts";
 
 export interface PostgresDatabase extends Database {
   /** In the transaction it is asked from, else in a relaxed one of its own: for what is no row in other databases. */
@@ -39,6 +44,7 @@ export interface PostgresOptions {
   readonly poolSize: number;
   readonly log: Logger;
   readonly name: string;
+  readonly leaseMs?: number;
   steady(): number;
   redact?(text: string): string;
   /** Told of what a transaction has to say, once it is committed. */
@@ -52,7 +58,6 @@ export interface PostgresOptions {
 const MAX_TRIES = 6;
 const RETRY_MS = 20;
 const SLOW_MS = 1_000;
-const OLDEST = 150_000;
 
 /** Throws AppError("state") in words when it can't be reached or is not what we need. Makes no tables. */
 export async function openPostgres(options: PostgresOptions): Promise<PostgresDatabase> {
@@ -63,7 +68,7 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
     reach: createReach(options),
     inside: new AsyncLocalStorage<Open>(),
     clean: cleanWith(options.redact ?? ((text) => text)),
-    numbered: createStatements(),
+    statements: createStatements(),
     namespace: await firstLook(connections).catch(async (error: unknown) => {
       await connections.close();
       throw error;
@@ -94,31 +99,13 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
   };
 }
 
-/** Texts are compared and sorted bytewise (schema.ts), but that they are UTF-8 is for the database to say. Returns the schema in use. */
-async function firstLook({ pool }: Connections): Promise<string> {
-  const sql = `SELECT current_setting('server_version_num')::int AS version, current_setting('server_encoding') AS encoding,
-    current_schema() AS schema, pg_is_in_recovery() AS "isReplica"`;
-  const { rows } = await pool.query<{ version: number; encoding: string; schema: string | null; isReplica: boolean }>(sql);
-  const found = rows[0];
-  if (found === undefined) throw new AppError("state", "PostgreSQL does not say what it is");
-  const { version, encoding, schema, isReplica } = found;
-  if (version < OLDEST)
-    throw new AppError("state", `store.url leads to PostgreSQL ${Math.floor(version / 10_000)}; Herald needs 15 or newer.`);
-  if (encoding !== "UTF8")
-    throw new AppError("state", `The database of store.url has the encoding ${encoding}; Herald needs one made with ENCODING 'UTF8'.`);
-  if (schema === null)
-    throw new AppError("state", "The database of store.url has no schema to work in (search_path names none that exists).");
-  if (isReplica) throw new AppError("state", "store.url leads to a replica, which only reads; Herald needs the primary server.");
-  return schema;
-}
-
 interface State extends PostgresOptions {
   readonly connections: Connections;
   readonly reach: Reach;
   readonly inside: AsyncLocalStorage<Open>;
   clean(params: Params): Params;
   readonly namespace: string;
-  readonly numbered: (sql: string) => Numbered;
+  readonly statements: Statements;
   nodeId: string | null;
 }
 
@@ -142,12 +129,12 @@ function openHere({ inside }: State): Open | null {
 async function read<T>(state: State, work: (from: Asking) => Promise<T>): Promise<T> {
   const open = openHere(state);
   if (open !== null) return work(open.ask);
-  return again(() =>
+  return again(state, () =>
     state.reach.attempt(async () => {
       const client = await state.connections.pool.connect();
       let failure: unknown;
       try {
-        return await work((sql, params) => query(client, state.numbered(sql), state.clean(params)));
+        return await work((sql, params) => query(client, state.statements.numbered(sql), state.clean(params)));
       } catch (error) {
         failure = error;
         throw error;
@@ -162,13 +149,15 @@ async function read<T>(state: State, work: (from: Asking) => Promise<T>): Promis
 const isWorn = (failure: unknown): boolean =>
   failure !== undefined && (isAgedPlan(failure) || !/^[0-9A-Z]{5}$/.test((failure as { code?: string }).code ?? ""));
 
-async function again<T>(work: () => Promise<T>): Promise<T> {
+async function again<T>({ statements }: State, work: () => Promise<T>): Promise<T> {
   for (let tries = 1; ; tries++) {
+    const era = statements.era();
     try {
       return await work();
     } catch (error) {
       if (isTooSlow(error)) throw new AppError("storage", "PostgreSQL took too long for a statement, or somebody held a lock for too long");
       if (tries >= MAX_TRIES || !isPassing(error)) throw error;
+      if (isAgedPlan(error)) statements.renew(era);
       await sleep(RETRY_MS * tries * (0.5 + Math.random()));
     }
   }
@@ -178,23 +167,24 @@ async function transact<T>(
   state: State,
   keys: readonly LockKey[],
   work: (tx: Tx) => Promise<T>,
-  { relaxed = false }: TransactionOptions,
+  { passing = false }: TransactionOptions,
 ): Promise<T> {
   if (openHere(state) !== null) throw new Error("a transaction can't be begun inside another");
   const startedAt = performance.now();
-  const { result, events } = await again(() => state.reach.attempt(() => once(state, keys, work, relaxed)));
+  const { result, events } = await again(state, () => state.reach.attempt(() => once(state, keys, work, passing)));
   const heldMs = performance.now() - startedAt;
   if (heldMs > SLOW_MS) state.onSlow?.(heldMs);
   if (events.length > 0) state.onEvents?.(events);
   return result;
 }
 
-async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) => Promise<T>, isRelaxed: boolean) {
+async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) => Promise<T>, isPassing: boolean) {
   const client = await state.connections.pool.connect();
   const open = createOpen(client, state);
   let failure: unknown;
+  let isOpen = false;
   try {
-    const xid = await begin(client, state, keys, isRelaxed);
+    const xid = await begin(client, state, keys, isPassing);
     const result = await state.inside.run(open, () => work(open.tx));
     open.isOpen = false;
     if (open.broken !== null) throw open.broken.error;
@@ -204,12 +194,13 @@ async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) =>
     open.isOpen = false;
     failure = error;
     // A line that is cut rolls back by itself.
-    await client.query("ROLLBACK").catch((second: unknown) => {
-      failure = second;
+    await client.query("ROLLBACK").catch(() => {
+      isOpen = true;
     });
     throw error;
   } finally {
-    client.release(isWorn(failure));
+    // Whoever had it next would write into a transaction that is still open, and think it was his own.
+    client.release(isOpen || isWorn(failure));
   }
 }
 
@@ -218,7 +209,7 @@ function createOpen(client: PoolClient, state: State): Open {
     // Somebody did not wait for it: its statement would stand alone, outside of any transaction.
     if (!open.isOpen) throw new Error("this transaction is over");
     try {
-      return await query(client, state.numbered(sql), state.clean(params));
+      return await query(client, state.statements.numbered(sql), state.clean(params));
     } catch (error) {
       open.broken ??= { error };
       throw error;
@@ -237,12 +228,9 @@ function createOpen(client: PoolClient, state: State): Open {
 const query = (client: PoolClient, { name, text }: Numbered, values: Params): Promise<QueryResult> => client.query({ name, text, values });
 
 /** One trip: begin, all locks in the order of their hashes, so that two never wait for each other, then the fence. Returns its number. */
-async function begin(client: PoolClient, state: State, keys: readonly LockKey[], isRelaxed: boolean): Promise<string> {
-  // A page's message is numbered by a sequence, and a sequence goes back with a commit that a crash of the server takes along: a tab
-  // would take the next message for one it has seen. So whoever numbers one waits for the disk.
-  const waits = !isRelaxed || keys.some((key) => key.startsWith("page:"));
+async function begin(client: PoolClient, state: State, keys: readonly LockKey[], isPassing: boolean): Promise<string> {
   const statements = [
-    `BEGIN${waits ? "" : "; SET LOCAL synchronous_commit = off"}`,
+    `BEGIN${isPassing ? "; SET LOCAL synchronous_commit = off" : ""}`,
     ...(keys.length === 0 ? [] : [locksOf(client, state.namespace, keys)]),
     ...(state.nodeId === null ? [] : [`SELECT 1 FROM nodes WHERE id = ${client.escapeLiteral(state.nodeId)} FOR KEY SHARE`]),
     "SELECT pg_current_xact_id()::text AS xid",
@@ -268,8 +256,15 @@ async function commit(client: PoolClient, state: State, xid: string): Promise<vo
   try {
     await client.query("COMMIT");
   } catch (error) {
-    if ((await fateOf(state, xid)) !== "committed") throw error;
+    // An answer that says no is one.
+    if (isRefusal(error) || (await fateOf(state, xid)) !== "committed") throw error;
   }
+}
+
+/** The server says what is wrong, and not that it ends just now: then the transaction is over, and nothing of it is there. */
+function isRefusal(error: unknown): boolean {
+  const { code = "" } = error as { code?: string };
+  return /^[0-9A-Z]{5}$/.test(code) && !/^(?:08|57)/.test(code);
 }
 
 /** What became of a transaction whose COMMIT got no answer. Null: it can't be found out; whoever tries again finds what is there. */

@@ -1,13 +1,15 @@
 // The rows of lanes: what waits, in which order, and who works on it (lanes/shared-lane.ts has the story of that order). The limit is
 // counted here, under the lane's lock: whatever becomes of processes and doorbells, never more run than may.
 
-import type { Tx } from "../database.ts";
+import { RELAXED, type Tx } from "../database.ts";
 import { lock } from "../lock-keys.ts";
 import { orphaned } from "../nodes.ts";
 import type { PostgresDatabase } from "./database.ts";
 
 export interface Claimed {
   readonly id: string;
+  /** Never given twice: a job that is claimed again by the same process is another claim. */
+  readonly claim: number;
   readonly rungAt: number;
 }
 
@@ -16,26 +18,32 @@ export interface LaneJobs {
   ring(tx: Tx, job: { readonly id: string; readonly group: string; readonly isFront: boolean }): Promise<void>;
   /** The next that one of these agents works on, if there is a place. */
   claim(agents: readonly string[]): Promise<Claimed | null>;
-  /** This process works on it from now on, beside the order. False: somebody does, or it waits. */
-  hold(id: string): Promise<boolean>;
-  /** Nobody works on it any more: it is gone, or waits again because it was rung meanwhile. */
-  finish(id: string): Promise<void>;
+  /** This process works on it from now on, beside the order. Null: somebody does, or it waits. */
+  hold(id: string): Promise<number | null>;
+  /**
+   * Nobody works on it under this claim any more: it is gone, or waits again because it was rung meanwhile. Made again because its answer
+   * was lost, it changes nothing: by then the job may be at work under another claim.
+   */
+  finish(id: string, claim: number): Promise<void>;
   /** Nobody has begun it after all: it waits at its place. */
-  putBack(id: string): Promise<void>;
+  putBack(id: string, claim: number): Promise<void>;
   /** It doesn't wait any more. */
   drop(id: string): Promise<void>;
   positions(ids: readonly string[]): Promise<ReadonlyMap<string, number>>;
   /** Of these, those that wait for an agent that nobody alive can run, and which. */
   stranded(ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
   depth(): Promise<{ waiting: number; running: number }>;
-  /** Sessions with a message that nobody answers and nobody has rung for. */
+  /**
+   * What nobody works on and nobody has rung for: its ring was lost with whoever was to ring. Sessions with a message that nobody answers;
+   * runs that are queued without a place, or wait for what may have come. (What runs belongs to who is alive, or is recovered.)
+   */
   unrung(): Promise<string[]>;
   /** Jobs whose worker is not alive any more. */
   listOrphaned(): Promise<string[]>;
   /** These wait again, first of all, if still nobody alive works on them. */
   release(ids: readonly string[]): Promise<number>;
-  /** What was claimed for this process without its knowing: the answer to the claim was lost. `known`: what it works on. */
-  forget(known: readonly string[]): Promise<number>;
+  /** What was claimed for this process without its knowing: the answer to the claim was lost. `known`: the claims it works on. */
+  forget(known: readonly number[]): Promise<number>;
 }
 
 export interface LaneJobDeps {
@@ -48,59 +56,52 @@ export interface LaneJobDeps {
 /** A session's key names its agent, a run's row does. */
 const AGENT = "CASE WHEN ? = 'subagent' THEN coalesce((SELECT agent_id FROM runs WHERE id = ?), '') ELSE split_part(?, ':', 2) END";
 const ORDER = "front DESC, tag, seq";
+const NEXT = "nextval(pg_get_serial_sequence('lane_jobs', 'seq'))";
+
+const UNRUNG_SESSIONS = `SELECT DISTINCT session_key AS id FROM inbox WHERE state = 'waiting' AND owner IS NULL
+  AND NOT EXISTS (SELECT 1 FROM lane_jobs WHERE lane = 'main' AND lane_jobs.id = inbox.session_key)`;
+
+const ENDED = "state NOT IN ('queued', 'running', 'waiting')";
+/** Whether what a run waits for has really come is for others to say (subagents/waits.ts). */
+const MAY_BE_DUE = `wake_at <= ? OR EXISTS (SELECT 1 FROM run_messages WHERE run_id = runs.id AND taken_at IS NULL)
+  OR EXISTS (SELECT 1 FROM notes WHERE session_id = runs.session_id AND taken_at IS NULL)
+  OR NOT EXISTS (SELECT 1 FROM runs AS child WHERE child.requester_run_id = runs.id AND NOT (child.${ENDED}))
+  OR EXISTS (SELECT 1 FROM json_array_elements(waits::json) AS wait, json_array_elements_text(wait -> 'ids') AS awaited
+             LEFT JOIN runs AS other ON other.id = awaited WHERE other.id IS NULL OR other.${ENDED})`;
+const UNRUNG_RUNS = `SELECT id FROM runs WHERE state IN ('queued', 'waiting') AND (state = 'queued' OR ${MAY_BE_DUE})
+  AND NOT EXISTS (SELECT 1 FROM lane_jobs WHERE lane = 'subagent' AND lane_jobs.id = runs.id) ORDER BY queued_at, seq`;
 
 export function createLaneJobs(deps: LaneJobDeps): LaneJobs {
   const { db, lane, bootId } = deps;
-  const relaxed = { relaxed: true };
   return {
     ring: (tx, job) => ring(deps, tx, job),
     claim: (agents) => (agents.length === 0 ? Promise.resolve(null) : claim(deps, agents)),
-    async finish(id) {
-      await db.transaction(
-        [],
-        async (tx) => {
-          const gone = await tx.run("DELETE FROM lane_jobs WHERE lane = ? AND id = ? AND owner = ? AND again = 0", lane, id, bootId);
-          if (gone === 1) return tx.emit({ type: "lane.rung", lane });
-          const own = "SELECT grp, again FROM lane_jobs WHERE lane = ? AND id = ? AND owner = ?";
-          const rung = await tx.get<{ grp: string; again: number }>(own, lane, id, bootId);
-          if (rung === undefined) return;
-          const isFront = rung.again === 2;
-          const tag = isFront ? 0 : await nextTag(deps, tx, rung.grp);
-          const sql = `UPDATE lane_jobs SET owner = NULL, again = 0, front = ?, tag = ?, rung_at = ?,
-            seq = nextval(pg_get_serial_sequence('lane_jobs', 'seq')) WHERE lane = ? AND id = ?`;
-          await tx.run(sql, Number(isFront), tag, deps.now(), lane, id);
-          tx.emit({ type: "lane.rung", lane });
-        },
-        relaxed,
-      );
-    },
-    async hold(id) {
-      const sql = `INSERT INTO lane_jobs (lane, id, grp, agent, front, tag, rung_at, owner) VALUES (?, ?, ?, ${AGENT}, 0, 0, ?, ?)
-        ON CONFLICT (lane, id) DO NOTHING`;
-      return (await db.transaction([], (tx) => tx.run(sql, ...[lane, id, id, lane, id, id], deps.now(), bootId), relaxed)) === 1;
-    },
-    async putBack(id) {
-      await db.transaction([], async (tx) => {
-        await tx.run("UPDATE lane_jobs SET owner = NULL, again = 0 WHERE lane = ? AND id = ? AND owner = ?", lane, id, bootId);
-        tx.emit({ type: "lane.rung", lane });
-      });
-    },
+    ...giving(deps),
     async drop(id) {
-      await db.transaction([], (tx) => tx.run("DELETE FROM lane_jobs WHERE lane = ? AND id = ? AND owner IS NULL", lane, id), relaxed);
+      await db.transaction([], (tx) => tx.run("DELETE FROM lane_jobs WHERE lane = ? AND id = ? AND owner IS NULL", lane, id), RELAXED);
     },
     ...lookUps(deps),
-    release: (ids) => release(deps, ids, orphaned("lane_jobs")),
+    release: (ids) =>
+      release(
+        deps,
+        ids.map((id) => ({ id, where: orphaned("lane_jobs"), params: [] })),
+      ),
     async forget(known) {
-      const sql = "SELECT id FROM lane_jobs WHERE lane = ? AND owner = ?";
-      const lost = (await db.all<{ id: string }>(sql, lane, bootId)).map((row) => row.id).filter((id) => !known.includes(id));
-      return release(deps, lost, "owner = ?", bootId);
+      const sql = "SELECT id, claim FROM lane_jobs WHERE lane = ? AND owner = ?";
+      const rows = await db.all<{ id: string; claim: number }>(sql, lane, bootId);
+      const lost = rows.filter(({ claim }) => !known.includes(claim));
+      return release(
+        deps,
+        lost.map(({ id, claim }) => ({ id, where: "owner = ? AND claim = ?", params: [bootId, claim] })),
+      );
     },
   };
 }
 
 type LookUps = Pick<LaneJobs, "positions" | "stranded" | "depth" | "unrung" | "listOrphaned">;
 
-function lookUps({ db, lane }: LaneJobDeps): LookUps {
+function lookUps(deps: LaneJobDeps): LookUps {
+  const { db, lane } = deps;
   return {
     async positions(ids) {
       if (ids.length === 0) return new Map();
@@ -128,15 +129,12 @@ function lookUps({ db, lane }: LaneJobDeps): LookUps {
          FROM lane_jobs WHERE lane = ?`,
         lane,
       )) ?? { waiting: 0, running: 0 },
-    unrung: async () =>
-      lane !== "main"
+    async unrung() {
+      const sql = { main: UNRUNG_SESSIONS, subagent: UNRUNG_RUNS }[lane as string];
+      return sql === undefined
         ? []
-        : (
-            await db.all<{ key: string }>(
-              `SELECT DISTINCT session_key AS key FROM inbox WHERE state = 'waiting' AND owner IS NULL
-                 AND NOT EXISTS (SELECT 1 FROM lane_jobs WHERE lane = 'main' AND lane_jobs.id = inbox.session_key)`,
-            )
-          ).map((row) => row.key),
+        : (await db.all<{ id: string }>(sql, ...(lane === "subagent" ? [deps.now()] : []))).map((row) => row.id);
+    },
     listOrphaned: async () =>
       (
         await db.all<{ id: string }>(`SELECT id FROM lane_jobs WHERE lane = ? AND owner IS NOT NULL AND ${orphaned("lane_jobs")}`, lane)
@@ -144,11 +142,60 @@ function lookUps({ db, lane }: LaneJobDeps): LookUps {
   };
 }
 
-async function release({ db, lane }: LaneJobDeps, ids: readonly string[], where: string, ...params: string[]): Promise<number> {
-  if (ids.length === 0) return 0;
+/** Of jobs under a claim. */
+function giving(deps: LaneJobDeps): Pick<LaneJobs, "finish" | "hold" | "putBack"> {
+  const { db, lane, bootId } = deps;
+  return {
+    async finish(id, claim) {
+      await db.transaction(
+        [],
+        async (tx) => {
+          const own = "lane = ? AND id = ? AND owner = ? AND claim = ?";
+          const gone = await tx.run(`DELETE FROM lane_jobs WHERE ${own} AND again = 0`, lane, id, bootId, claim);
+          if (gone === 1) return tx.emit({ type: "lane.rung", lane });
+          const rung = await tx.get<{ grp: string; again: number }>(
+            `SELECT grp, again FROM lane_jobs WHERE ${own}`,
+            ...[lane, id, bootId, claim],
+          );
+          if (rung === undefined) return;
+          const isFront = rung.again === 2;
+          const tag = isFront ? 0 : await nextTag(deps, tx, rung.grp);
+          const sql = `UPDATE lane_jobs SET owner = NULL, again = 0, front = ?, tag = ?, rung_at = ?,
+            seq = ${NEXT} WHERE lane = ? AND id = ?`;
+          await tx.run(sql, Number(isFront), tag, deps.now(), lane, id);
+          tx.emit({ type: "lane.rung", lane });
+        },
+        RELAXED,
+      );
+    },
+    async hold(id) {
+      const sql = `INSERT INTO lane_jobs (lane, id, grp, agent, front, tag, rung_at, owner, claim) VALUES (?, ?, ?, ${AGENT}, 0, 0, ?, ?, ${NEXT})
+        ON CONFLICT (lane, id) DO NOTHING RETURNING claim`;
+      const values = [lane, id, id, lane, id, id, deps.now(), bootId];
+      return (await db.transaction([], (tx) => tx.get<{ claim: number }>(sql, ...values), RELAXED))?.claim ?? null;
+    },
+    async putBack(id, claim) {
+      await db.transaction([], async (tx) => {
+        const sql = "UPDATE lane_jobs SET owner = NULL, again = 0 WHERE lane = ? AND id = ? AND owner = ? AND claim = ?";
+        await tx.run(sql, lane, id, bootId, claim);
+        tx.emit({ type: "lane.rung", lane });
+      });
+    },
+  };
+}
+
+interface Left {
+  readonly id: string;
+  /** What must still be so. */
+  readonly where: string;
+  readonly params: readonly (string | number)[];
+}
+
+async function release({ db, lane }: LaneJobDeps, left: readonly Left[]): Promise<number> {
+  if (left.length === 0) return 0;
   return db.transaction([], async (tx) => {
     let released = 0;
-    for (const id of ids)
+    for (const { id, where, params } of left)
       released += await tx.run(
         `UPDATE lane_jobs SET owner = NULL, front = 1, again = 0 WHERE lane = ? AND id = ? AND owner IS NOT NULL AND ${where}`,
         lane,
@@ -201,17 +248,17 @@ async function claim(deps: LaneJobDeps, agents: readonly string[]): Promise<Clai
         ...[lane, lane],
       );
       if ((places?.free ?? 0) <= 0) return null;
-      const row = await tx.get<{ id: string; grp: string; tag: number; front: number; rung_at: number }>(
-        `UPDATE lane_jobs SET owner = ? WHERE lane = ? AND id = (SELECT id FROM lane_jobs
+      const row = await tx.get<{ id: string; grp: string; tag: number; front: number; rung_at: number; claim: number }>(
+        `UPDATE lane_jobs SET owner = ?, claim = ${NEXT} WHERE lane = ? AND id = (SELECT id FROM lane_jobs
            WHERE lane = ? AND owner IS NULL AND agent IN (SELECT json_array_elements_text(?::json)) ORDER BY ${ORDER} LIMIT 1 FOR UPDATE SKIP LOCKED)
-         RETURNING id, grp, tag, front, rung_at`,
+         RETURNING id, grp, tag, front, rung_at, claim`,
         ...[bootId, lane, lane, JSON.stringify(agents)],
       );
       if (row === undefined) return null;
       if (row.front === 0) await moveOn(deps, tx, row.grp, row.tag);
-      return { id: row.id, rungAt: row.rung_at };
+      return { id: row.id, claim: row.claim, rungAt: row.rung_at };
     },
-    { relaxed: true },
+    RELAXED,
   );
 }
 

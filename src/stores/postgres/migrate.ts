@@ -5,6 +5,12 @@ import type { Logger } from "../../core/logger.ts";
 import type { PostgresDatabase } from "./database.ts";
 import { inPostgres, MIGRATIONS } from "./schema.ts";
 
+/** For who works beside gateways and makes nothing of its own: has one been here? */
+export async function hasTables({ connections }: PostgresDatabase): Promise<boolean> {
+  const { rows } = await connections.pool.query<{ found: string | null }>("SELECT to_regclass('herald_schema')::text AS found");
+  return rows[0]?.found != null;
+}
+
 /** Throws AppError("state") when it was written by a newer version. */
 export async function migrate({ connections, namespace }: PostgresDatabase, log: Logger): Promise<void> {
   const client = await connections.pool.connect();

@@ -10,13 +10,14 @@ import type { Logger } from "../../core/logger.ts";
 import type { NodeRole } from "../../core/node-role.ts";
 import type { Nodes, NodeView } from "../nodes.ts";
 import type { PostgresDatabase } from "./database.ts";
+import { refuseDuringMove } from "./move-mark.ts";
 
 export interface Membership extends Nodes {
   /** It may still work and speak: its lease has not run out, as far as it can know. */
   isValid(): boolean;
   /** Renews its own lease, and ends those of others that are gone; until the signal. */
   run(signal: AbortSignal): Promise<void>;
-  /** Its settings changed. */
+  /** Its settings changed: others hear of it now, or with the next renewal. */
   follow(): Promise<void>;
   /** Takes a duty that only one may have, if nobody alive has it. True: it is this one's. */
   take(duty: string): Promise<boolean>;
@@ -31,6 +32,8 @@ export interface MembershipOptions {
   readonly version: string;
   readonly role: NodeRole;
   readonly leaseMs?: number;
+  /** Who is certainly gone, however fresh its row looks: this process has what only one can hold, and that one had it before. */
+  readonly predecessor?: string | null;
   steady(): number;
   agents(): readonly string[];
   denies(): readonly string[];
@@ -64,7 +67,7 @@ export function createMembership(options: MembershipOptions): Membership {
   const watched = new Map<string, Watched>();
   const isValid = (): boolean => !isLost && (validUntil === 0 || steady() < validUntil);
 
-  const renew = createRenewal(options, (sentAt) => {
+  const renew = createRenewal(options, settings, (sentAt) => {
     validUntil = sentAt + leaseMs;
   });
   const bury = async (): Promise<void> => {
@@ -75,15 +78,20 @@ export function createMembership(options: MembershipOptions): Membership {
     isValid,
     async enter() {
       const sentAt = steady();
-      await db.transaction([], async (tx) => {
-        const { name, version, role } = options;
+      const { name, version, role, predecessor = null } = options;
+      const isBuried = await db.transaction([], async (tx) => {
+        await refuseDuringMove(tx, db.namespace);
         await tx.run(
           "INSERT INTO nodes (id, started_at, seen_at, name, version, role, agents, limits, denies) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
           ...[bootId, clock.now(), clock.now(), name, version, role, ...settings()],
         );
+        // The server may not have noticed yet that a transaction of it is cut off; then its lease runs out like anybody's.
+        const sql = "DELETE FROM nodes WHERE id IN (SELECT id FROM nodes WHERE id = ? FOR UPDATE SKIP LOCKED)";
+        return predecessor !== null && (await tx.run(sql, predecessor)) === 1;
       });
       db.fence(bootId);
       validUntil = sentAt + leaseMs;
+      if (isBuried && predecessor !== null) options.onGone([predecessor]);
     },
     async leave() {
       await db.transaction([], async (tx) => {
@@ -110,7 +118,12 @@ export function createMembership(options: MembershipOptions): Membership {
       }
     },
     async follow() {
-      await db.transaction([], (tx) => tx.run("UPDATE nodes SET agents = ?, limits = ?, denies = ? WHERE id = ?", ...settings(), bootId));
+      const sql = "UPDATE nodes SET agents = ?, limits = ?, denies = ? WHERE id = ?";
+      try {
+        await db.transaction([], (tx) => tx.run(sql, ...settings(), bootId));
+      } catch (error) {
+        log.debug({ reason: errorText(error) }, "changed settings are told with the next renewal");
+      }
     },
     take: (duty) =>
       db.transaction([], async (tx) => {
@@ -126,7 +139,11 @@ export function createMembership(options: MembershipOptions): Membership {
 /**
  * On a connection of its own: a pool that is empty, or a reach that waits a second, must not cost the lease. False: the row is gone.
  */
-function createRenewal({ db, clock, log, bootId, steady }: MembershipOptions, onRenewed: (sentAt: number) => void) {
+function createRenewal(
+  { db, clock, log, bootId, steady }: MembershipOptions,
+  settings: () => string[],
+  onRenewed: (sentAt: number) => void,
+) {
   let client: Awaited<ReturnType<PostgresDatabase["connections"]["single"]>> | null = null;
   let last: { readonly server: number; readonly steady: number } | null = null;
   const drop = (): void => {
@@ -148,8 +165,10 @@ function createRenewal({ db, clock, log, bootId, steady }: MembershipOptions, on
     try {
       client ??= await db.connections.single(drop);
       const { rows, rowCount } = await client.query<{ now: number }>(
-        "UPDATE nodes SET beat = beat + 1, seen_at = $2 WHERE id = $1 RETURNING extract(epoch FROM clock_timestamp())::float8 * 1000 AS now",
-        [bootId, clock.now()],
+        // Its settings, too: a server that was away when they changed hears of them when it is back.
+        `UPDATE nodes SET beat = beat + 1, seen_at = $2, agents = $3, limits = $4, denies = $5 WHERE id = $1
+         RETURNING extract(epoch FROM clock_timestamp())::float8 * 1000 AS now`,
+        [bootId, clock.now(), ...settings()],
       );
       if (rowCount !== 1) return false;
       onRenewed(sentAt);
@@ -186,6 +205,30 @@ async function findGone(
     if ((await db.transaction([], (tx) => tx.run(sql, id, beat))) === 1) gone.push(id);
   }
   return gone;
+}
+
+export interface EmptyOptions extends Pick<MembershipOptions, "db" | "clock" | "steady"> {
+  readonly leaseMs?: number;
+  /** Told before it waits, how long at most. */
+  onWait(ms: number): void;
+}
+
+/**
+ * For who wants the database for itself and keeps newcomers out: waits until whoever is on record has shown that it lives, or is dead
+ * and buried. Returns the name of one that lives, else null.
+ */
+export async function waitForNobody({ db, clock, steady, leaseMs = LEASE_MS, onWait }: EmptyOptions): Promise<string | null> {
+  const look = (): Promise<{ id: string; name: string; beat: number }[]> => db.all("SELECT id, name, beat FROM nodes");
+  const first = await look();
+  if (first.length > 0) onWait(leaseMs);
+  const watched = new Map<string, Watched>();
+  for (let rows = first; rows.length > 0; rows = await look()) {
+    const beating = rows.find(({ id, beat }) => first.find((one) => one.id === id)?.beat !== beat);
+    if (beating !== undefined) return beating.name;
+    await findGone(db, watched, "", leaseMs, steady);
+    await clock.sleep(200);
+  }
+  return null;
 }
 
 interface Stored {

@@ -95,6 +95,10 @@ function explain(error: unknown): Explained {
   return { trouble: null, isOurs: !isState };
 }
 
+/** It may be there in a while: it starts, stops, is full, or the line to it was cut. No name that nobody knows, no wrong password. */
+export const isAway = (error: unknown): boolean =>
+  explain(error).trouble !== null && !/^(?:28|3D|25|ENOTFOUND)/.test((error as { code?: string }).code ?? "");
+
 /** Nothing was done, and the same may go through when it is tried again: somebody else was in the way, or a plan had aged. */
 export function isPassing(error: unknown): boolean {
   const { code = "" } = error as { code?: string };

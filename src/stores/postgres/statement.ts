@@ -13,16 +13,36 @@ const TOKENS = /'(?:[^']|'')*'|"[^"]*"|\?/g;
 /** Lists of any length are statements of their own; each connection would keep the plans of all of them. */
 const MAX_KEPT = 1_000;
 
-export function createStatements(): (sql: string) => Numbered {
+export interface Statements {
+  numbered(sql: string): Numbered;
+  /** Grows with each `renew`. */
+  era(): number;
+  /**
+   * Plans of this era have aged: a newer version added a column. All connections hold some, so from now on statements have other names
+   * on every one of them; to meet the old ones one by one would take as many tries as there are connections.
+   */
+  renew(era: number): void;
+}
+
+export function createStatements(): Statements {
   const known = new Map<string, Numbered>();
-  return (sql) => {
-    const found = known.get(sql);
-    if (found !== undefined) return found;
-    let n = 0;
-    const text = sql.replaceAll(TOKENS, (token) => (token === "?" ? `$${++n}` : token));
-    if (known.size >= MAX_KEPT) return { text };
-    const statement = { name: `s${known.size}`, text };
-    known.set(sql, statement);
-    return statement;
+  let era = 0;
+  return {
+    numbered(sql) {
+      const found = known.get(sql);
+      if (found !== undefined) return found;
+      let n = 0;
+      const text = sql.replaceAll(TOKENS, (token) => (token === "?" ? `$${++n}` : token));
+      if (known.size >= MAX_KEPT) return { text };
+      const statement = { name: `s${era}_${known.size}`, text };
+      known.set(sql, statement);
+      return statement;
+    },
+    era: () => era,
+    renew(aged) {
+      if (aged !== era) return;
+      era++;
+      known.clear();
+    },
   };
 }

@@ -1,7 +1,7 @@
 // Transcripts as rows, for several processes: a row for each line, the same JSON as in the file form (stores/transcripts.ts), the same
 // interface. Appending takes the transcript's own row first: whoever appends at the same time waits, so that entries are numbered
 // without a gap and each names the one before it.
-// Nothing is synced here: what is appended is committed relaxed, and the next transaction that is waited for brings it to the disk too.
+// Nothing is synced here: what is appended is on the server's disk when it is committed.
 import { AppError } from "../../core/errors.ts";
 import { isAgentId, isUuid } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
@@ -127,22 +127,26 @@ async function append(deps: Deps, tx: Tx, ref: TranscriptRef, entries: readonly 
 /** A few at a time, so that a window of a long conversation doesn't read the whole of it. Throws ENOENT when there is none. */
 async function* backwards(deps: Deps, ref: TranscriptRef, before = Number.MAX_SAFE_INTEGER): AsyncGenerator<Line> {
   const id = idOf(ref);
-  await ensure(deps, ref);
-  let end = before;
-  for (let isFirst = true; ; isFirst = false) {
-    const sql = "SELECT n, body FROM transcript_entries WHERE session_id = ? AND n < ? ORDER BY n DESC LIMIT ?";
-    const rows = await deps.db.all<Line>(sql, id, end, isFirst ? CHUNK / 4 : CHUNK);
-    if (rows.length === 0 && isFirst) await requireAny(deps, id);
+  const sql = "SELECT n, body FROM transcript_entries WHERE session_id = ? AND n < ? ORDER BY n DESC LIMIT ?";
+  const read = (end: number, limit: number): Promise<Line[]> => deps.db.all<Line>(sql, id, end, limit);
+  let rows = await read(before, CHUNK / 4);
+  if (rows.length === 0) {
+    await requireAny(deps, ref);
+    rows = await read(before, CHUNK / 4);
+  }
+  for (;;) {
     yield* rows;
     const last = rows.at(-1);
     if (last === undefined || last.n <= 1) return;
-    end = last.n;
+    rows = await read(last.n, CHUNK);
   }
 }
 
-async function requireAny({ db }: Deps, id: string): Promise<void> {
-  if ((await db.get("SELECT 1 FROM transcripts WHERE session_id = ?", id)) !== undefined) return;
-  throw Object.assign(new Error(`there is no transcript of the session ${id}`), { code: "ENOENT" });
+/** Most that are read are there: only of one without a line it is asked whether it exists, or how it begins. */
+async function requireAny(deps: Deps, ref: TranscriptRef): Promise<void> {
+  await ensure(deps, ref);
+  if ((await deps.db.get("SELECT 1 FROM transcripts WHERE session_id = ?", idOf(ref))) !== undefined) return;
+  throw Object.assign(new Error(`there is no transcript of the session ${ref.sessionId}`), { code: "ENOENT" });
 }
 
 async function newestFirst(deps: Deps, ref: TranscriptRef, enough: (taken: readonly Entry[], line: string) => boolean): Promise<Entry[]> {

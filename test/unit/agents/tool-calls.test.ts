@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type CallingTurn, createToolCalls } from "../../../src/agents/tool-calls.ts";
+import { AppError } from "../../../src/core/errors.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { createSecrets } from "../../../src/core/secrets.ts";
@@ -291,5 +292,29 @@ describe("a call that waits", () => {
     isDue = true;
     expect(await toolCalls.resume(turn(), { calls: made, made: 2 }, space)).toEqual([]);
     expect([changed, results().map(({ isError }) => isError)]).toEqual([[], [true, false]]);
+  });
+});
+
+describe("[SO3] among several processes", () => {
+  const calls = ["away", "copy"].map((name, n) => ({ id: `c${n}`, entryId: `e${n}`, calledAt: 0, name, args: { from: "a" } }));
+  const away = tool("away", "session", () => {
+    throw new AppError("storage", "PostgreSQL can't be reached.");
+  });
+  const space = { maxChars: 10_000, append: async (fresh: readonly NewEntry[]) => void entries.push(...fresh) };
+
+  it("a server that is away breaks the turn off once the other calls are over; what it may have done is not told as a failure", async () => {
+    tools = [away, tool("copy", "read", () => new Promise((resolve) => setImmediate(() => resolve("copied"))))];
+    await expect(toolCalls.run({ ...turn(), isOver: async () => false }, calls, space)).rejects.toThrow("can't be reached");
+    expect(results().map(({ text }) => text)).toEqual(["copied"]);
+  });
+
+  it("alone, a disk that refuses is a result the model can read", async () => {
+    tools = [away, tool("copy", "read", () => "copied")];
+    await toolCalls.run(turn(), calls, space);
+    expect(
+      results()
+        .map(({ text }) => text)
+        .sort(),
+    ).toEqual(["away failed: PostgreSQL can't be reached.", "copied"]);
   });
 });

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { loadConfig } from "../../../src/config/config.ts";
+import { findStoreUrl, loadConfig } from "../../../src/config/config.ts";
 import { configJsonSchema } from "../../../src/config/schema.ts";
 import { collectSecrets } from "../../../src/config/variables.ts";
 import type { AppError } from "../../../src/core/errors.ts";
@@ -225,5 +225,43 @@ describe("secrets", () => {
     });
     expect(message.split("\n")).toHaveLength(4);
     expect(message).not.toContain("hush");
+  });
+});
+
+describe("the address of PostgreSQL", () => {
+  const secretsOf = (url: string): string[] =>
+    load({}, { DATABASE_URL: url })
+      .secrets.filter(({ name }) => name === "store.url")
+      .map(({ value }) => value);
+
+  it("[SO1] its password is a secret wherever it stands, as written and as meant", () => {
+    expect(secretsOf("postgres://ann:long%2Fpassword@db/x")).toEqual(
+      expect.arrayContaining(["postgres://ann:long%2Fpassword@db/x", "long%2Fpassword", "long/password"]),
+    );
+    expect(secretsOf("postgres://ann@db/x?password=long-password")).toEqual(
+      expect.arrayContaining(["postgres://ann@db/x?password=long-password", "long-password"]),
+    );
+    expect(secretsOf("postgres://ann@db/x")).toEqual([]);
+  });
+
+  it("[SO1] a lone % in it is no reason not to start", () => {
+    expect(load({}, { DATABASE_URL: "postgres://ann:100%sure@db/x" }).config.store.url).toBe("postgres://ann:100%sure@db/x");
+    expect(secretsOf("postgres://ann:100%sure@db/x")).toContain("100%sure");
+  });
+
+  it("[SO1] the scripts find it as the gateway does, whatever else is wrong with the settings", () => {
+    const find = (settings: object | null, env: Record<string, string> = {}): string | undefined => {
+      if (settings !== null) writeFileSync(join(cwd, "config", "herald.json5"), JSON.stringify(settings), { mode: 0o600 });
+      return findStoreUrl({ cwd, env });
+    };
+    expect(find(null)).toBeUndefined();
+    expect(find(null, { DATABASE_URL: "postgres://db/a" })).toBe("postgres://db/a");
+    expect(find({ web: { port: "wrong" } }, { DATABASE_URL: "mysql://db/a" })).toBeUndefined();
+    expect(find({ web: { port: "wrong" }, store: { url: `postgres://${variable("HOST")}/b` } }, { HOST: "db" })).toBe("postgres://db/b");
+    expect(find({ web: { token: variable("UNSET") } })).toBeUndefined();
+    expect(() => find({ store: { url: `postgres://${variable("UNSET")}/b` } })).toThrow(/UNSET/);
+    // Taken for none, people would be let in somewhere else.
+    expect(() => find({ store: { url: 7 } })).toThrow(/store\.url: /);
+    expect(() => find({ store: { url: "localhost/b" } })).toThrow(/store\.url: must be an address like/);
   });
 });

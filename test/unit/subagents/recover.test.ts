@@ -6,8 +6,11 @@ import { z } from "zod";
 import { SUSPENDED } from "../../../src/core/run.ts";
 import { defineTool } from "../../../src/core/tool.ts";
 import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
+import { createSpawnTool } from "../../../src/subagents/spawn-tool.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
+import { ADDRESS } from "../../support/runs.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../../support/stage.ts";
+import { callTool } from "../../support/tool-context.ts";
 import { waitFor } from "../../support/wait.ts";
 
 let stateDir: string;
@@ -195,4 +198,17 @@ it("[ST2] a run that another process ended makes no further model call, and says
   door.resolve();
   await waitFor("its slot to be free", async () => (await stage.lane.depth()).running === 0);
   expect([calls, await stage.announced(run)]).toEqual([1, []]);
+});
+
+it("[SP2] a spawn whose result was never recorded is found again by the next generation of its requester, not made a second time", async () => {
+  await using stage = await stageOf();
+  const tool = createSpawnTool({ spawn: stage.parts.spawn, toolNames: async () => [] });
+  const context = { sessionId: "00000000-0000-4000-8000-000000000000", callId: "call-entry", address: ADDRESS };
+  const answers = [];
+  for (const turnId of ["run:a:1", "run:a:2"]) answers.push(await callTool(tool, { task: "do it" }, { ...context, turnId }));
+  const [first, second] = answers.map(({ text }) => (JSON.parse(text) as { runId: string }).runId);
+  expect(second).toBe(first);
+  expect(await callTool(tool, { task: "do it" }, { ...context, callId: "another", turnId: "run:a:2" })).not.toMatchObject({
+    text: expect.stringContaining(first ?? "none"),
+  });
 });
