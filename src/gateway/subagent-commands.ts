@@ -14,7 +14,7 @@ import { quotable } from "../subagents/quoting.ts";
 import type { Requester, Spawn } from "../subagents/spawn.ts";
 import type { Steering } from "../subagents/steering.ts";
 import { currentRuns, findTarget, runsOf } from "../subagents/targets.ts";
-import { answeredBy, DEFAULT_LOG, logText } from "../subagents/transcript-view.ts";
+import { answeredByIfReadable, DEFAULT_LOG, logText } from "../subagents/transcript-view.ts";
 import { type Answer, type Command, type CommandContext, plural } from "./commands.ts";
 import { type ThreadDeps, threadHint } from "./threads.ts";
 
@@ -169,7 +169,7 @@ async function info(deps: SubagentCommandDeps, context: CommandContext, rest: st
       transcript: deps.transcripts.path(transcriptOfRun(run)),
       archiveDue: deps.archiver.dueAt(run),
       position: (await deps.lane.positions([run.id])).get(run.id) ?? null,
-      answeredBy: await answeredBy(deps.transcripts, run),
+      answeredBy: await answeredByIfReadable(deps.transcripts, run),
     });
     return { text };
   });

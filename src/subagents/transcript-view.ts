@@ -44,9 +44,14 @@ const MAX_ANSWERS = 1_000;
 
 /** The models that really answered, in the order they first did: where one failed another stood in for it (CM6). */
 export async function answeredBy(transcripts: Transcripts, run: Run): Promise<string[]> {
+  const answers = await lastEntries(transcripts, run, MAX_ANSWERS, (entry) => entry.type === "message" && entry.role === "assistant");
+  return [...new Set(answers.flatMap((entry) => (entry.type === "message" && entry.role === "assistant" ? [entry.model] : [])))];
+}
+
+/** The same as one of many facts about a run, which are told without it when there is nothing to read. */
+export async function answeredByIfReadable(transcripts: Transcripts, run: Run): Promise<string[]> {
   try {
-    const answers = await lastEntries(transcripts, run, MAX_ANSWERS, (entry) => entry.type === "message" && entry.role === "assistant");
-    return [...new Set(answers.flatMap((entry) => (entry.type === "message" && entry.role === "assistant" ? [entry.model] : [])))];
+    return await answeredBy(transcripts, run);
   } catch (error) {
     unreadable(error);
     return [];

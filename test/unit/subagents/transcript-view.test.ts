@@ -1,7 +1,7 @@
 // The log of a run as people and models read it.
 import { mkdirSync, rmSync } from "node:fs";
 import { expect, it } from "vitest";
-import { answeredBy, logText } from "../../../src/subagents/transcript-view.ts";
+import { answeredBy, answeredByIfReadable, logText } from "../../../src/subagents/transcript-view.ts";
 import { createDelegation } from "../../support/delegation.ts";
 
 it("[CM5] the last entries that are shown are counted, not the announce step or messages without words behind them", async () => {
@@ -57,5 +57,6 @@ it("[CM5] [CM6] what stands in the place of a transcript is said in words", asyn
   rmSync(path);
   mkdirSync(path);
   expect(await logText(transcripts, run, { limit: 5, tools: true })).toBe("(its transcript can't be read: a folder is in its place)");
-  expect(await answeredBy(transcripts, run)).toEqual([]);
+  expect(await answeredByIfReadable(transcripts, run)).toEqual([]);
+  await expect(answeredBy(transcripts, run)).rejects.toThrow();
 });
