@@ -150,6 +150,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
       return brief(deps, runs, context, args.brief);
     case "revoke": {
       const revoked = await deps.db.transaction([], (tx) => revokeAll(deps, tx, runs, context.sessionKey));
+      await deps.briefing.written();
       // Whoever revokes it is told that it is gone.
       for (const one of revoked) await deps.briefing.write(one);
       return toolJson({ revoked: revoked.map((one) => one.id), note: "From its next step on it sees nothing of your brief." });
@@ -197,6 +198,7 @@ async function brief(deps: ControlDeps, runs: readonly Run[], context: ToolConte
   await deps.db.transaction([], async (tx) => {
     for (const run of runs) await deps.briefing.apply(tx, run, context.sessionKey, params);
   });
+  await deps.briefing.written();
   return toolJson({ briefed: runs.map((run) => run.id), note: "It sees this brief from its next step on. It grants nothing." });
 }
 

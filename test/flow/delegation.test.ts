@@ -430,7 +430,10 @@ describe("brief documents", () => {
       return text.includes("Ended: stopped") ? text : null;
     });
     expect(told).toMatch(/Delegated "halted"[\s\S]*Started[\s\S]*Ended: stopped/);
-    for (const name of readdirSync(folderOf(chat.run("halted")))) {
+    // A draft stands there for as long as it is written.
+    const names = (): string[] => readdirSync(folderOf(chat.run("halted")));
+    await waitFor("the drafts to be gone", () => names().every((name) => !name.endsWith(".tmp")));
+    for (const name of names()) {
       expect(name).toMatch(/^(trace\.md|brief-[0-9a-f]{6}\.(brief|response)\.md)$/);
       expect(statSync(join(folderOf(chat.run("halted")), name)).mode & 0o777).toBe(0o600);
     }

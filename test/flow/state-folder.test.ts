@@ -6,6 +6,7 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -14,6 +15,7 @@ import {
   truncateSync,
   writeFileSync,
 } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
@@ -117,6 +119,8 @@ it.each(["herald.db", "herald.db-wal"])("[RC4] %s cut short while it runs: it sa
   await herald.say("hello");
   await herald.reply(/offline model/);
   const token = tokenOf(herald);
+  // What is being written in that very moment would make it whole again.
+  await waitFor("it to be at rest", () => herald.rows("SELECT 1 FROM outbox WHERE state NOT IN ('sent', 'blocked')").length === 0);
   truncateSync(join(herald.stateDir, name));
   for (const n of [1, 2]) expect((await post(herald, token, n, "lost?")).status).toBe(503);
   await waitFor("it to notice", async () => (await ready(herald)) === 503 && /Another program cut .* short/.test(herald.output()), 5_000);
@@ -227,23 +231,25 @@ it("[RC4] a backup put in under the journal of another database: the start is re
       for (let n = from; n < to; n++)
         await tx.run("INSERT INTO listings (session_key, run_ids, at) VALUES (?, ?, 1)", `k${n}`, "x".repeat(500));
     });
-  let backup = Buffer.alloc(0);
+  const made = mkdtempSync(join(tmpdir(), "herald-backup-"));
+  const source = join(made, "herald.db");
+  const early = openDatabase({ path: source });
+  await fill(early, 0, 20);
+  early.close();
+  const backup = readFileSync(source);
+  const db = openDatabase({ path: source });
+  await fill(db, 20, 9_000);
+  await db.optimize();
+  await fill(db, 9_000, 9_100);
+  // As a kill leaves it: closing would empty it.
+  const journal = readFileSync(`${source}-wal`);
+  db.close();
+  rmSync(made, { recursive: true });
   await using herald = runHerald({
     config: "{web: {port: 0}}",
-    async prepare(dir) {
+    prepare(dir) {
       const path = join(dir, "state/herald.db");
       mkdirSync(join(dir, "state"), { mode: 0o700 });
-      const early = openDatabase({ path });
-      await fill(early, 0, 20);
-      early.close();
-      backup = readFileSync(path);
-      const db = openDatabase({ path });
-      await fill(db, 20, 9_000);
-      await db.optimize();
-      await fill(db, 9_000, 9_100);
-      // As a kill leaves it: closing would empty it.
-      const journal = readFileSync(`${path}-wal`);
-      db.close();
       writeFileSync(path, backup);
       writeFileSync(`${path}-wal`, journal);
     },

@@ -29,6 +29,8 @@ export interface Briefing {
   read(child: BriefedChild): Promise<{ readonly section: string; readonly memory: string }>;
   /** Makes BRIEF.md say what the rows say. Never throws. */
   write(child: BriefedChild): Promise<void>;
+  /** Resolves when BRIEF.md says what was committed up to now: who revokes a brief is told that it is gone, and then it is. */
+  written(): Promise<void>;
 }
 
 export interface BriefingDeps {
@@ -50,11 +52,13 @@ export function createBriefing(deps: BriefingDeps): Briefing {
   const list = (child: BriefedChild): Promise<RequesterBrief[]> => listBriefs(deps, child);
   const changed = (tx: Tx, { agentId, sessionId, requesterKey }: BriefedChild): void =>
     tx.emit({ type: "brief.changed", child: { agentId, sessionId, requesterKey } });
-  deps.bus.on(async (event) => {
-    // At once, unlike the other documents: who revokes a brief is told that it is gone.
-    if (event.type === "brief.changed") await attempt(deps, event.child, () => rewrite(deps, event.child));
+  let writing: Promise<void> = Promise.resolve();
+  deps.bus.on((event) => {
+    // At once, unlike the other documents.
+    if (event.type === "brief.changed") writing = writing.then(() => attempt(deps, event.child, () => rewrite(deps, event.child)));
   });
   return {
+    written: () => writing,
     check: (requesterKey, brief) => checkReach(deps, requesterKey, brief),
     async apply(tx, child, requesterKey, brief) {
       await deps.briefs.put(tx, child.sessionId, requesterKey, brief);
