@@ -77,7 +77,7 @@ export async function createApp(options: AppOptions): Promise<App> {
     const agents = createAgents({ ...base, defaultModel: () => resolved.model });
     clearScratch(join(stateDir, "scratch"), log);
     for (const agent of agents.list()) makeWorkspace(agent, stateDir);
-    const lanes = createLanes({ ...base, stores, agents, shared: installed });
+    const lanes = createLanes({ ...base, stores, shared: installed });
     const channels = await createChannels({ ...base, config: atStart.config, stores });
     const tools = createTools({ ...base, ...stores, loaded: atStart, sandbox, agents });
     const turns = createTurns({ models, transcripts: stores.transcripts, failpoint, secrets });

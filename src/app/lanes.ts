@@ -1,5 +1,4 @@
 // The two lanes: in this process (p-queue), or of rows that several processes work on.
-import type { Agents } from "../agents/agent.ts";
 import { createLane, type Lane } from "../lanes/lanes.ts";
 import { createSharedLane } from "../lanes/shared-lane.ts";
 import type { Base, Lanes } from "./base.ts";
@@ -8,7 +7,6 @@ import type { Stores } from "./store-parts.ts";
 
 export interface LaneDeps extends Pick<Base, "config" | "bus" | "log" | "clock"> {
   readonly stores: Stores;
-  readonly agents: Agents;
   readonly shared: SharedOptions | null;
 }
 

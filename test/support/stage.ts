@@ -98,7 +98,7 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   const channels = await createChannels({ ...base, config, stores });
   const models = { call: options.call, check: () => null, checkName: options.checkName ?? (() => null), contextWindow: () => 128_000 };
   const lane = createLanes({
-    ...{ ...base, stores, agents, shared: shared ?? null },
+    ...{ ...base, stores, shared: shared ?? null },
     log: { ...silentLogger, error: ({ err }: { err?: unknown }) => void failures.push(err) } as Logger,
   }).subagent;
   const parts = createSubagentParts({

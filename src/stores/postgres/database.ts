@@ -35,7 +35,6 @@ export interface PostgresDatabase extends Database {
   /** Tells this installation from others in the same database: its schema. */
   readonly namespace: string;
   readonly connections: Connections;
-  readonly reach: Reach;
   close(): Promise<void>;
 }
 
@@ -94,7 +93,6 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
     problem: () => state.reach.problem(),
     namespace: state.namespace,
     connections,
-    reach: state.reach,
     close: () => connections.close(),
   };
 }
