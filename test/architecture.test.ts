@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, normalize, relative } from "node:path";
 import { describe, expect, it } from "vitest";
+import { createPageRoutes } from "../src/web/page-files.ts";
 
 const SRC = new URL("../src/", import.meta.url).pathname;
 
@@ -22,10 +23,12 @@ function readTable(map: string): Map<string, readonly string[]> {
 const LIBRARY_HOME: readonly { library: RegExp; homes: readonly string[] }[] = [
   { library: /^(ai|ollama-ai-provider-v2)(\/|$)/, homes: ["models/"] },
   { library: /^@ai-sdk\/mcp(\/|$)/, homes: ["tools/"] },
+  { library: /^@modelcontextprotocol\//, homes: ["web/mcp-server.ts"] },
   { library: /^@ai-sdk\/provider-utils(\/|$)/, homes: ["models/", "tools/"] },
   { library: /^@ai-sdk\/(?!mcp|provider-utils)/, homes: ["models/"] },
   { library: /^grammy(\/|$)/, homes: ["channels/telegram/"] },
   { library: /^@slack\//, homes: ["channels/slack/"] },
+  { library: /^ajv(\/|$)/, homes: ["tools/"] },
   { library: /^p-queue$/, homes: ["lanes/"] },
   { library: /^pino(-pretty)?$/, homes: ["core/logger.ts"] },
   { library: /^node:sqlite$/, homes: ["stores/"] },
@@ -100,7 +103,7 @@ describe("the import table", () => {
 
   it("nothing below the composition root sees app, main or the settings", () => {
     for (const [home, allowed] of MAY_IMPORT) {
-      if (home.includes(".") || home === "app") continue;
+      if (home.includes(".") || home === "app" || home === "cli") continue;
       expect(allowed.filter((other) => ["app", "config", "main.ts"].includes(other))).toEqual([]);
     }
   });
@@ -153,10 +156,18 @@ describe("libraries", () => {
     expect(wrong).toEqual([]);
   });
 
-  it("the page asks no other host: its scripts import only each other", () => {
+  it("the MCP SDK is loaded with the first request of a program: nobody imports its server before", () => {
+    const early = modules.filter(({ path, text }) => /^(web|app)\//.test(path) && /^import (?!type)[^;]*\/mcp-server\.ts"/m.test(text));
+    expect(early.map(({ path }) => path)).toEqual([]);
+  });
+
+  it("the page asks no other host: its scripts import only each other and the libraries it is served", () => {
+    const served = new Set(createPageRoutes().map(({ path }) => path));
     const wrong = sources
       .filter(({ path }) => path.startsWith("web/page/"))
-      .flatMap((source) => importsOf(source).filter((name) => !/^\.\/[\w-]+\.js$/.test(name) && !/^\/[\w-]+\.js$/.test(name)));
+      .flatMap((source) =>
+        importsOf(source).filter((name) => !/^\.?\/[\w-]+\.js$/.test(name) && !(name.startsWith("/lib/") && served.has(name))),
+      );
     expect(wrong).toEqual([]);
   });
 });
@@ -188,12 +199,12 @@ describe("house style", () => {
   });
 
   it("every file begins with what it is for", () => {
-    const wrong = modules.filter(({ text }) => !text.startsWith("//")).map(({ path }) => `src/${path} begins without a comment`);
+    const wrong = modules.filter(({ text }) => !/^(#!.*\n)?\/\//.test(text)).map(({ path }) => `src/${path} begins without a comment`);
     expect(wrong).toEqual([]);
   });
 
   it("nobody exits the process or reads its environment but the entry points, the settings and the tools that start programs", () => {
-    const entries = ["main.ts", "start.js", "auth.ts", "pair.ts", "move.ts"];
+    const entries = ["main.ts", "herald.js", "cli/cli.ts", "auth.ts", "pair.ts", "token.ts", "move.ts", "build/build.ts"];
     const wrong = modules
       .filter(({ path, home }) => !entries.includes(path) && home !== "config" && home !== "tools")
       .filter(({ text }) => /\bprocess\.(exit\(|exitCode|env\b|argv\b)/.test(text.replaceAll(/^\s*(\/\/|\*|\/\*).*$/gm, "")))

@@ -1,5 +1,9 @@
 // An agent as the rest of the code sees it: a persona with a model, a workspace and a tool policy. app/agents.ts makes
 // these from the config; parts ask for them by id at the moment of use, so a reloaded config applies at once.
+
+import type { Address } from "../core/address.ts";
+import type { Cap } from "../core/budget.ts";
+import type { Announcing } from "../core/run.ts";
 import type { Thinking } from "../core/thinking.ts";
 
 export interface ToolPolicy {
@@ -7,6 +11,8 @@ export interface ToolPolicy {
   readonly allow?: readonly string[];
   /** Always wins. */
   readonly deny?: readonly string[];
+  /** These need a person's yes before each call (QA4). */
+  readonly approve?: readonly string[];
 }
 
 export interface Agent {
@@ -30,11 +36,18 @@ export interface ModelChoice {
   readonly fallbacks: readonly string[];
 }
 
+/** When and where results are announced, as the settings say it (AP1); what of it becomes of one run: subagents/announcing.ts. */
+export interface AnnouncePolicy extends Pick<Announcing, "when" | "everyMinutes"> {
+  /** Without an account: the only one of that channel. */
+  readonly to: "thread" | "dm" | (Omit<Address, "account"> & { readonly account?: string });
+}
+
 /** Two agents may be concerned: the one that spawns, and the one the child runs under (`agentId` of the spawn). */
 export interface SubagentSettings {
   // For what this agent spawns, whatever agent it runs under.
   readonly allowAgents: readonly string[];
   readonly announce: "post" | "silent";
+  readonly announcing: AnnouncePolicy;
   readonly maxChildren: number;
 
   // For what runs under this agent, whoever spawned it.
@@ -42,6 +55,8 @@ export interface SubagentSettings {
   readonly defaultModel: ModelChoice | null;
   readonly thinking: Thinking | null;
   readonly planning: boolean;
+  /** What a run and all below it may spend, unless its spawn says otherwise; null: no limit. */
+  readonly budget: Cap | null;
   readonly runTimeoutMs: number;
   readonly maxIterations: number;
   readonly maxSpawnDepth: number;

@@ -2,19 +2,18 @@
 // before every model step. Whatever the transcript lost in a crash is mended here, so a provider never meets a tool
 // call without its result.
 import type { ChatMessage, ToolCall } from "../models/model.ts";
-import { type Entry, isHeldNote } from "../stores/transcript-entry.ts";
+import { type Entry, isHeldNote, picturesOf, STOP_NOTE } from "../stores/transcript-entry.ts";
 import { shownText, type Topic } from "./topics.ts";
 
 const NO_RESULT = "No result: the turn ended before this call was finished. Its outcome is unknown.";
 const STOPPED_RESULT = "No result: stopped by the person before this call was finished. Its outcome is unknown.";
 
-const STOP_MARK = "stop:";
 /** `about` of the note that says a request was stopped by the person; `entryId` is the request's. */
-export const stopMark = (entryId: string): string => `${STOP_MARK}${entryId}`;
+export const stopMark = (entryId: string): string => `${STOP_NOTE}${entryId}`;
 /** Id of the request that this note says was stopped; null: it says something else. */
 export const stoppedBy = (entry: Entry): string | null =>
-  entry.type === "note" && typeof entry.about === "string" && entry.about.startsWith(STOP_MARK)
-    ? entry.about.slice(STOP_MARK.length)
+  entry.type === "note" && typeof entry.about === "string" && entry.about.startsWith(STOP_NOTE)
+    ? entry.about.slice(STOP_NOTE.length)
     : null;
 
 /** Entries, oldest first → messages. Entries of the announce step are not part of the conversation. `held`: what may be shown of the topics that can be taken back. */
@@ -36,12 +35,14 @@ export function toMessages(entries: readonly Entry[], held: readonly Topic[] = [
       if (text !== null) messages.push({ role: "user", text });
     } else if (entry.type === "message" && entry.role === "user") {
       request = entry.id;
-      messages.push({ role: "user", text: entry.text });
+      const pictures = picturesOf(entry).map(({ id, name, type, size }) => ({ id, name, type, size }));
+      messages.push({ role: "user", text: entry.text, ...(pictures.length === 0 ? {} : { pictures }) });
     } else if (entry.type === "message") {
       const calls = callsAfter(conversation, i).map(({ entryId: _, calledAt: __, ...call }) => call);
       if (entry.text === "" && calls.length === 0) continue;
       const extras = entry.extras === undefined ? {} : { extras: entry.extras };
-      messages.push({ role: "assistant", text: entry.text, toolCalls: calls, ...extras });
+      const counted = entry.counted === undefined ? {} : { counted: entry.counted };
+      messages.push({ role: "assistant", text: entry.text, toolCalls: calls, ...extras, ...counted });
       const missing = stopped.has(stopMark(request)) ? STOPPED_RESULT : NO_RESULT;
       for (const call of calls) {
         const { text = missing, isError = true } = results.get(call.id) ?? {};
@@ -106,7 +107,7 @@ function callsAfter(entries: readonly Entry[], index: number): RecordedCall[] {
 export type Standing =
   | { readonly kind: "answered"; readonly text: string }
   /** Of the calls a step `made`, those without a result: they wait, or the process ended while they ran. */
-  | { readonly kind: "calls"; readonly calls: readonly RecordedCall[]; readonly made: number }
+  | { readonly kind: "calls"; readonly calls: readonly RecordedCall[]; readonly made: readonly RecordedCall[] }
   /** Ended in the middle of the model's own words. */
   | { readonly kind: "cut" }
   | { readonly kind: "open" };
@@ -123,7 +124,7 @@ export function standingOf(entries: readonly Entry[]): Standing {
   const calls = callsAfter(conversation, index);
   if (calls.length === 0) return { kind: "cut" };
   const open = calls.filter((call) => !done.has(call.id));
-  return open.length > 0 ? { kind: "calls", calls: open, made: calls.length } : { kind: "open" };
+  return open.length > 0 ? { kind: "calls", calls: open, made: calls } : { kind: "open" };
 }
 
 /** What came after the last message to the agent; all of it when that message was summed up. Earlier answers answered something else. */

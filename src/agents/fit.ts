@@ -2,7 +2,7 @@
 // on with its newest part. Pure: entries in, the entries to show out; the transcript keeps everything. What is left out is
 // said in its place, so that neither the model nor the person takes a part for the whole.
 import { cutText } from "../core/visible-text.ts";
-import { type Entry, isTopicNote } from "../stores/transcript-entry.ts";
+import { type Entry, isTopicNote, picturesOf } from "../stores/transcript-entry.ts";
 
 export interface Fitted {
   readonly entries: readonly Entry[];
@@ -17,6 +17,9 @@ const OVERHEAD = 50;
 /** A cut text still says what it was. */
 const LEAST = 200;
 
+/** About what a picture takes, in characters. */
+const PICTURE = 5_000;
+
 /** About what these entries take in a request. */
 export const charsOf = (entries: readonly Entry[]): number => entries.reduce((sum, entry) => sum + OVERHEAD + charsIn(entry), 0);
 
@@ -27,7 +30,10 @@ function charsIn(entry: Entry): number {
     case "compaction":
       return entry.summary.length;
     case "message":
-      return entry.text.length + (entry.role === "assistant" && entry.extras !== undefined ? JSON.stringify(entry.extras).length : 0);
+      if (entry.role === "user") return entry.text.length + picturesOf(entry).length * PICTURE;
+      return entry.text.length + (entry.extras !== undefined ? JSON.stringify(entry.extras).length : 0);
+    case "rewound":
+      return 0;
     default:
       return entry.text.length;
   }

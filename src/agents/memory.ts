@@ -143,7 +143,7 @@ export interface MemoryReference {
 export type ReferenceText = { readonly ok: true; readonly sections: MemorySection[] } | { readonly ok: false; readonly error: string };
 
 /** A file name without folder or trick: what platforms use as ids, dates and plain words. */
-const KEY = /^(?:-\d|[\p{L}\p{N}_])[\p{L}\p{M}\p{N}._:@+-]{0,119}$/u;
+const KEY = /^(?:-\d|[\p{L}\p{N}_])[\p{L}\p{M}\p{N}._:@+%-]{0,119}$/u;
 const isKey = (text: string): boolean => KEY.test(text) && !text.includes("..");
 
 /** Null when the reference is well formed, else what is wrong with it. Says nothing about whether the file exists. */
@@ -151,7 +151,7 @@ export function checkMemoryReference({ tier, key }: MemoryReference): string | n
   if (tier === "AGENT" || tier === "CREW") return key === undefined ? null : `tier ${tier} takes no key`;
   if (key === undefined) return tier === "daily" || tier === "peers" ? `tier ${tier} needs a key` : null;
   if (tier === "daily" && !isDay(key)) return "the key of tier daily is a date such as 2026-01-31";
-  return isKey(key) ? null : "a key is a plain name of at most 120 letters, digits or . _ : @ + -";
+  return isKey(key) ? null : "a key is a plain name of at most 120 letters, digits or . _ : @ + % -";
 }
 
 const isDay = (key: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(key) && !Number.isNaN(Date.parse(key));

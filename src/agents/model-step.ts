@@ -4,7 +4,7 @@ import type { Thinking } from "../core/thinking.ts";
 import type { Tool } from "../core/tool.ts";
 import type { ModelReply, ModelRequest, Models, ToolSpec } from "../models/model.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
-import { type CompactDeps, type Compacted, type Compaction, compact, isFull, outlayOf, readHistory, windowChars } from "./compact.ts";
+import { type CompactDeps, type Compacted, type Compaction, compact, isFull, readHistory, windowChars } from "./compact.ts";
 import { toMessages } from "./context.ts";
 import { type Fitted, fitEntries } from "./fit.ts";
 import type { Prompt } from "./prompt.ts";
@@ -22,6 +22,8 @@ export interface SteppingTurn extends Compaction {
   tools(): readonly Tool[];
   prompt(): Promise<Prompt>;
   onText(text: string): void;
+  /** What it thinks meanwhile, all of it so far. */
+  onThoughts?(text: string): void;
   onDoing(doing: string): void;
 }
 
@@ -174,14 +176,13 @@ async function callModel(
 ): Promise<ModelReply> {
   turn.onDoing("thinking");
   const { model, fallbacks, thinking, signal } = turn;
-  const request = { model, fallbacks, thinking, ...prompt, agentId: turn.ref.agentId, signal };
-  const refused = await turn.account.mayCall(outlayOf(request));
-  const notMade = { text: "", toolCalls: [], finish: "other", usage: null, costUsd: null, model } as const;
-  if (refused !== null) return { ...notMade, outcome: "error", error: { kind: "refused", message: refused } };
+  const { purse } = turn.account;
+  const request = { model, fallbacks, thinking, ...prompt, agentId: turn.ref.agentId, signal, ...(purse === undefined ? {} : { purse }) };
   // Nothing of a stopped turn may start any more (ST2), and building the prompt took a moment.
-  if (signal.aborted) return { ...notMade, outcome: "aborted" };
+  if (signal.aborted) return { text: "", toolCalls: [], finish: "other", usage: null, costUsd: null, model, outcome: "aborted" };
   const reply = await deps.models.call(request, (event) => {
     if (event.type === "text") turn.onText(event.text);
+    else if (event.type === "thoughts") turn.onThoughts?.(event.text);
     else if (event.type === "retry") turn.onDoing(`waiting for ${event.model} (${event.reason})`);
     else turn.onDoing(`switched from ${event.from} to ${event.to} (${event.reason})`);
   });

@@ -4,6 +4,7 @@
 import { setImmediate } from "node:timers/promises";
 import { capText } from "../core/visible-text.ts";
 import type { ChatMessage } from "../models/model.ts";
+import { createRewinding } from "../stores/rewinding.ts";
 import { type Entry, isTopicNote } from "../stores/transcript-entry.ts";
 import type { TranscriptRef, Transcripts } from "../stores/transcripts.ts";
 import { stoppedBy, toMessages } from "./context.ts";
@@ -21,6 +22,8 @@ export interface Older {
   readonly compactions: readonly Entry[];
   /** Id of a request that the person stopped → the note that says so. */
   readonly stopped: ReadonlyMap<string, string>;
+  /** Ids of requests from which on all was set aside, up to the line that says so. */
+  readonly rewound: ReadonlySet<string>;
 }
 
 interface Range {
@@ -41,10 +44,11 @@ export async function surveyOlder(transcripts: Transcripts, ref: TranscriptRef, 
   const found = { from: 0, to: Number.MAX_SAFE_INTEGER, messages: 0, leftOut: 0, unread: 0 };
   const compactions: Entry[] = [];
   const stopped = new Map<string, string>();
+  const rewound = new Set<string>();
   let chars = 0;
   let isOlder = range.until === null;
   let isUnread = false;
-  for await (const { entry, position } of newestFirst(transcripts, ref)) {
+  for await (const { entry, position } of newestFirst(transcripts, ref, rewound)) {
     // Wherever it stands: a stop is noted with the message after it, which may be kept.
     const request = stoppedBy(entry);
     if (request !== null && entry.type === "note") stopped.set(request, entry.text);
@@ -64,16 +68,27 @@ export async function surveyOlder(transcripts: Transcripts, ref: TranscriptRef, 
     const last = compactions.at(-1);
     if (last?.type === "compaction" && (last.keptFrom === null || last.keptFrom === entry.id)) break;
   }
-  return { ...found, compactions, stopped };
+  return { ...found, compactions, stopped, rewound };
 }
 
-const isSummedUp = (entry: Entry): boolean => entry.type !== "compaction" && entry.phase !== "announce" && !isTopicNote(entry);
+/** Said or done in the conversation itself, not how things stood or how it was announced. */
+export const isSummedUp = (entry: Entry): boolean =>
+  entry.type !== "compaction" && entry.type !== "rewound" && entry.phase !== "announce" && !isTopicNote(entry);
 const isCounted = (entry: Entry): boolean => entry.type === "message" || entry.type === "note";
 
-async function* newestFirst(transcripts: Transcripts, ref: TranscriptRef): AsyncGenerator<{ entry: Entry; position: number }> {
+/** Those that still count; where what was set aside begins goes into `rewound`. */
+export async function* newestFirst(
+  transcripts: Transcripts,
+  ref: TranscriptRef,
+  rewound = new Set<string>(),
+): AsyncGenerator<{ entry: Entry; position: number }> {
+  const counts = createRewinding();
   for (let before: number | null = null; ; ) {
     const page = await transcripts.page(ref, { before, limit: PAGE_ENTRIES, fits: () => true });
-    yield* page.entries.toReversed();
+    for (const one of page.entries.toReversed()) {
+      if (one.entry.type === "rewound") rewound.add(one.entry.from);
+      if (counts(one.entry)) yield one;
+    }
     before = page.before;
     if (before === null) return;
     // A long history is many pages, and other sessions are at work meanwhile.
@@ -97,12 +112,15 @@ export async function* piecesOf(transcripts: Transcripts, ref: TranscriptRef, ol
   if (lines.length > 0) yield lines.join("\n");
 }
 
-async function* linesOf(transcripts: Transcripts, ref: TranscriptRef, { from, to, stopped }: Older): AsyncGenerator<string> {
+async function* linesOf(transcripts: Transcripts, ref: TranscriptRef, { from, to, stopped, rewound }: Older): AsyncGenerator<string> {
   const told = new Set<string>();
+  let aside: string | null = null;
   // A message with the calls, results and notes behind it: they are read together.
   let group: Entry[] = [];
   for await (const entry of transcripts.between(ref, from, to)) {
-    if (!isSummedUp(entry) || told.has(stoppedBy(entry) ?? "")) continue;
+    if (rewound.has(entry.id)) aside = entry.id;
+    if (entry.type === "rewound" && entry.from === aside) aside = null;
+    if (aside !== null || !isSummedUp(entry) || told.has(stoppedBy(entry) ?? "")) continue;
     if (entry.type === "message") {
       yield* toMessages(group).map(toLine);
       group = [];
@@ -115,7 +133,8 @@ async function* linesOf(transcripts: Transcripts, ref: TranscriptRef, { from, to
   yield* toMessages(group).map(toLine);
 }
 
-function toLine(message: ChatMessage): string {
+/** A message as a line of a request for a summary. */
+export function toLine(message: ChatMessage): string {
   const text = capText(message.text, MAX_LINE, "left out");
   if (message.role === "user") return `Person: ${text}`;
   if (message.role === "tool") return `Result of ${message.name}: ${text}`;

@@ -1,7 +1,7 @@
 // Effective tools (TL2, TL3): agent policy ∩ sub-agent policy ∩ role ∩ allowedTools ∩ the requester's own tools.
 // Pure: names and capabilities in, the allowed tools out. One function decides, for every turn and every call.
 import type { Capability, Tool } from "../core/tool.ts";
-import { matchesTool, SESSION_TOOLS } from "../core/tool-names.ts";
+import { matchesTool, NEVER_ASKED, SESSION_TOOLS } from "../core/tool-names.ts";
 import type { ToolPolicy } from "./agent.ts";
 
 export interface ChildLimits {
@@ -34,3 +34,9 @@ function childMay(tool: Tool, child: ChildLimits): boolean {
     child.ceiling.includes(tool.name)
   );
 }
+
+export type ApprovalNames = Pick<ToolPolicy, "approve">;
+
+/** Does any of them want a person's yes before each call? */
+export const needsApproval = (policies: readonly ApprovalNames[], name: string): boolean =>
+  !NEVER_ASKED.has(name) && policies.some(({ approve = [] }) => approve.some((entry) => matchesTool(entry, name)));

@@ -5,18 +5,20 @@ import { z } from "zod";
 import type { Address } from "../core/address.ts";
 import { AppError, publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
-import { disarm, fence, newFenceToken } from "../core/fence.ts";
 import { createInTurn } from "../core/in-turn.ts";
 import type { Logger } from "../core/logger.ts";
+import type { Person } from "../core/question.ts";
 import type { Wait } from "../core/run.ts";
 import { safeParse } from "../core/safe-parse.ts";
 import type { CutSecrets } from "../core/secrets.ts";
 import { type Capability, type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
 import { createTurnstile } from "../core/turnstile.ts";
-import { capText, visibleLine, visibleText } from "../core/visible-text.ts";
+import { visibleLine, visibleText } from "../core/visible-text.ts";
 import type { ToolSpec } from "../models/model.ts";
-import type { NewEntry, TranscriptRef } from "../stores/transcripts.ts";
+import type { TranscriptRef } from "../stores/transcripts.ts";
 import type { RecordedCall } from "./context.ts";
+import type { Gate } from "./gate.ts";
+import { capOf, type ResultSpace, readyToCut, toEntry } from "./tool-results.ts";
 
 /** What a call needs to know of the turn it belongs to. */
 export interface CallingTurn {
@@ -25,20 +27,21 @@ export interface CallingTurn {
   readonly sessionKey: string;
   readonly runId: string | null;
   readonly address: Address | null;
+  readonly person: Person | null;
+  /** What pays for it (`budgets.message`), where that is not the turn itself. */
+  readonly message?: string;
   readonly workspace: string;
   readonly readOnly: boolean;
   readonly signal: AbortSignal;
   readonly log: Logger;
   tools(): readonly Tool[];
   onDoing(doing: string): void;
+  /** Left out: every call may be made. */
+  readonly gate?: Gate;
   /** Where another process may have ended it: asked of its row before every call of a model or a tool. */
   isOver?(): Promise<boolean>;
-}
-
-/** Where results go, and what all of a step together may take: more than the window holds would be of no use to anybody. */
-export interface ResultSpace {
-  readonly maxChars: number;
-  append(fresh: readonly NewEntry[]): Promise<void>;
+  /** Its result is on record (`Tool.endsTurn`): no further call of a model or a tool is made. Asked of rows, so it holds after a restart. */
+  isFinished?(): Promise<boolean>;
 }
 
 export interface ToolCalls {
@@ -56,7 +59,7 @@ export interface ToolCalls {
 /** Of the calls a step `made`, those without a result. */
 export interface LeftCalls {
   readonly calls: readonly RecordedCall[];
-  readonly made: number;
+  readonly made: readonly RecordedCall[];
 }
 
 export interface CallsDone {
@@ -65,9 +68,6 @@ export interface CallsDone {
   readonly waits: readonly Wait[];
 }
 
-const MAX_RESULT = 64 * 1024;
-/** A result that is cut shorter than this says nothing any more. */
-const LEAST_RESULT = 500;
 const MAX_CALLS = 100;
 const MAX_PROGRESS = 200;
 const PARALLEL: ReadonlySet<Capability> = new Set(["read", "net", "session"]);
@@ -90,6 +90,12 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
     known.set(tool, fresh);
     return fresh;
   };
+  const made = async (turn: CallingTurn, call: RecordedCall, isAgain: boolean): Promise<ToolResult | { readonly wait: Wait }> => {
+    failpoint("turn.before-tool");
+    const result = await carryOut(turn, call, { secrets, isAgain });
+    failpoint("turn.after-tool");
+    return result;
+  };
   return {
     specs(tools) {
       const all = tools.map(described);
@@ -99,19 +105,26 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
       const cap = capOf(calls.length, space);
       const waits: Wait[] = [];
       const one = async (call: RecordedCall): Promise<string> => {
-        failpoint("turn.before-tool");
-        const result = await carryOut(turn, call, secrets);
-        failpoint("turn.after-tool");
+        const result = await made(turn, call, false);
         if ("wait" in result) {
           waits.push(result.wait);
           return "";
         }
+        if (isLeft(turn, call)) return "";
         await space.append([toEntry(call, readyToCut(result, secrets), cap)]);
         failpoint("turn.result-appended");
         // The results themselves may be large, and this is kept until the next step is done.
         return hash("sha256", JSON.stringify([call.name, call.args, result.text, result.quoted?.text]), "base64");
       };
-      const carried = calls.slice(0, MAX_CALLS);
+      const allowed = calls.slice(0, MAX_CALLS);
+      // What ends the turn is decided first: carried out before it in the model's order, the others would change things behind a result
+      // that is final already.
+      const ending = await inOrder(
+        allowed.filter((call) => endsTurn(turn, call)),
+        one,
+        () => false,
+      );
+      const carried = allowed.filter((call) => !endsTurn(turn, call));
       const pass = createTurnstile();
       // A model that sends somebody out and tells or stops them in one answer means the one it sent out.
       const inTurn = createInTurn();
@@ -121,33 +134,39 @@ export function createToolCalls({ failpoint, secrets }: ToolCallDeps): ToolCalls
       };
       // What must come after a call that waits is not begun: it would read what isn't there yet.
       const done = isParallel(turn, carried) ? await allOf(carried.map(begin)) : await inOrder(carried, one, () => waits.length > 0);
+      done.unshift(...ending);
       await space.append(calls.slice(MAX_CALLS).map((call) => toEntry(call, toolError(OVER_CAP), cap)));
       return { digest: done.join(), waits };
     },
-    async resume(turn, { calls, made }, space) {
-      const cap = capOf(made, space);
+    async resume(turn, left, space) {
+      const cap = capOf(left.made.length, space);
       const waits: Wait[] = [];
       // One after the other, those behind a call that waited were never begun: nothing of them is unknown.
-      const inSequence = !isParallel(turn, calls);
+      const inSequence = !isParallel(turn, left.made);
       let isBehindWait = false;
-      for (const call of calls) {
-        const isKnown = isBehindWait || isRepeatable(turn, call);
-        const result = isKnown ? await carryOut(turn, call, secrets) : toolError(UNKNOWN_OUTCOME);
+      const isFirst = (call: RecordedCall): number => Number(!endsTurn(turn, call));
+      for (const call of left.calls.toSorted((one, other) => isFirst(one) - isFirst(other))) {
+        // A yes is used up before its call begins: with one that is not, nothing was lost in a crash.
+        const isHeld = (await turn.gate?.isUnbegun(contextOf(turn, call, secrets))) === true;
+        const isKnown = isBehindWait || isHeld || isRepeatable(turn, call) || (await isRefused(turn, call));
+        const result = isKnown ? await made(turn, call, true) : toolError(UNKNOWN_OUTCOME);
         if ("wait" in result) waits.push(result.wait);
-        else await space.append([toEntry(call, readyToCut(result, secrets), cap)]);
+        else if (!isLeft(turn, call)) await space.append([toEntry(call, readyToCut(result, secrets), cap)]);
         if (inSequence && waits.length > 0) break;
-        isBehindWait ||= inSequence && canWait(turn, call);
+        isBehindWait ||= inSequence && (isHeld || canWait(turn, call));
       }
       return waits;
     },
   };
 }
 
-/** Characters for each result of a step of so many calls. */
-const capOf = (count: number, { maxChars }: ResultSpace): number =>
-  Math.max(LEAST_RESULT, Math.min(MAX_RESULT, Math.floor(maxChars / Math.max(1, count))));
-
 const toolOf = (turn: CallingTurn, call: RecordedCall): Tool | undefined => turn.tools().find((known) => known.name === call.name);
+
+const endsTurn = (turn: CallingTurn, call: RecordedCall): boolean => toolOf(turn, call)?.endsTurn === true;
+
+/** The turn is over with a result: what stood beside it in the same step was never begun. */
+const isRefused = async (turn: CallingTurn, call: RecordedCall): Promise<boolean> =>
+  !endsTurn(turn, call) && (await turn.isFinished?.()) === true;
 
 /** Calls that change something run one after the other, in the model's order. */
 const isParallel = (turn: CallingTurn, calls: readonly RecordedCall[]): boolean =>
@@ -155,6 +174,12 @@ const isParallel = (turn: CallingTurn, calls: readonly RecordedCall[]): boolean 
 
 /** Was it a wait that kept this call without a result? Of a tool that can wait, only such a call may be made again. */
 const canWait = (turn: CallingTurn, call: RecordedCall): boolean => toolOf(turn, call)?.waitsFor !== undefined && isRepeatable(turn, call);
+
+/**
+ * Ended, or put aside, while it was looked at. What such a call waited for may have come, an answer that somebody gave once: as its
+ * result there would stand only that the turn was ended, and nobody would ever read the answer. Without one it is made again.
+ */
+const isLeft = (turn: CallingTurn, call: RecordedCall): boolean => turn.signal.aborted && canWait(turn, call);
 
 /** One that throws ends the turn, but only when the others are over: what they append later would stand in the middle of the next try. */
 async function allOf<T>(works: readonly Promise<T>[]): Promise<T[]> {
@@ -178,8 +203,18 @@ function isRepeatable(turn: CallingTurn, call: RecordedCall): boolean {
   return args.success && tool.repeatable(args.data);
 }
 
-async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): Promise<ToolResult | { readonly wait: Wait }> {
+interface Making {
+  readonly secrets: CutSecrets;
+  readonly isAgain: boolean;
+}
+
+async function carryOut(
+  turn: CallingTurn,
+  call: RecordedCall,
+  { secrets, isAgain }: Making,
+): Promise<ToolResult | { readonly wait: Wait }> {
   if (turn.signal.aborted || (await turn.isOver?.()) === true) return toolError(`Not started: ${whyAborted(turn)}.`);
+  if (await isRefused(turn, call)) return toolError("Not carried out: the run is finished.");
   if (call.invalid !== undefined) return toolError(call.invalid);
   const tools = turn.tools();
   const tool = tools.find((known) => known.name === call.name);
@@ -192,7 +227,10 @@ async function carryOut(turn: CallingTurn, call: RecordedCall, secrets: CutSecre
   if (!args.success) return toolError(`Bad arguments for ${tool.name}: ${z.prettifyError(args.error)}\nAccepted: ${acceptedOf(tool)}.`);
   turn.onDoing(tool.name);
   try {
-    const context = contextOf(turn, call, secrets);
+    const asked = contextOf(turn, call, secrets);
+    const decision = (await turn.gate?.decide({ tool, args: args.data, context: asked, isAgain })) ?? { go: true };
+    if (!("go" in decision)) return "wait" in decision ? decision : decision.refused;
+    const context = decision.basis === undefined ? asked : { ...asked, basis: decision.basis };
     const wait = (await tool.waitsFor?.(args.data, context)) ?? null;
     if (wait !== null) return { wait };
     // Stopped while it was looked at: nothing of it may start any more (ST2).
@@ -234,6 +272,8 @@ function contextOf(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): 
     calledAt: call.calledAt,
     runId: turn.runId,
     address: turn.address,
+    person: turn.person,
+    ...(turn.message === undefined ? {} : { message: turn.message }),
     workspace: turn.workspace,
     readOnly: turn.readOnly,
     signal: turn.signal,
@@ -243,34 +283,17 @@ function contextOf(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): 
   };
 }
 
-/** The transcript redacts too, but only after the cut, which leaves a part of a secret that nobody knows again. */
-function readyToCut({ text, quoted, ...result }: ToolResult, { redact }: CutSecrets): ToolResult {
-  const ready = (whole: string): string => redact(visibleText(whole));
-  return { ...result, text: ready(text), ...(quoted === undefined ? {} : { quoted: { ...quoted, text: ready(quoted.text) } }) };
-}
-
-/**
- * Fenced once, here, and stored so: later calls send the same bytes. Cut first, or the fence would lose its end. In our own
- * words stand paths, names and labels that somebody else may have chosen, so no mark means anything there either.
- */
-function resultText({ text, quoted }: ToolResult, max: number): string {
-  const cap = (whole: string): string => capText(whole, max, "ask for a smaller part");
-  const own = disarm(cap(text));
-  if (quoted === undefined) return own;
-  return [fence({ ...quoted, text: cap(quoted.text) }, newFenceToken()), ...(own === "" ? [] : [own])].join("\n");
-}
-
-const toEntry = (call: RecordedCall, result: ToolResult, max: number): NewEntry => ({
-  type: "tool_result",
-  callId: call.id,
-  name: call.name,
-  text: resultText(result, max),
-  isError: result.isError === true,
-});
-
 function toSpec(tool: Tool): ToolSpec {
-  const { $schema: _, ...parameters } = z.toJSONSchema(tool.schema, { io: "input" });
+  const { $schema: _, ...parameters } = z.toJSONSchema(tool.schema, { io: "input", override: leaveNullOut });
   return { name: tool.name, description: tool.description, parameters };
+}
+
+/** Some models send null for what they leave out, and it is taken so; telling all of them costs tokens in every request. */
+function leaveNullOut({ zodSchema, jsonSchema }: Parameters<NonNullable<z.core.ToJSONSchemaParams["override"]>>[0]): void {
+  if (zodSchema._zod.def.type !== "nullable") return;
+  const { anyOf, ...words } = jsonSchema;
+  delete jsonSchema.anyOf;
+  Object.assign(jsonSchema, anyOf?.[0], words);
 }
 
 function acceptedOf(tool: Tool): string {

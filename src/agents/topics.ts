@@ -14,6 +14,8 @@ export interface Topic {
   readonly over?: string;
   /** It can be taken back: its text is in no transcript, which holds only its place, and what was told before is not shown any more. */
   readonly isHeld?: true;
+  /** Told in the middle of a turn as well: it may change what the model does next. */
+  readonly atSteps?: true;
 }
 
 const HEAD = "[The gateway, at this moment. Nobody said this, and it asks for nothing.]";
@@ -24,8 +26,8 @@ const aboutOf = ({ name, text, isHeld }: Topic): string =>
 const blockOf = (text: string): string => `${HEAD}\n\n${text}`;
 
 /**
- * The notes that bring the conversation up to date. In the middle of a turn only what can be taken back is told: of what a
- * model does itself it has the result before it, and of what ends meanwhile it gets word.
+ * The notes that bring the conversation up to date. In the middle of a turn only what can be taken back, or says so, is told: of what
+ * a model does itself it has the result before it, and of what ends meanwhile it gets word.
  */
 export function newsOf(entries: readonly Entry[], topics: readonly Topic[], moment: "turn" | "step"): NewEntry[] {
   return topics.flatMap((topic): NewEntry[] => {
@@ -34,7 +36,9 @@ export function newsOf(entries: readonly Entry[], topics: readonly Topic[], mome
     if (topic.isHeld === true) return last !== undefined || topic.text === "" ? [] : [{ type: "note", about, text: `(${topic.name})` }];
     const told = last?.type === "note" ? last.text : "";
     const now = topic.text !== "" ? topic.text : told === "" ? "" : (topic.over ?? "");
-    return moment === "step" || now === "" || blockOf(now) === told ? [] : [{ type: "note", about, text: blockOf(now) }];
+    return (moment === "step" && topic.atSteps !== true) || now === "" || blockOf(now) === told
+      ? []
+      : [{ type: "note", about, text: blockOf(now) }];
   });
 }
 

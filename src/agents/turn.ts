@@ -20,7 +20,8 @@ import {
   type StepDeps,
   type SteppingTurn,
 } from "./model-step.ts";
-import { type CallingTurn, createToolCalls, type ResultSpace, type ToolCallDeps } from "./tool-calls.ts";
+import { type CallingTurn, createToolCalls, type ToolCallDeps } from "./tool-calls.ts";
+import type { ResultSpace } from "./tool-results.ts";
 
 export interface Turn extends CallingTurn, SteppingTurn {
   readonly maxIterations: number;
@@ -123,6 +124,7 @@ async function runTurn(work: Work): Promise<TurnEnd> {
   let repeats = 0;
   for (;;) {
     if (turn.signal.aborted) return ended(work, "aborted");
+    if ((await turn.isFinished?.()) === true) return ended(work, "done");
     // There may be something to wait for (children); what they say arrives as mail. A complete answer is not given a
     // second time for mail alone: the person would only get the second one.
     const news = answered ? ((await turn.news?.()) ?? "over") : "mail";
@@ -180,7 +182,7 @@ async function takeMail({ deps, turn, context, append }: Work): Promise<boolean>
 }
 
 function toEntries(reply: ModelReply, calls: readonly NewCall[]): NewEntry[] {
-  const { model, usage, extras } = reply;
+  const { model, usage, extras, counted } = reply;
   return [
     {
       type: "message",
@@ -190,6 +192,7 @@ function toEntries(reply: ModelReply, calls: readonly NewCall[]): NewEntry[] {
       usage,
       calls: calls.length,
       ...(extras === undefined ? {} : { extras }),
+      ...(counted === undefined ? {} : { counted }),
     },
     ...calls.map(
       (call): NewEntry => ({

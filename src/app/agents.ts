@@ -1,7 +1,10 @@
 // Settings → the Agent objects the other parts use. Asked anew each time, so a reloaded file applies at once.
 import { join } from "node:path";
-import type { Agent, Agents, ToolPolicy } from "../agents/agent.ts";
+import type { Agent, Agents, AnnouncePolicy, ToolPolicy } from "../agents/agent.ts";
+import { type AnnouncePlace, channelOf } from "../config/announce.ts";
 import type { Config } from "../config/schema.ts";
+import type { Address } from "../core/address.ts";
+import { toCap } from "../core/budget.ts";
 import type { Base } from "./base.ts";
 
 export interface AgentDeps extends Pick<Base, "config" | "stateDir"> {
@@ -49,8 +52,9 @@ function toAgent(deps: AgentDeps, agent: AgentConfig): Agent {
       model: agent.subagents.model ?? null,
       defaultModel: children.model ?? null,
       thinking: agent.subagents.thinking ?? children.thinking ?? null,
-      announce: agent.subagents.announce,
+      ...announcingOf(agent.subagents.announce, config.channels),
       planning: agent.subagents.planning,
+      budget: children.budget === undefined ? null : toCap(children.budget),
       runTimeoutMs: children.runTimeoutSeconds * 1000,
       maxIterations: children.maxIterations,
       maxSpawnDepth: children.maxSpawnDepth,
@@ -62,7 +66,45 @@ function toAgent(deps: AgentDeps, agent: AgentConfig): Agent {
   };
 }
 
-const policy = ({ allow, deny }: { allow?: readonly string[] | undefined; deny?: readonly string[] | undefined }): ToolPolicy => ({
+const ALL_IN_THE_THREAD = { when: "always", everyMinutes: undefined, to: "thread" } as const;
+
+function announcingOf(
+  chosen: AgentConfig["subagents"]["announce"],
+  channels: Config["channels"],
+): Pick<Agent["subagents"], "announce" | "announcing"> {
+  const { when, everyMinutes, to } = typeof chosen === "string" ? ALL_IN_THE_THREAD : chosen;
+  const announcing: AnnouncePolicy = { when, everyMinutes: everyMinutes ?? null, to: typeof to === "string" ? to : toPlace(to, channels) };
+  return { announce: chosen === "silent" ? "silent" : "post", announcing };
+}
+
+function toPlace(place: AnnouncePlace, channels: Config["channels"]): Exclude<AnnouncePolicy["to"], string> {
+  const { channel: platform, account, chat, thread } = place;
+  const channel = channelOf(place, channels);
+  return {
+    ...{ channel, chat, kind: kindOf(platform, chat) },
+    // Named, it is the channel's only one; what the platform calls it is the channel's to say.
+    ...(account === undefined || channel !== platform ? {} : { account }),
+    ...(thread === undefined ? {} : { thread }),
+  };
+}
+
+/** As the channels' decode tells chats apart. */
+function kindOf(channel: AnnouncePlace["channel"], chat: string): Address["kind"] {
+  if (channel === "telegram") return chat.startsWith("-") ? "group" : "dm";
+  if (channel === "matrix") return chat.startsWith("!") ? "channel" : "dm";
+  // A person's id looks like a channel's: who they are shows when it is posted to (channels/discord/send.ts).
+  if (channel === "discord") return "channel";
+  return channel === "slack" && /^[CG]/.test(chat) ? "channel" : "dm";
+}
+
+interface Policy {
+  readonly allow?: readonly string[] | undefined;
+  readonly deny?: readonly string[] | undefined;
+  readonly approve?: readonly string[] | undefined;
+}
+
+const policy = ({ allow, deny, approve }: Policy): ToolPolicy => ({
   ...(allow === undefined ? {} : { allow }),
   ...(deny === undefined ? {} : { deny }),
+  ...(approve === undefined ? {} : { approve }),
 });

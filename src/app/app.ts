@@ -12,10 +12,9 @@ import { type Bus, createBus } from "../core/events.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import type { NodeRole } from "../core/node-role.ts";
-import { createDelivery } from "../gateway/delivery.ts";
-import { recordDelivery } from "../subagents/posting.ts";
 import { detectSandbox } from "../tools/sandbox.ts";
 import { createAgents } from "./agents.ts";
+import { createAttachmentParts } from "./attachments.ts";
 import type { Base, Lanes } from "./base.ts";
 import { createChannels } from "./channels.ts";
 import { createFrontDoor } from "./front-door.ts";
@@ -23,7 +22,12 @@ import { sharedOptions } from "./installation.ts";
 import { createLanes } from "./lanes.ts";
 import { createLife, type StartReport } from "./life.ts";
 import { createModelParts, modelInUse } from "./models.ts";
+import { createOutward } from "./outward.ts";
 import { createPage } from "./page.ts";
+import { createPaymentParts } from "./payments.ts";
+import { createQuestionParts } from "./questions.ts";
+import type { SettingsAccess } from "./setup/desk.ts";
+import { createSetup } from "./setup/setup.ts";
 import { type StatusNow, type StatusSource, statusText } from "./status.ts";
 import type { Stores } from "./store-parts.ts";
 import { openStores } from "./stores.ts";
@@ -38,6 +42,8 @@ export interface AppOptions extends Pick<Base, "clock" | "log" | "secrets" | "fa
   readonly role?: NodeRole;
   /** With store.url: how long a process may be silent before others take its work. */
   readonly leaseMs?: number;
+  /** The files behind the settings, for the page to change; left out: it can't. */
+  readonly settings?: SettingsAccess;
   /** With store.url: another process has this one's work by now, or may have; it must end at once. */
   onLost?(): void;
 }
@@ -70,7 +76,7 @@ export async function createApp(options: AppOptions): Promise<App> {
   });
   try {
     const [modelParts, sandbox] = await Promise.all([
-      createModelParts({ ...base, loaded: () => loaded }),
+      createModelParts({ ...base, loaded: () => loaded, readPicture: stores.attachmentBytes.read }),
       detectSandbox({ log, hide: privateFolders(atStart) }),
     ]);
     const { models, resolved } = modelParts;
@@ -78,30 +84,33 @@ export async function createApp(options: AppOptions): Promise<App> {
     clearScratch(join(stateDir, "scratch"), log);
     for (const agent of agents.list()) makeWorkspace(agent, stateDir);
     const lanes = createLanes({ ...base, stores, shared: installed });
-    const channels = await createChannels({ ...base, config: atStart.config, stores });
-    const tools = createTools({ ...base, ...stores, loaded: atStart, sandbox, agents });
+    const attaching = createAttachmentParts({ ...base, stores, agents });
+    const channels = await createChannels({ ...base, config: atStart.config, current: base.config, stores });
+    const people = createQuestionParts({ ...base, stores, agents, channels });
+    const outlet = attaching.outlet({ channel: channels.find, posterOf: people.posterOf });
+    const tools = createTools({ ...base, ...stores, outlet, loaded: atStart, sandbox, agents, elicit: people.elicit });
     const turns = createTurns({ models, transcripts: stores.transcripts, failpoint, secrets });
-    const parts = { ...base, stores, agents, models, turns, channels, confirmed: tools.confirmed, memoryViews: createMemoryViews() };
-    const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
+    const payments = createPaymentParts({ ...base, stores, channels, priceOf: modelParts.priceOf });
+    const memory = { confirmed: tools.confirmed, memoryViews: createMemoryViews() };
+    const parts = { ...base, ...memory, attaching, stores, agents, models, turns, channels, people, payments };
+    const subagents = createSubagentParts({ ...parts, ...tools, lane: lanes.subagent, tools: tools.list });
     const facts = (): StatusSource => ({
       ...{ ...modelInUse(loaded.config, modelParts), version, stateDir, sandbox },
       // Only what keeps its value until the next start is shown of it.
       config: atStart.config,
-      channels: channels.list(),
-      mcp: tools.mcp.status(),
-      problem: stores.problem(),
+      ...{ channels: channels.list(), mcp: tools.mcp.status(), problem: stores.problem() },
     });
     const status = async (isOperator: boolean): Promise<string> => statusText(facts(), await countNow(stores, lanes, clock), isOperator);
     const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: status });
-    const { installation } = stores;
-    const delivery = createDelivery({
-      ...{ ...base, ...stores, channel: channels.find },
-      ...(installation === null ? {} : { isValid: installation.members.isValid }),
-      recordDelivery: (...moved) => recordDelivery(stores, ...moved),
+    const outward = createOutward({ ...base, stores, channels });
+    const setup = createSetup({
+      ...{ ...base, access: options.settings, atStart: atStart.config, machine: stores.installation?.nodeName ?? null },
+      ...{ inUse: () => modelInUse(loaded.config, modelParts), channels: channels.list, mcpStatus: tools.mcp.status },
     });
-    const page = atStart.config.web.enabled ? await createPage({ ...parts, lanes, subagents, status: facts }) : null;
-    const runsWork = installation?.role !== "gateway";
-    const life = createLife({ ...parts, lanes, subagents, frontDoor, delivery, page, mcp: tools.mcp, runsWork, facts });
+    const shown = { ...parts, ...frontDoor, lanes, subagents, judge: tools.judge, priceOf: modelParts.priceOf, setup, status: facts };
+    const page = atStart.config.web.enabled ? await createPage(shown) : null;
+    const runsWork = stores.installation?.role !== "gateway";
+    const life = createLife({ ...parts, lanes, subagents, frontDoor, ...outward, page, mcp: tools.mcp, runsWork, facts });
     return {
       bus,
       ...life,

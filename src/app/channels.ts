@@ -1,15 +1,14 @@
-// Settings → the channels that are on, behind one look-up. Rendering goes through two gates here, in one place: no text
+// Settings → the channels that are on, behind one look-up. Rendering goes through two gates here, in one place, and so do drafts: no text
 // reaches a platform with characters nobody sees (IN4) or with a secret's value in it (SC4), in that order: a secret with
-// an unseen character inside would pass the redactor and be whole again behind the other gate. A platform's library is
-// loaded only when its channel is on.
+// an unseen character inside would pass the redactor and be whole again behind the other gate.
 
 import { splitMarkdown } from "../channels/split.ts";
 import { createWebChannel, WEB, type WebChannel } from "../channels/web/channel.ts";
-import type { Config } from "../config/schema.ts";
-import type { Channel, OutMessage } from "../core/message.ts";
+import type { Channel, Drafts, OutMessage } from "../core/message.ts";
 import { visibleText } from "../core/visible-text.ts";
-import type { ChannelRules } from "../gateway/access.ts";
+import { readWake } from "../core/wake.ts";
 import { createWebPosts } from "../stores/web-posts.ts";
+import { type AccountDeps, openAccounts } from "./accounts.ts";
 import type { Base } from "./base.ts";
 import type { Stores } from "./store-parts.ts";
 
@@ -21,15 +20,23 @@ export interface Channels {
   learnAccounts(): Promise<void>;
 }
 
-export interface ChannelDeps extends Pick<Base, "clock" | "bus" | "log" | "secrets"> {
-  readonly config: Config;
-  readonly stores: Pick<Stores, "db" | "inbox" | "webMessages" | "accounts">;
+export interface ChannelDeps extends AccountDeps, Pick<Base, "bus"> {
+  readonly stores: Pick<Stores, "db" | "inbox" | "webMessages" | "accounts" | "attachments" | "attachmentBytes" | "pairing">;
 }
 
 /** Throws AppError("config") when a channel's settings can't work. */
 export async function createChannels(deps: ChannelDeps): Promise<Channels> {
   const { stores, bus, secrets } = deps;
   const clean = (text: string): string => secrets.redact(visibleText(text));
+  // What still grows ends before what may be the beginning of a secret: half of one has no name to be replaced by.
+  const grown = (text: string): string => {
+    const seen = visibleText(text);
+    return secrets.redact(seen.slice(0, seen.length - secrets.heldBack(seen)));
+  };
+  const gatedDrafts = (drafts: Drafts): Drafts => ({
+    ...drafts,
+    show: (request) => drafts.show({ ...request, markdown: grown(request.markdown) }),
+  });
   const gated = <C extends Channel>(channel: C): C => ({
     ...channel,
     // Not copied: it may still be learnt.
@@ -39,11 +46,13 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
     get formerly() {
       return channel.formerly ?? [];
     },
+    // What we have put into the inbox ourselves is read the same way on every platform.
+    decode: (raw) => readWake(raw) ?? channel.decode(raw),
     render: (message, address) => channel.render(cleanMessage(message, clean), address),
+    ...(channel.drafts === undefined ? {} : { drafts: gatedDrafts(channel.drafts) }),
   });
   const web = gated(createWebChannel({ posts: createWebPosts(stores, WEB), bus, split: splitMarkdown }));
-  const platforms = await Promise.all([createTelegram(deps), createSlack(deps)]);
-  const channels: Channel[] = [web, ...platforms.filter((channel) => channel !== null).map(gated)];
+  const channels: Channel[] = [web, ...(await openAccounts(deps)).map(gated)];
   return {
     web,
     find: (name, account) => channels.find((channel) => channel.name === name && isOf(channel, account)) ?? null,
@@ -57,38 +66,15 @@ export async function createChannels(deps: ChannelDeps): Promise<Channels> {
 const isOf = ({ account, formerly = [] }: Channel, wanted: string): boolean => account === wanted || formerly.includes(wanted);
 
 function cleanMessage(message: OutMessage, clean: (text: string) => string): OutMessage {
-  const { markdown, stats, fileName } = message;
+  const { markdown, stats, card, fileName, file } = message;
   return {
     ...message,
     markdown: clean(markdown),
     ...(stats === undefined ? {} : { stats: { figures: stats.figures.map(clean), names: stats.names.map(clean) } }),
+    ...(card === undefined
+      ? {}
+      : { card: { ...card, label: clean(card.label), notes: clean(card.notes), asked: card.asked && clean(card.asked) } }),
     ...(fileName === undefined ? {} : { fileName: clean(fileName) }),
+    ...(file === undefined ? {} : { file: { ...file, name: clean(file.name) } }),
   };
-}
-
-async function createTelegram({ config, clock, log, secrets }: ChannelDeps): Promise<Channel | null> {
-  const { telegram } = config.channels;
-  if (!telegram.enabled) return null;
-  const { createTelegramChannel } = await import("../channels/telegram/channel.ts");
-  return createTelegramChannel({ ...telegram, redact: secrets.redact, clock, log: log.child({ channel: "telegram" }) });
-}
-
-async function createSlack({ config, clock, log, stores }: ChannelDeps): Promise<Channel | null> {
-  const { slack } = config.channels;
-  if (!slack.enabled) return null;
-  const { createSlackChannel } = await import("../channels/slack/channel.ts");
-  const accounts = {
-    last: () => stores.accounts.last("slack"),
-    adopt: (account: string, former: readonly string[]) => stores.accounts.adopt("slack", account, former),
-  };
-  return createSlackChannel({ ...slack, httpPort: slack.port, accounts, clock, log });
-}
-
-/** Who may speak where, as the gate wants it. The page has checked its token before. */
-export function rulesOf(config: Config, channel: string): ChannelRules | null {
-  const { telegram, slack } = config.channels;
-  if (channel === "web") return { open: true };
-  if (channel === "telegram") return { allowFrom: telegram.allowFrom, groups: telegram.groups };
-  if (channel === "slack") return { allowFrom: slack.allowFrom, groups: slack.channels };
-  return null;
 }

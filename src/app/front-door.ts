@@ -4,9 +4,11 @@ import type { Confirmed } from "../agents/memory.ts";
 import type { MemoryViews } from "../agents/memory-view.ts";
 import { ensureSessionIn } from "../agents/open-session.ts";
 import type { Turns } from "../agents/turn.ts";
+import type { Payments } from "../budgets/payments.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
 import { createAccess } from "../gateway/access.ts";
-import { type CommandContext, createCommands } from "../gateway/commands.ts";
+import { createApprovalsCommand } from "../gateway/approvals-command.ts";
+import { type CommandContext, type Commands, createCommands } from "../gateway/commands.ts";
 import { type Conversations, createConversations } from "../gateway/conversation.ts";
 import { createDoorstep, type Doorstep } from "../gateway/doorstep.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
@@ -15,10 +17,14 @@ import { createIntroductions, type Introductions } from "../gateway/introduction
 import { createMainPrompt } from "../gateway/main-prompt.ts";
 import { createSubagentsCommand } from "../gateway/subagent-commands.ts";
 import type { Models } from "../models/model.ts";
+import type { Replies } from "../questions/replies.ts";
 import type { Tx } from "../stores/database.ts";
-import type { Requester } from "../subagents/spawn.ts";
+import type { Requester } from "../subagents/spawn-request.ts";
+import { rulesOf } from "./accounts.ts";
+import type { AttachmentParts } from "./attachments.ts";
 import type { Base, Lanes } from "./base.ts";
-import { type Channels, rulesOf } from "./channels.ts";
+import type { Channels } from "./channels.ts";
+import type { QuestionParts } from "./questions.ts";
 import type { Stores } from "./store-parts.ts";
 import type { SubagentParts } from "./subagents.ts";
 
@@ -27,6 +33,8 @@ export interface FrontDoor {
   readonly conversations: Conversations;
   readonly doorstep: Doorstep;
   readonly introductions: Introductions;
+  readonly replies: Replies;
+  readonly commands: Commands;
 }
 
 export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "log" | "failpoint" | "bootId" | "crewPath" | "secrets"> {
@@ -39,6 +47,9 @@ export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "
   readonly lanes: Lanes;
   readonly channels: Channels;
   readonly subagents: SubagentParts;
+  readonly payments: Payments;
+  readonly people: QuestionParts;
+  readonly attaching: Pick<AttachmentParts, "gather">;
   statusText(isOperator: boolean): Promise<string>;
 }
 
@@ -50,23 +61,29 @@ const COMMANDS = { burst: 30, refillMs: 2_000 };
 
 export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
   const { stores, agents, subagents, clock, lanes, channels } = deps;
-  const shared = { ...deps, ...stores, isShared: stores.installation !== null, channel: channels.find, lane: lanes.main };
+  const { gate, replies } = deps.people;
+  const shared = { ...deps, ...stores, gate, isShared: stores.installation !== null, channel: channels.find, lane: lanes.main };
   const conversations = createConversations({
     ...shared,
     tools: subagents.mainTools,
+    gather: deps.attaching.gather,
     heldBack: deps.secrets.heldBack,
     prompt: createMainPrompt({ ...deps, ...stores, memoryEnabled: () => deps.config().memory.enabled }),
   });
   const commands = createCommands([
     createSubagentsCommand({
       ...stores,
+      payments: deps.payments,
+      replies,
       ...subagents,
       lane: lanes.subagent,
       clock,
       requester: (tx, context) => requester(deps, tx, context),
     }),
+    createApprovalsCommand({ ...stores, clock }),
     ...createGatewayCommands({
       ...stores,
+      payments: deps.payments,
       ...subagents,
       agents,
       models: deps.models,
@@ -80,9 +97,16 @@ export function createFrontDoor(deps: FrontDoorDeps): FrontDoor {
   const access = createAccess({ pairing: stores.pairing, rules: (channel) => rulesOf(deps.config(), channel) });
   const { installation } = stores;
   const whyStranded = installation === null ? {} : { whyStranded: installation.whyStranded };
-  const gateway = createGateway({ ...shared, ...whyStranded, access, commands, commandLimit: createRateLimit({ ...COMMANDS, clock }) });
+  const gateway = createGateway({
+    ...shared,
+    ...whyStranded,
+    replies,
+    access,
+    commands,
+    commandLimit: createRateLimit({ ...COMMANDS, clock }),
+  });
   const doorstep = createDoorstep({ access, clock, log: deps.log });
-  return { gateway, conversations, doorstep, introductions: createIntroductions(shared) };
+  return { gateway, conversations, doorstep, introductions: createIntroductions(shared), replies, commands };
 }
 
 /** The chat itself as a requester, for `/subagents spawn`. */
@@ -96,6 +120,8 @@ async function requester({ stores, agents, subagents }: FrontDoorDeps, tx: Tx, c
     agentId,
     runId: null,
     address: inbound.address,
+    person: inbound.sender,
+    turnId: `command:${context.inboxId}`,
     spawnKey: `command:${context.inboxId}`,
     tools: agent === null ? [] : subagents.mainTools(agent).map((tool) => tool.name),
   };

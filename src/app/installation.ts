@@ -78,7 +78,7 @@ export function sharedOptions({ version, role = "all", leaseMs, config, onLost }
     steady: () => uptime() * 1000,
     addressOf: ({ sessionId, runId }) => {
       const { publicUrl } = config().web;
-      return runId === undefined ? `${sessionId} in PostgreSQL` : `${publicUrl ?? "on the page"}/#run=${runId}`;
+      return runId === undefined ? `${sessionId} in PostgreSQL` : `${publicUrl ?? "on the page"}/#/run/${runId}`;
     },
     onLost: () => onLost?.(),
   };

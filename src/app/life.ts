@@ -4,7 +4,10 @@
 import { errorText, isStorageError } from "../core/errors.ts";
 import type { Channel, InboxSink } from "../core/message.ts";
 import type { Delivery } from "../gateway/delivery.ts";
+import type { Drafting } from "../gateway/drafting.ts";
+import type { Painter } from "../gateway/painter.ts";
 import type { McpTools } from "../tools/mcp.ts";
+import type { AttachmentParts } from "./attachments.ts";
 import type { Base, Lanes } from "./base.ts";
 import type { Channels } from "./channels.ts";
 import { createDuties } from "./duties.ts";
@@ -41,8 +44,11 @@ export interface LifeDeps extends Pick<Base, "config" | "clock" | "bus" | "log">
   readonly subagents: SubagentParts;
   readonly frontDoor: FrontDoor;
   readonly delivery: Delivery;
+  readonly painter: Painter;
+  readonly drafting: Drafting;
   readonly page: Page | null;
   readonly mcp: McpTools;
+  readonly attaching: Pick<AttachmentParts, "sweep">;
   /** This process works on turns and runs. */
   readonly runsWork: boolean;
   facts(): StatusSource;
@@ -164,7 +170,8 @@ async function takeUpkeep(deps: LifeDeps, { over, stopping, keep }: Taking): Pro
   });
   if (stopping.aborted) return;
   keep(deps.subagents.archiver.run(over));
-  keep(keepHouse(deps.stores, deps.clock, deps.log, over));
+  keep(deps.subagents.digester.run(over));
+  keep(keepHouse(deps, over));
   keep(takeUpOrphans(deps, over));
 }
 
@@ -184,6 +191,9 @@ async function takeFront(deps: LifeDeps, { over, stopping, keep }: Taking): Prom
   await insist(deps, stopping, () => deps.channels.learnAccounts());
   await insist(deps, stopping, () => deps.delivery.start());
   for (const channel of deps.channels.list()) if (!receivesEverywhere(deps, channel) && !stopping.aborted) await receive(deps, channel);
+  await insist(deps, stopping, () => deps.painter.start());
+  // Before the gateway, which begins the turns that are read while they are written.
+  deps.drafting.start();
   await insist(deps, stopping, () => deps.frontDoor.gateway.start());
   if (stopping.aborted) return;
   keep(deps.frontDoor.introductions.run(over));
@@ -213,7 +223,7 @@ async function windDown(deps: LifeDeps, over: AbortController, chores: readonly 
   deps.subagents.waker.stop();
   await Promise.race([idle, deps.clock.sleep(SUSPEND_MS, over.signal)]);
   over.abort();
-  const sent = deps.delivery.stop();
+  const sent = Promise.all([deps.delivery.stop(), deps.painter.stop(), deps.drafting.stop()]);
   // A platform that never answers must not hold the end up. But only now, when delivery begins no other send, and not a
   // moment before its time: of a send that is cut off nobody knows whether it arrived.
   void sendTime.then(() => deps.channels.list().forEach((channel) => void channel.hangUp?.()));

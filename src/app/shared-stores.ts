@@ -5,6 +5,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
+import { createByteRows } from "../stores/byte-rows.ts";
 import { createDocumentRows } from "../stores/document-rows.ts";
 import type { Lock } from "../stores/lock.ts";
 import { LOCK } from "../stores/lock.ts";
@@ -77,9 +78,9 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
       db,
       transcripts: createSharedTranscripts({
         ...{ db, log, redact, now: () => clock.now(), addressOf: shared.addressOf },
-        opening: openingOf(parts.runs, log),
+        opening: openingOf(parts, log),
       }),
-      sessionDocuments: createDocumentRows({ db, clock }),
+      ...{ sessionDocuments: createDocumentRows({ db, clock }), attachmentBytes: createByteRows({ db, clock }) },
       nodes: members,
       installation: {
         ...{ db, nodeName, role: shared.role, members, bell: createBell({ db, bus, clock, log, bootId, steady }), jobs },

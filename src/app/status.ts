@@ -1,4 +1,5 @@
 // How things stand, in words: the start-up lines (RN2) and /status.
+import { accountsOf } from "../config/accounts.ts";
 import type { Config } from "../config/schema.ts";
 import type { Channel } from "../core/message.ts";
 import type { NodeView } from "../stores/nodes.ts";
@@ -39,9 +40,9 @@ export interface StatusNow {
 const withReason = (state: string, reason: string | undefined, isOperator: boolean): string =>
   isOperator && reason !== undefined && reason !== "" ? `${state} (${reason})` : state;
 
-/** One line per channel that is not the page: on, or off; for the operator with the setting that would turn it on. */
+/** One line per account of a channel that is not the page: on, or off; for the operator with the setting that would turn it on. */
 export function channelLines({ config, channels }: Pick<StatusSource, "config" | "channels">, isOperator = true): string[] {
-  return Object.entries(config.channels).map(([name, settings]) => {
+  return accountsOf(config.channels).map(({ channel: name, settings }) => {
     const channel = channels.find((one) => one.name === name);
     if (channel === undefined) return `${name}: ${withReason("off", settings.enabled ? undefined : settings.off, isOperator)}`;
     const { state, detail } = channel.health();

@@ -5,6 +5,7 @@ import { fileStamp } from "../core/clock.ts";
 import { AppError, errorText } from "../core/errors.ts";
 import { openDatabase } from "../stores/database.ts";
 import { createDocumentFiles } from "../stores/document-files.ts";
+import { createFileBytes } from "../stores/file-bytes.ts";
 import { refuseForeignJournal, setJournalAside } from "../stores/journal.ts";
 import { LOCK, type Lock, refuseUnlocked, takeLock } from "../stores/lock.ts";
 import { refuseHalfFilled } from "../stores/move-mark.ts";
@@ -58,12 +59,22 @@ function openEmbedded({ stateDir, clock, bus, log, secrets, failpoint, bootId, i
   ]);
   folder = held;
   const parts = createParts({ db, clock, bootId, failpoint, log });
-  const transcripts = createTranscripts({ stateDir, log, redact, check, now: () => clock.now(), opening: openingOf(parts.runs, log) });
+  // What a transcript holds is promised by the commit behind it, which looks itself.
+  const look = (): void => check(true);
+  const transcripts = createTranscripts({
+    stateDir,
+    log,
+    redact,
+    check: look,
+    now: () => clock.now(),
+    opening: openingOf(parts, log),
+  });
   return {
     ...parts,
     db,
     transcripts,
     sessionDocuments: createDocumentFiles(transcripts),
+    attachmentBytes: createFileBytes(stateDir),
     nodes: createNodes({ db, clock, bootId }),
     installation: null,
     problem: () => held.problem(),

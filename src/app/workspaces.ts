@@ -2,11 +2,13 @@
 // (config/workspace): an empty folder leaves a newcomer, and the product's own examples, with nothing to look at.
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import type { Agent } from "../agents/agent.ts";
 import { AppError, errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
+import { ownFile } from "../core/own-files.ts";
 
-const FIRST_FILES = join(import.meta.dirname, "../../config/workspace");
+const FIRST_FILES = fileURLToPath(ownFile("config/workspace"));
 
 /** Throws AppError in words. */
 export function makeWorkspace({ id, workspace }: Agent, stateDir: string): void {

@@ -2,8 +2,9 @@
 // Brief.create → content → (a file, another agent) → Brief.parse → createSubBrief | createResponse
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
-import { checkMeta, DocumentError, readDocument, serializeDocument, type ValidationResult, validate } from "./document.ts";
+import { DocumentError, serializeDocument, type ValidationResult } from "./document.ts";
 import { depthField, idField, textField, timestampField, versionField } from "./fields.ts";
+import { checkMeta, readDocument, validate } from "./header.ts";
 import { BriefResponse, type CreateResponseOptions } from "./response.ts";
 
 const PROTOCOL_VERSION = "1.2.0";
@@ -24,7 +25,18 @@ const metaSchema = z
     context.addIssue({ code: "custom", path: ["currentDepth"], message: `must not be above maxDepth (${maxDepth})` });
   });
 
-export type BriefMeta = Readonly<z.output<typeof metaSchema>>;
+/** What else its header says is kept. */
+export interface BriefMeta {
+  readonly id: string;
+  readonly protocolVersion: string;
+  readonly delegator: string;
+  readonly delegatee: string;
+  readonly timestamp: string;
+  readonly parentId?: string | undefined;
+  readonly currentDepth?: number | undefined;
+  readonly maxDepth?: number | undefined;
+  readonly [field: string]: unknown;
+}
 
 export interface CreateBriefOptions {
   /** `brief-` and six random hex digits when left out. */

@@ -1,7 +1,8 @@
 // What came back from a delegation: <id>.response.md. It carries the id of the brief it answers.
 import { z } from "zod";
-import { checkMeta, readDocument, serializeDocument, type ValidationResult, validate } from "./document.ts";
+import { serializeDocument, type ValidationResult } from "./document.ts";
 import { idField, timestampField } from "./fields.ts";
+import { checkMeta, readDocument, validate } from "./header.ts";
 
 export const RESPONSE_STATUSES = ["success", "failure", "partial", "rejected"] as const;
 export type ResponseStatus = (typeof RESPONSE_STATUSES)[number];
@@ -12,7 +13,13 @@ const metaSchema = z.looseObject({
   timestamp: timestampField,
 });
 
-export type ResponseMeta = Readonly<z.output<typeof metaSchema>>;
+/** What else its header says is kept. */
+export interface ResponseMeta {
+  readonly id: string;
+  readonly status: ResponseStatus;
+  readonly timestamp: string;
+  readonly [field: string]: unknown;
+}
 
 export interface CreateResponseOptions {
   /** The id of the brief that is answered. */

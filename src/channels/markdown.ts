@@ -13,7 +13,8 @@ export interface TelegramEntity extends TextRange {
   readonly language?: string;
 }
 
-type Node = MarkdownRoot["children"][number];
+export type MarkdownNode = MarkdownRoot["children"][number];
+type Node = MarkdownNode;
 type Table = Extract<Node, { type: "table" }>;
 type List = Extract<Node, { type: "list" }>;
 type Style = Omit<TelegramEntity, "offset" | "length">;
@@ -32,14 +33,14 @@ interface Writer {
 /** Parsing costs more than the length in proportion: longer texts are parsed piece by piece, … */
 const PARSE_LENGTH = 8_000;
 /** … and beyond this not at all: nobody reads so much in a chat, and the event loop must go on. */
-const PARSE_TOTAL = 48_000;
+export const TOO_LONG = 48_000;
 /** Quotes in quotes in lists, forty deep on one line: nothing to render, and a tree too deep to walk. */
 const TOO_DEEP = /^(?:[ \t]{0,3}(?:>|[-*+][ \t]|\d{1,9}[.)][ \t])){40}/m;
 
 /** Never throws and loses no words; text that has no visible form at all comes back as it is. */
 export function toTelegram(markdown: string): FormattedText<TelegramEntity> {
   const source = markdown.toWellFormed();
-  if (source.length > PARSE_TOTAL) return { text: source, entities: [] };
+  if (source.length > TOO_LONG) return { text: source, entities: [] };
   let text = "";
   const entities: TelegramEntity[] = [];
   const budget = createMarkdownBudget(source.length);
@@ -52,11 +53,11 @@ export function toTelegram(markdown: string): FormattedText<TelegramEntity> {
   return text.trim() === "" ? { text: source, entities: [] } : { text, entities };
 }
 
-const toPieces = (source: string): string[] =>
+export const toPieces = (source: string): string[] =>
   source.length <= PARSE_LENGTH ? [source] : splitMarkdown(source, { maxLength: PARSE_LENGTH });
 
 function renderPiece(source: string, budget: MarkdownBudget): FormattedText<TelegramEntity> {
-  const tree = parse(source, budget);
+  const tree = parseMarkdown(source, budget);
   if (tree === null) return { text: source, entities: [] };
   const writer: Writer = { text: "", entities: [], open: [], indent: "", urls: readDefinitions(tree), source };
   try {
@@ -70,7 +71,7 @@ function renderPiece(source: string, budget: MarkdownBudget): FormattedText<Tele
 }
 
 /** Null for what is too deeply nested, too dear to parse, or trips the parser: such text is shown as it was written. */
-function parse(source: string, budget: MarkdownBudget): MarkdownRoot | null {
+export function parseMarkdown(source: string, budget: MarkdownBudget): MarkdownRoot | null {
   if (TOO_DEEP.test(source) || !budget.affords(source)) return null;
   try {
     const { fromMarkdown, gfm, gfmFromMarkdown } = markdownParser();
@@ -221,7 +222,7 @@ function writeImage(writer: Writer, node: Extract<Node, { type: "image" | "image
   writeLink(writer, url, [{ type: "text", value: `🖼 ${node.alt || "image"}` }]);
 }
 
-function drawNode(table: Table): string {
+export function drawNode(table: Table): string {
   return drawTable(
     table.children.map((row) => row.children.map((cell) => cellText(cell))),
     table.align ?? [],
@@ -240,7 +241,7 @@ function cellText(cell: Table["children"][number]["children"][number]): string {
  */
 export function toSlackMarkdown(markdown: string, budget = createMarkdownBudget(markdown.length)): string {
   const source = markdown.toWellFormed();
-  if (source.length > PARSE_TOTAL) return escapeMentions(source);
+  if (source.length > TOO_LONG) return escapeMentions(source);
   const pieces = toPieces(source).map((piece) => convertPiece(piece, budget));
   return pieces.map((piece, n) => (n === pieces.length - 1 || piece.endsWith("\n") ? piece : `${piece}\n`)).join("");
 }
@@ -251,12 +252,12 @@ export function toSlackMarkdown(markdown: string, budget = createMarkdownBudget(
  */
 export function disarmMentions(part: string, budget: MarkdownBudget): string {
   if (!MENTION.test(part)) return part;
-  const tree = parse(part, budget);
+  const tree = parseMarkdown(part, budget);
   return tree === null ? escapeMentions(part) : convert(part, tree, ["code", "inlineCode"]);
 }
 
 function convertPiece(source: string, budget: MarkdownBudget): string {
-  const tree = parse(source, budget);
+  const tree = parseMarkdown(source, budget);
   return tree === null ? escapeSlackText(source) : convert(source, tree, ["code", "inlineCode", "table"]);
 }
 
@@ -270,7 +271,7 @@ function convert(source: string, tree: MarkdownRoot, types: readonly Node["type"
       const end = node.position?.end.offset ?? at;
       if (types.includes(node.type)) {
         result += escapeMentions(source.slice(at, start));
-        result += node.type === "table" ? fenceTable(node, source, start) : source.slice(start, end);
+        result += node.type === "table" ? fenced(drawNode(node), source, start) : source.slice(start, end);
         at = end;
       } else if ("children" in node) visit(node.children);
     }
@@ -279,8 +280,8 @@ function convert(source: string, tree: MarkdownRoot, types: readonly Node["type"
   return result + escapeMentions(source.slice(at));
 }
 
-function fenceTable(table: Table, source: string, start: number): string {
-  const drawn = drawNode(table);
+/** As code; `start`: where it stands in the source. */
+export function fenced(drawn: string, source: string, start: number): string {
   const longest = Math.max(2, ...(drawn.match(/`+/g) ?? []).map((run) => run.length));
   const fence = "`".repeat(longest + 1);
   const line = source.slice(source.lastIndexOf("\n", start - 1) + 1, start);

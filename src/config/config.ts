@@ -10,7 +10,7 @@ import { safeParse } from "../core/safe-parse.ts";
 import { configError, showPath, toProblems } from "./problems.ts";
 import { type Config, configSchema } from "./schema.ts";
 import { MAX_BYTES, parseConfigText } from "./text.ts";
-import { unknownDenials } from "./tools.ts";
+import { idleEntries } from "./tools.ts";
 import { storeUrl } from "./values.ts";
 import { collectSecrets, fillChannelTokens, fillStore, looksSecret, type NamedSecret, storeSecrets, substitute } from "./variables.ts";
 import { inHome, withWorkspaces } from "./workspaces.ts";
@@ -18,6 +18,8 @@ import { inHome, withWorkspaces } from "./workspaces.ts";
 export interface LoadConfigOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  /** Read in the files' places: what they would hold after a change, to know whether that could be taken (edit.ts). */
+  readonly instead?: { readonly settings: Uint8Array | null; readonly dotEnv: Uint8Array };
 }
 
 export interface LoadedConfig {
@@ -47,7 +49,7 @@ interface Source {
 export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   const warnings: string[] = [];
   const env = readEnvironment(options, warnings);
-  const source = readSource(env, options.cwd, warnings);
+  const source = { ...readSource(env, options.cwd, warnings), ...(options.instead && { bytes: options.instead.settings }) };
   const { tree = {}, problems: textProblems } = source.bytes === null ? { problems: [] } : parseConfigText(source.bytes);
   const { value, missing, used } = substitute(tree, env);
   const filled = fillStore(fillChannelTokens(value, env, warnings), env);
@@ -58,12 +60,17 @@ export function loadConfig(options: LoadConfigOptions): LoadedConfig {
   const problems = [...textProblems, ...missing, ...wrong];
   if (!parsed.success || problems.length > 0) throw configError(source.path, problems);
   const stateDir = stateDirOf(env, options.cwd);
-  const config = withWorkspaces(parsed.data, { home: homeOf(env), stateDir, settings: source.path, envFile: join(options.cwd, ".env") });
+  const config = withWorkspaces(parsed.data, {
+    home: () => homeOf(env),
+    stateDir,
+    settings: source.path,
+    envFile: join(options.cwd, ".env"),
+  });
   const secrets = [...collectSecrets(value, env, used), ...storeSecrets(config.store.url)];
   if (source.isOpen && secrets.some(({ isLiteral }) => isLiteral)) {
     warnings.push(`${source.path} holds secrets and others on this machine can read it: chmod 600 it, or move them to .env`);
   }
-  warnings.push(...unknownDenials(config).map(({ path, text }) => `${source.path}: ${showPath(path)}: ${text}`));
+  warnings.push(...idleEntries(config).map(({ path, text }) => `${source.path}: ${showPath(path)}: ${text}`));
   warnings.push(...riskySettings(config));
   return { config: freeze(config), path: source.path, found: source.bytes !== null, stateDir, env: freeze(env), secrets, warnings };
 }
@@ -90,13 +97,36 @@ export function findStoreUrl(options: LoadConfigOptions): string | undefined {
 }
 
 type Env = Record<string, string>;
-const homeOf = (env: Env): string => env.HOME || homedir();
-const stateDirOf = (env: Env, cwd: string): string => resolve(cwd, inHome(env.HERALD_STATE_DIR || "~/.herald", homeOf(env)));
+
+/** Asked only where it is needed: a user that the system doesn't know has none. Throws AppError("config"). */
+function homeOf({ HOME }: Env): string {
+  if (HOME) return HOME;
+  try {
+    return homedir();
+  } catch (error) {
+    throw new AppError("config", "There is no home folder: set HERALD_STATE_DIR to the folder Herald shall keep its state in, or HOME.", {
+      cause: error,
+    });
+  }
+}
+
+/** Where the settings and the secrets are read from, links resolved, and what stands there; null: no such file. */
+export function findFiles({ env, cwd }: LoadConfigOptions): Record<"settings" | "dotEnv", { path: string; bytes: Uint8Array | null }> {
+  const settings = readSource(readEnvironment({ env, cwd }, []), cwd, []);
+  const dotEnv = resolveLink(join(cwd, ".env"));
+  return { settings, dotEnv: { path: dotEnv, bytes: readRegularFile(dotEnv)?.bytes ?? null } };
+}
+
+const stateDirOf = (env: Env, cwd: string): string =>
+  resolve(
+    cwd,
+    inHome(env.HERALD_STATE_DIR || "~/.herald", () => homeOf(env)),
+  );
 
 /** `.env` never overrides a variable that is really set, not even an empty one. */
-function readEnvironment({ env, cwd }: LoadConfigOptions, warnings: string[]): Env {
+function readEnvironment({ env, cwd, instead }: LoadConfigOptions, warnings: string[]): Env {
   const path = join(cwd, ".env");
-  const file = readRegularFile(path);
+  const file = instead === undefined ? readRegularFile(path) : { bytes: instead.dotEnv, isOpen: false };
   const fromFile = file === null ? {} : (parseEnv(new TextDecoder().decode(file.bytes)) as Env);
   if (file?.isOpen && Object.entries(fromFile).some(([name, value]) => value !== "" && looksSecret(name))) {
     warnings.push(`${path} holds secrets and others on this machine can read it: chmod 600 it`);

@@ -1,12 +1,13 @@
-// Every setting, with its default and what it is for: the one source of config/herald.schema.json, of the messages a
+// Every setting, with its default and what it is for: the one source of config/herald.schema.json and docs/settings.md, of the messages a
 // wrong file gets and of the Config type.
-// values.ts, channels.ts, tools.ts → schema.ts → config.ts (a file) · write-schema.ts (herald.schema.json).
+// values.ts, channels.ts, tools.ts → schema.ts → config.ts (a file) · `npm run schema` (herald.schema.json, docs/settings.md).
 import { z } from "zod";
 import { isAgentId } from "../core/ids.ts";
 import { THINKING_LEVELS } from "../core/thinking.ts";
 import { isProviderName, PROVIDER_APIS } from "../models/provider.ts";
-import { slack, telegram } from "./channels.ts";
-import { subagentToolPolicy, toolPolicy, tools, unknownGrants } from "./tools.ts";
+import { announce, unservedTargets } from "./announce.ts";
+import { discord, matrix, slack, telegram } from "./channels.ts";
+import { subagentToolPolicy, toolPolicy, tools, unknownNames } from "./tools.ts";
 import {
   block,
   hostText,
@@ -27,12 +28,20 @@ import {
 const agentId = z.string().refine(isAgentId, "must be lower case letters, digits, _ or -, at most 64, starting with a letter or digit");
 const thinking = z.enum(THINKING_LEVELS);
 
+/** In USD, in tokens (input and output together), or both. */
+const budgetCap = () =>
+  block({
+    usd: z.number().min(0.0001).max(1_000_000).optional().describe("US dollars, by the known prices."),
+    tokens: whole(1000, 1_000_000_000_000).optional().describe("Tokens, input and output together."),
+  });
+
 const subagentDefaults = block({
   maxConcurrent: whole(1, 4096).default(8).describe("Sub-agents that run at the same time; the rest wait."),
   archiveAfterMinutes: whole(0, 525_600).default(60).describe("Archive a child session this long after its run ended; 0 = never."),
   model: namedModel().optional().describe('Model of sub-agents, "provider/model-id" or {primary, fallbacks}; unset: the caller\'s.'),
   thinking: thinking.optional().describe("Thinking level of sub-agents; unset: the caller's."),
   runTimeoutSeconds: whole(0, MAX_TIMER_SECONDS).default(0).describe("Abort a run after this time; 0 = no limit."),
+  budget: budgetCap().optional().describe("The most one run and all it sends out may spend; unset: no limit of its own."),
   maxIterations: whole(1, 1000).default(20).describe("Model steps a run may take."),
   maxSpawnDepth: whole(1, 5).default(1).describe("1: sub-agents can't spawn; 2: their children can't; and so on."),
   maxChildrenPerSession: whole(1, 1000).default(20).describe("Unfinished runs one session may have."),
@@ -57,10 +66,9 @@ const agentSubagents = block({
     .array(z.union([z.literal("*"), agentId]))
     .default([])
     .describe('Other agents this one may spawn under; ["*"] = any.'),
-  announce: z
-    .enum(["post", "silent"])
+  announce: announce
     .default("post")
-    .describe("Post the results of what this agent spawns in the chat, or keep them in the session only."),
+    .describe("post: the results of what this agent spawns in the chat; silent: in the session only; or when and where they are posted."),
   model: namedModel().optional().describe("Model of sub-agents under this agent; unset: agents.defaults.subagents.model."),
   thinking: thinking.optional().describe("Thinking level of sub-agents under this agent."),
   planning: z.boolean().default(true).describe("Give sub-agents under this agent the plan tool."),
@@ -146,6 +154,7 @@ const provider = block({
         name: z.string().min(1).max(200).optional().describe("Name people see beside the id in /status."),
         contextWindow: whole(1, 100_000_000).optional().describe("Tokens it can read."),
         maxTokens: whole(1, 100_000_000).optional().describe("Tokens it can write in one answer."),
+        images: z.boolean().optional().describe("Whether it sees images; unset: by its name."),
         cost: block({
           input: perMillion.describe("USD per million tokens read."),
           output: perMillion.describe("USD per million tokens written."),
@@ -185,12 +194,28 @@ export const configSchema = block({
   })
     .prefault({})
     .describe("Model providers."),
+  budgets: block({
+    message: budgetCap().optional().describe("All that one message sets off."),
+    chatPerDay: budgetCap().optional().describe("One chat with its sub-agents on one day (UTC)."),
+    personPerDay: budgetCap().optional().describe("All that one person sets off on one day (UTC)."),
+    agentPerDay: budgetCap().optional().describe("All that runs under one agent on one day (UTC)."),
+    perDay: budgetCap().optional().describe("The whole installation on one day (UTC)."),
+    perMonth: budgetCap().optional().describe("The whole installation in one month (UTC)."),
+    unpriced: z
+      .enum(["refuse", "allow"])
+      .default("refuse")
+      .describe("A model without a known price where a limit in USD applies: refuse the call, or make it uncounted."),
+  })
+    .prefault({})
+    .describe("What may be spent; every limit is unset by default."),
   memory: block({ enabled: z.boolean().default(true).describe("The remember tool and the memory files.") })
     .prefault({})
     .describe("What agents keep between sessions."),
   channels: block({
     telegram: telegram.prefault({}).describe("Telegram bot."),
     slack: slack.prefault({}).describe("Slack app."),
+    matrix: matrix.prefault({}).describe("Matrix bot account."),
+    discord: discord.prefault({}).describe("Discord bot."),
   })
     .prefault({})
     .describe("Where people talk to the agents."),
@@ -203,6 +228,16 @@ export const configSchema = block({
   })
     .prefault({})
     .describe("The page."),
+  attachments: block({
+    maxFileMegabytes: whole(1, 100).default(20).describe("Largest file people may send and send_file may post."),
+    maxPerMessage: whole(1, 50).default(10).describe("Files of one message."),
+    chatDayMegabytes: whole(1, 1_000_000).default(500).describe("All files of one chat within 24 hours."),
+    dayMegabytes: whole(1, 1_000_000).default(2_000).describe("All files within 24 hours."),
+    freeDiskMegabytes: whole(0, 1_000_000).default(500).describe("What stays free on the disk of the state folder."),
+    keepDays: whole(1, 36_500).default(90).describe("Files are forgotten after this time; messages keep their names."),
+  })
+    .prefault({})
+    .describe("Files that people send and agents post."),
   store: block({
     url: storeUrl()
       .optional()
@@ -242,7 +277,8 @@ export const configSchema = block({
     .prefault({})
     .describe("Logs."),
 }).superRefine((settings, context) => {
-  for (const { path, text } of unknownGrants(settings)) context.addIssue({ code: "custom", path: [...path], message: text });
+  for (const { path, text } of [...unknownNames(settings), ...unservedTargets(settings)])
+    context.addIssue({ code: "custom", path: [...path], message: text });
 });
 
 /** All settings, complete and checked. */

@@ -3,7 +3,7 @@
 // people bring from elsewhere; but it may also be a slip of the pen, so it is said.
 // tools.ts → schema.ts.
 import { z } from "zod";
-import { BUILT_IN_TOOLS, matchesTool } from "../core/tool-names.ts";
+import { BUILT_IN_TOOLS, matchesTool, NEVER_ASKED } from "../core/tool-names.ts";
 import { didYouMean } from "./nearest.ts";
 import type { Path, Problem } from "./text.ts";
 import { block, whole } from "./values.ts";
@@ -14,6 +14,11 @@ const toolPatterns = () => toolNames(/^[A-Za-z0-9_.*-]{1,128}$/, "must be the na
 const policyShape = {
   allow: toolPatterns().optional().describe("Once set, only these tools; unset means all. * stands for any characters."),
   deny: toolPatterns().default([]).describe("Never these tools; deny wins over allow. * stands for any characters."),
+  approve: toolPatterns()
+    .default([])
+    .describe(
+      "A person must say yes in the chat before each call of these tools. * stands for any characters; ask and plan never need it.",
+    ),
 };
 
 export const toolPolicy = block(policyShape);
@@ -69,31 +74,54 @@ interface Policies {
   readonly mcp: { readonly servers: object };
 }
 
-/** Entries of allow and grant that mean neither a built-in tool nor one an MCP server in the settings could have. */
-export function unknownGrants(settings: Policies): Problem[] {
+/**
+ * Entries of allow and grant, and whole names in approve, that mean neither a built-in tool nor one an MCP server in the settings could
+ * have: with a slip of the pen in approve the tool it meant would be used without anybody being asked.
+ */
+export function unknownNames(settings: Policies): Problem[] {
   const known = knownNames(Object.keys(settings.mcp.servers));
-  return (["allow", "grant"] as const).flatMap((key) =>
-    unknownEntries(settings, key).map(({ path, entry }) => {
-      const isPattern = key === "allow";
-      const accepted = `${didYouMean(entry, known)} Accepted here: ${known.join(", ")}${isPattern ? "; * stands for any characters" : ""}`;
+  return (["allow", "grant", "approve"] as const).flatMap((key) =>
+    unknownEntries(settings, key).flatMap(({ path, entry }) => {
+      if (key === "approve" && isPattern(entry)) return [];
+      const hasPatterns = key !== "grant";
+      const accepted = `${didYouMean(entry, known)} Accepted here: ${known.join(", ")}${hasPatterns ? "; * stands for any characters" : ""}`;
       const absent = absentServer(entry);
       return { path, text: `no tool is called so.${absent === "" ? accepted : `${absent}; one that is there but not enabled counts.`}` };
     }),
   );
 }
 
-/** The same of deny. */
-export function unknownDenials(settings: Policies): Problem[] {
+/** The same of deny, and of patterns in approve; and what approve can't mean. */
+export function idleEntries(settings: Policies): Problem[] {
   const known = knownNames(Object.keys(settings.mcp.servers));
-  return unknownEntries(settings, "deny").map(({ path, entry }) => {
-    const absent = absentServer(entry);
-    const hint = absent === "" ? didYouMean(entry, known) : `${absent}.`;
-    return { path, text: `no tool is called so, so nothing is denied by it.${hint}` };
-  });
+  const hint = (entry: string): string => (absentServer(entry) === "" ? didYouMean(entry, known) : `${absentServer(entry)}.`);
+  return [
+    ...unknownEntries(settings, "deny").map(({ path, entry }) => ({
+      path,
+      text: `no tool is called so, so nothing is denied by it.${hint(entry)}`,
+    })),
+    ...unknownEntries(settings, "approve")
+      .filter(({ entry }) => isPattern(entry))
+      .map(({ path, entry }) => ({ path, text: `no tool is called so, so nobody is asked by it.${hint(entry)}` })),
+    ...entriesOf(settings, "approve")
+      .filter(({ entry }) => NEVER_ASKED.has(entry))
+      .map(({ path }) => ({ path, text: "it only asks or notes something down, so it never needs a yes of its own." })),
+  ];
 }
 
-function unknownEntries({ tools, agents, mcp }: Policies, key: "allow" | "deny" | "grant"): { path: Path; entry: string }[] {
-  const servers = Object.keys(mcp.servers);
+type PolicyKey = "allow" | "deny" | "grant" | "approve";
+
+interface NamedEntry {
+  readonly path: Path;
+  readonly entry: string;
+}
+
+const isPattern = (entry: string): boolean => entry.includes("*");
+
+const unknownEntries = (settings: Policies, key: PolicyKey): NamedEntry[] =>
+  entriesOf(settings, key).filter(({ entry }) => !couldMean(entry, Object.keys(settings.mcp.servers)));
+
+function entriesOf({ tools, agents }: Policies, key: PolicyKey): NamedEntry[] {
   const policies: [Path, Policy][] = [
     [["tools"], tools],
     [["tools", "subagents", "tools"], tools.subagents.tools],
@@ -102,9 +130,7 @@ function unknownEntries({ tools, agents, mcp }: Policies, key: "allow" | "deny" 
       [["agents", "list", i, "subagents", "tools"], agent.subagents.tools],
     ]),
   ];
-  return policies.flatMap(([path, policy]) =>
-    [...(policy[key] ?? []).entries()].flatMap(([n, entry]) => (couldMean(entry, servers) ? [] : [{ path: [...path, key, n], entry }])),
-  );
+  return policies.flatMap(([path, policy]) => [...(policy[key] ?? []).entries()].map(([n, entry]) => ({ path: [...path, key, n], entry })));
 }
 
 const knownNames = (servers: readonly string[]): string[] => [...BUILT_IN_TOOLS, ...servers.map((server) => `${server}__<tool>`)];

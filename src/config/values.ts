@@ -1,6 +1,7 @@
 // The kinds of values settings are made of: bounded numbers, addresses, ids, model names. Each says in
 // plain words what it accepts, because its message is what an operator reads when the gateway refuses to start.
 // values.ts → channels.ts, tools.ts, schema.ts → config.ts.
+import { isIP } from "node:net";
 import { z } from "zod";
 import { parseModelName } from "../models/provider.ts";
 
@@ -46,15 +47,22 @@ export const httpUrl = () =>
       return url !== null && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "";
     }, "must be an http:// or https:// address without a user name or password in it");
 
-/** `https://herald.example.com`: scheme, host and port, and nothing behind them. */
+/**
+ * `https://herald.example.com`: scheme, host and port, and nothing behind them. A name is somewhere else, and over plain http the token
+ * would go there for everybody on the way to read; localhost and addresses in digits are the ends of tunnels and mapped ports.
+ */
 export const originText = () =>
   z
     .string()
     .max(300)
     .refine((text) => {
       const url = URL.parse(text);
-      return url !== null && /^https?:$/.test(url.protocol) && (text === url.origin || text === `${url.origin}/`);
+      return url !== null && /^https?:$/.test(url.protocol) && !text.includes("*") && (text === url.origin || text === `${url.origin}/`);
     }, "must be an http:// or https:// address without a path, written as browsers show it, such as https://herald.example.com")
+    .refine((text) => {
+      const url = URL.parse(text);
+      return url?.protocol !== "http:" || url.hostname === "localhost" || isIP(url.hostname.replace(/^\[|\]$/g, "")) !== 0;
+    }, "must be https://: plain http:// is for localhost and addresses in digits only, because the token would be sent for all to read")
     .transform((text) => new URL(text).origin);
 
 /** Exactly what a person may type for a network interface; "" would mean all of them. */
@@ -78,26 +86,39 @@ export const namedModel = () =>
     .union([modelName(), block({ primary: primary(), fallbacks: fallbacks() })])
     .transform((model) => (typeof model === "string" ? { primary: model, fallbacks: [] } : model));
 
-/** A numeric id as text. Telegram's ids pass 2^53 one day, and a number beyond that is already another id. */
-const telegramUser = () =>
+/** A numeric id as text. Ids pass 2^53 one day (Discord's have), and a number beyond that is already another id. */
+const numericUser = (platform: string) =>
   z.union([z.string(), z.number()]).transform((id, context) => {
     if (typeof id === "number" && Math.abs(id) > Number.MAX_SAFE_INTEGER) {
       context.addIssue({ code: "custom", message: "this number can't be kept exactly; put the id in quotes" });
       return z.NEVER;
     }
     if (!/^[1-9][0-9]{0,19}$/.test(String(id))) {
-      context.addIssue({ code: "custom", message: "must be a numeric Telegram user id: digits only, no leading zero, no blanks" });
+      context.addIssue({ code: "custom", message: `must be a numeric ${platform} user id: digits only, no leading zero, no blanks` });
       return z.NEVER;
     }
     return String(id);
   });
 
-export const telegramUsers = () => z.array(telegramUser()).max(10_000).default([]);
+export const telegramUsers = () => z.array(numericUser("Telegram")).max(10_000).default([]);
 export const telegramChat = () => z.string().regex(/^-?[1-9][0-9]{0,19}$/, "must be a numeric Telegram chat id in quotes");
+
+export const discordUsers = () => z.array(numericUser("Discord")).max(10_000).default([]);
+export const discordChannel = () => z.string().regex(/^[1-9][0-9]{0,19}$/, "must be a numeric Discord channel id in quotes");
 
 const slackUser = () => z.string().regex(/^[UW][A-Z0-9]{2,30}$/, 'must be a Slack member id like "U012AB3CD" (not a name)');
 export const slackUsers = () => z.array(slackUser()).max(10_000).default([]);
 export const slackChannel = () => z.string().regex(/^[CGD][A-Z0-9]{2,30}$/, 'must be a Slack channel id like "C012AB3CD" (not a name)');
+
+/** As the homeserver names them, which never changes: a name that is shown can be anybody's. */
+const matrixUser = () =>
+  z
+    .string()
+    .max(255)
+    .regex(/^@[^:\s]*:[A-Za-z0-9.:[\]-]{1,230}$/, 'must be a Matrix user id like "@ann:example.org" (not a display name)');
+export const matrixUsers = () => z.array(matrixUser()).max(10_000).default([]);
+export const matrixRoom = () =>
+  z.string().regex(/^![^\p{Cc}]{1,254}$/u, 'must be a Matrix room id like "!abc:example.org" (not an alias, #…)');
 
 /** 256 bits, so that guessing is hopeless: 64 hex digits or 43 of base64url, and not one character repeated. */
 export const pageToken = () =>

@@ -89,10 +89,12 @@ function replaceVariables(text: string, path: Path, { env, missing, used }: Subs
 
 const CHANNEL_TOKENS = {
   telegram: () => ({ botToken: "TELEGRAM_BOT_TOKEN" }),
+  discord: () => ({ botToken: "DISCORD_BOT_TOKEN" }),
   slack: ({ mode }: Tree) => ({
     botToken: "SLACK_BOT_TOKEN",
     ...(mode === "http" ? { signingSecret: "SLACK_SIGNING_SECRET" } : { appToken: "SLACK_APP_TOKEN" }),
   }),
+  matrix: () => ({ homeserver: "MATRIX_HOMESERVER", accessToken: "MATRIX_ACCESS_TOKEN" }),
 };
 
 /** A channel that isn't turned off takes the tokens it doesn't state from the usual variables, all or none. */

@@ -2,18 +2,17 @@
 // own program, for an agent that can edit its own rules has none. Judged by real path, name by name. config.ts → here.
 import { realpathSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve, sep } from "node:path";
+import { ownFolder } from "../core/own-files.ts";
 import { configError } from "./problems.ts";
 import type { Config } from "./schema.ts";
 import type { Problem } from "./text.ts";
 
 interface Places {
-  readonly home: string;
+  readonly home: () => string;
   readonly stateDir: string;
   readonly settings: string;
   readonly envFile: string;
 }
-
-const PROGRAM = join(import.meta.dirname, "../..");
 
 /** Makes workspaces absolute. Throws AppError("config") with a line for each that can't be. */
 export function withWorkspaces(config: Config, places: Places): Config {
@@ -42,7 +41,7 @@ export function withWorkspaces(config: Config, places: Places): Config {
 
 function workspaceProblem(folder: string, { stateDir, settings, envFile }: Places): string | null {
   if (/^\/(proc|sys)(\/|$)/.test(folder)) return "must not lie in /proc or /sys: nobody can keep files there";
-  const [state, program] = [realPath(stateDir), realPath(PROGRAM)];
+  const [state, program] = [realPath(stateDir), realPath(ownFolder)];
   const held = [settings, envFile].find((file) => contains(folder, realPath(file)));
   if (contains(folder, state)) return `must not hold the state folder ${stateDir}`;
   // Also below the state folder: a person may have checked Herald out into the workspace that was made there.
@@ -56,7 +55,7 @@ function workspaceProblem(folder: string, { stateDir, settings, envFile }: Place
 }
 
 /** No shell expands `~` here. */
-export const inHome = (path: string, home: string): string => path.replace(/^~(?=\/|$)/, () => home);
+export const inHome = (path: string, home: () => string): string => path.replace(/^~(?=\/|$)/, home);
 
 function contains(folder: string, path: string): boolean {
   const way = relative(folder, path);

@@ -6,11 +6,15 @@ import type { Usage } from "./usage.ts";
 
 export type AppEvent =
   | { type: "inbox.added"; channel: string }
+  /** A turn waits for it that no message asked for. */
+  | { type: "session.woken"; sessionKey: string }
   | { type: "outbox.added"; addressKey: string }
   | { type: "outbox.settled"; delivery: string; channel: string; outcome: "sent" | "blocked" }
   | { type: "turn.started"; sessionKey: string; address: Address; turnId: string }
   | { type: "turn.text"; sessionKey: string; address: Address; turnId: string; text: string }
   | { type: "turn.doing"; sessionKey: string; address: Address | null; runId: string | null; doing: string }
+  /** Its calls wait for people or runs, perhaps for days. */
+  | { type: "turn.waits"; sessionKey: string; address: Address; turnId: string }
   /** Its messages are settled: whoever works on them stops. `answer`: only what was being written was ended. */
   | { type: "turn.halted"; sessionKey: string; what: "all" | "answer" }
   | { type: "turn.ended"; sessionKey: string; address: Address; turnId: string; outcome: string }
@@ -20,6 +24,16 @@ export type AppEvent =
   | { type: "run.ended"; runId: string; state: EndState }
   | { type: "run.settled"; runId: string; cleanup: "keep" | "delete" }
   | { type: "run.mail"; runId: string }
+  /** Somebody looks at this run: what it writes is told for a while. */
+  | { type: "run.watched"; runId: string }
+  /** What a run that somebody looks at writes, all of it so far; empty: it stands in the transcript by now, or was given up. */
+  | { type: "run.text"; runId: string; turnId: string /** One of each kind. */; what: "text" | "thoughts"; text: string }
+  /** A question was asked, answered, or came to nothing. */
+  | { type: "question.changed"; questionId: string; runId: string | null; rootKey: string }
+  /** What this message shows may not be up to date any more. */
+  | { type: "live.changed"; id: string }
+  /** A call was paid for: whoever waits for what it held looks again. */
+  | { type: "budget.settled" }
   /** Somebody told this child more, or took it back. */
   | { type: "brief.changed"; child: { readonly agentId: string; readonly sessionId: string; readonly requesterKey: string } }
   | { type: "model.called"; model: string; usage: Usage | null; costUsd: number | null; ms: number; outcome: string }
@@ -27,20 +41,27 @@ export type AppEvent =
   /** Something waits in a lane of several processes, or there is room again. */
   | { type: "lane.rung"; lane: string }
   | { type: "web.posted"; chat: string; seq: number }
+  /** A message of the page's chat says something else now. */
+  | { type: "web.edited"; chat: string; seq: number }
+  /** A chat of the page is called something else, or was deleted. */
+  | { type: "chat.changed"; chat: string; isGone: boolean }
   /** A doorbell of another process may have been lost: whoever waits for one looks. Never sent to other processes. */
   | { type: "bells.missed" }
   /** Whoever does what only one may do has gone, in an orderly way. */
   | { type: "duty.free" }
   /** The state folder is gone, or back: whether anything is taken in. */
   | { type: "folder.changed" }
+  /** Others are in force in this process. */
+  | { type: "settings.changed" }
   /** Somebody waits to be let in, or was. */
   | { type: "pairing.changed" };
 
 /** What other processes of the installation are told, too; the rest is this one's own business. */
 const CROSSING: ReadonlySet<AppEvent["type"]> = new Set([
-  ...(["inbox.added", "outbox.added", "web.posted", "pairing.changed", "lane.rung", "duty.free"] as const),
-  ...(["turn.started", "turn.text", "turn.doing", "turn.halted", "turn.ended"] as const),
-  ...(["run.queued", "run.changed", "run.ended", "run.settled", "run.mail"] as const),
+  ...(["inbox.added", "outbox.added", "web.posted", "web.edited", "chat.changed", "pairing.changed", "lane.rung", "duty.free"] as const),
+  ...(["turn.started", "turn.text", "turn.doing", "turn.waits", "turn.halted", "turn.ended"] as const),
+  ...(["run.queued", "run.changed", "run.ended", "run.settled", "run.mail", "run.watched", "run.text"] as const),
+  ...(["question.changed", "live.changed", "budget.settled"] as const),
 ]);
 
 export const crosses = ({ type }: AppEvent): boolean => CROSSING.has(type);

@@ -22,6 +22,7 @@ export const FAILPOINTS = [
   "delivery.sent",
   "delivery.settled",
   // spawn → announcement → archive
+  "brief.summed-up",
   "spawn.admitted",
   "spawn.recorded",
   "run.started",
@@ -34,6 +35,37 @@ export const FAILPOINTS = [
   "archive.named",
   "archive.renamed",
   "archive.recorded",
+  "chat.deleted",
+  // question → answer, approval → call
+  "question.before-put",
+  "question.put",
+  "approval.used",
+  // hold → call → settle
+  "budget.held",
+  "budget.answered",
+  "budget.settling",
+  "budget.settled",
+  // a message that changes
+  "live.posted",
+  "live.before-edit",
+  "live.edited",
+  // an answer that is read while it is written
+  "draft.begun",
+  "draft.shown",
+  "draft.placed",
+  // done, says the child → checks → back to it; finish
+  "check.begun",
+  "check.failed",
+  "check.returned",
+  "finish.accepted",
+  // results held back → digest
+  "digest.gathered",
+  "digest.posted",
+  // a file of a message: bytes → row → words; out of the workspace → stored → outbox
+  "file.written",
+  "file.recorded",
+  "file.gathered",
+  "file.queued",
 ] as const;
 
 /** Of `npm run move`, which is no part of a gateway's path. */
@@ -42,6 +74,7 @@ export const MOVE_POINTS = [
   "move.rows",
   "move.transcript",
   "move.document",
+  "move.file",
   "move.copied",
   "move.compared",
   "move.finished",

@@ -2,7 +2,9 @@
 // platform → Channel.start → inbox row → Channel.decode → Inbound → gateway
 // gateway → OutMessage → Channel.render → outbox rows (Part) → delivery → Channel.send → platform
 import type { Address } from "./address.ts";
+import type { Attachment, FetchedFile, SentFile } from "./attachment.ts";
 import type { Quoted } from "./fence.ts";
+import type { Person } from "./question.ts";
 
 /** One thing a person did, in our words. Text commands, slash commands and buttons all arrive as text. */
 export interface Inbound {
@@ -17,11 +19,36 @@ export interface Inbound {
   readonly mentioned: boolean;
   /** The platform's id of the message this is (for a receipt or a reply); decoration only, never needed for routing. */
   readonly ref?: string;
-  /** Said where others read along: how to answer this person alone, in the channel's own words. */
+  /** The platform's id of the message it replies to: a reply to a question answers it (QA1). */
+  readonly repliesTo?: string;
+  /** The inbox row of the request it stands in the place of, which is set aside with all that answered it (WB3). */
+  readonly replaces?: number;
+  /** The person wrote nothing: a sticker, a picture alone, something forwarded. */
+  readonly isWordless?: true;
+  /** What they sent along. */
+  readonly files?: readonly SentFile[];
+  /** Nothing of it can be read here, and why: whoever may speak is told exactly this, and nothing else comes of it. */
+  readonly unreadable?: string;
+  /** Nobody said it: the gateway gives the agent a turn of its own. */
+  readonly wake?: Wake;
+  /** Said where others read along, or pressed: how to answer this person alone, in the channel's own words. */
   readonly onlyTo?: OnlyReader;
 }
 
 export type OnlyReader = Readonly<Record<string, string>>;
+
+/** What a turn that no message of a person asked for is about (core/wake.ts). */
+export interface Wake {
+  readonly sessionKey: string;
+  readonly address: Address;
+  readonly person: Person | null;
+  /** The message that set all of it off: it pays for this as well (`budgets.message`). */
+  readonly message: string;
+  /** What the session's model reads. */
+  readonly text: string;
+  /** Who says it, in the transcript; left out: the runtime. */
+  readonly from?: string;
+}
 
 /** A button under a message; `command` is run as if the presser had typed it. */
 export interface Button {
@@ -41,22 +68,38 @@ export interface Stats {
 /** The whole line, for places that don't fold. */
 export const statsLine = ({ figures, names }: Stats): string => `Stats: ${[...figures, ...names].join(" • ")}`;
 
+/** What an announcement says of its run, beside the same in words: for places that show it as a card (WB3). */
+export interface Card {
+  readonly label: string;
+  /** Where it was asked for, when it is read elsewhere. */
+  readonly asked: string | null;
+  readonly status: "success" | "error" | "timeout" | "unknown";
+  /** As they stand at the end of the words. */
+  readonly notes: string;
+}
+
 /** What the gateway wants said, before a platform's limits apply. */
 export interface OutMessage {
   readonly markdown: string;
   /** Stands below the words, at the end of the message. */
   readonly stats?: Stats;
+  /** Of an announcement of one run: its words begin and end with this. */
+  readonly card?: Card;
   /** A text longer than four messages of the platform is posted as its beginning and, whole, as a file of this name (AN10). */
   readonly fileName?: string;
   readonly buttons?: readonly Button[];
+  /** A stored file that goes out with the words, which are short then. */
+  readonly file?: Attachment;
   /** Channels that can may set an announcement apart from the agent's own words. */
   readonly kind?: "announcement";
   /** A status line nobody needs to be woken for. */
   readonly quiet?: boolean;
   /** `Inbound.ref` of the message this answers. */
   readonly replyTo?: string;
-  /** `Inbound.onlyTo` of the command this answers: nobody else sees it. */
+  /** `Inbound.onlyTo` of the command or press this answers: nobody else sees it, as far as the platform can do that. */
   readonly onlyTo?: OnlyReader;
+  /** Said in the place of its draft, and not at all where none stands: what was being written was ended. */
+  readonly onlyDrafted?: true;
 }
 
 /** One rendered piece within the platform's limit: the exact JSON the channel will send, stored as it is. */
@@ -81,9 +124,13 @@ export interface SendRequest {
   readonly key: string;
   /** True when an earlier attempt may have arrived and nothing can tell: the text must say so, but in a reserved place it shows once. */
   readonly repeated: boolean;
-  /** What `reserved` gave for this part earlier. */
+  /** What `reserved` gave for this part earlier, or where a draft of it stands: `Drafts.show` gave it, or it is `draftBegun`. */
   readonly ref?: string;
 }
+
+/** In place of a reference: a draft was begun then, and nobody lived to record where it stands, or whether it does. */
+export const draftBegun = (at: number): string => `begun:${at}`;
+export const draftBegunAt = (ref: string): number | null => (/^begun:\d+$/.test(ref) ? Number(ref.slice("begun:".length)) : null);
 
 export interface ReconcileRequest extends Pick<SendRequest, "address" | "part" | "key" | "ref"> {
   /** When the attempt in doubt began. */
@@ -97,6 +144,65 @@ export type Reconciled =
   | { readonly status: "untold" }
   /** Not known yet: ask again. */
   | { readonly status: "unknown"; readonly reason: string };
+
+/** A message of ours that stands already, and what it shall say from now on. */
+export interface EditRequest {
+  readonly address: Address;
+  /** What `send` gave for it. */
+  readonly ref: string;
+  readonly part: Part;
+}
+
+/** Outcome of ONE attempt. Editing the same words in twice shows them once, so a lost answer is simply `retry`. */
+export type EditResult =
+  | { readonly status: "shown" }
+  | { readonly status: "retry"; readonly afterMs?: number; readonly reason: string }
+  /** Deleted by a person, or not to be edited any more: it is not made again. */
+  | { readonly status: "gone"; readonly reason: string }
+  /** These words are refused; others may not be. */
+  | { readonly status: "refused"; readonly reason: string };
+
+/** An answer as far as it is written. */
+export interface DraftRequest {
+  readonly address: Address;
+  /** Of the message it answers: the same for everything that is shown of one answer, another for the next one. */
+  readonly id: number;
+  /** The key of the part it will be. */
+  readonly key: string;
+  readonly markdown: string;
+  /** Id of who asked; null: not known, and only needed where a draft stands. */
+  readonly reader: string | null;
+  /** Where it stands, once it does. */
+  readonly ref: string | null;
+}
+
+export interface StandingDraft extends Pick<DraftRequest, "address" | "key"> {
+  readonly ref: string;
+}
+
+/** Outcome of ONE attempt. Of the first one of an answer all but `shown` and `unknown` say that nothing stands there. */
+export type DraftResult =
+  /** `ref`: where it stands, where it does. The next one not before `againMs`. */
+  | { readonly status: "shown"; readonly ref?: string; readonly againMs: number }
+  | { readonly status: "retry"; readonly afterMs: number; readonly reason: string }
+  /** Nothing more of this answer can be shown before it is whole. */
+  | { readonly status: "refused"; readonly reason: string }
+  | { readonly status: "unknown"; readonly reason: string };
+
+/** Answers read while they are written (LV6). All of it is best effort, and never what an answer waits for. */
+export interface Drafts {
+  /**
+   * What was shown stays there, also when nobody goes on with it: so that it is begun is on record before, where it stands after
+   * it, and the answer is put in its place (`SendRequest.ref`). Left out: it vanishes by itself.
+   */
+  readonly stands?: true;
+  /** Whether anything can be shown there. */
+  fits(address: Address): boolean;
+  /** All that is written so far, not only what is new. Never throws; called for one answer at a time. */
+  show(request: DraftRequest): Promise<DraftResult>;
+  /** Takes away what stands there. False: it may still stand. Never throws. */
+  remove?(request: StandingDraft): Promise<boolean>;
+}
 
 /** The receive side's door to the inbox. */
 export interface InboxSink {
@@ -124,11 +230,14 @@ export interface Pace {
   readonly group?: { readonly max: number; readonly perMs: number };
   /** And in all chats of the account together. */
   readonly account?: { readonly max: number; readonly perMs: number };
+  /** Between two edits in one chat: they count for the platform like messages, and must leave room for those (LV2). */
+  readonly editEveryMs?: { readonly alone: number; readonly group: number };
 }
 
 export type ChannelState = "starting" | "on" | "retrying" | "failed" | "off";
 
 export interface Channel {
+  /** As addresses name it: `telegram`, `telegram@work` (core/address.ts). */
   readonly name: string;
   /** May change once, when the platform first says which one it is; before any update of this process is recorded. */
   readonly account: string;
@@ -141,6 +250,8 @@ export interface Channel {
   learnAccount?(): Promise<void>;
   /** The channel has a list of runs of its own (the page), so a chat line for every start would only be noise. */
   readonly showsRuns?: boolean;
+  /** In its threads nobody can reply to one message, and this stands for the `/` of a command. Left out: they are like any chat. */
+  readonly threadSign?: string;
   /** Whoever reads here runs the gateway (the page): advice about keys, settings and files is for them and nobody else. */
   readonly isOperators?: boolean;
   /** Left out where the platform sets no pace (the page). */
@@ -165,10 +276,18 @@ export interface Channel {
    * Pure. Absent: they never do.
    */
   join?(parts: readonly Part[]): Part | null;
+  /** The platform doesn't count it as a message, and it helps nobody once it has waited: it takes no place in the pace. Pure. */
+  isUncounted?(part: Part): boolean;
   /** ONE attempt, no hidden retries. Never throws. */
   send(request: SendRequest): Promise<SendResult>;
+  /** ONE attempt to bring a message of ours up to date. Never throws. Absent where nothing that stands can be changed. */
+  edit?(request: EditRequest): Promise<EditResult>;
   /** After an unknown send: did it arrive? Absent where the platform can't be asked. */
   reconcile?(request: ReconcileRequest): Promise<Reconciled>;
+  /** Absent where an answer is only shown when it is whole. */
+  readonly drafts?: Drafts;
+  /** ONE attempt to open what a person sent (`Inbound.files`). Never throws. Absent where files come another way. */
+  fetchFile?(file: SentFile, signal: AbortSignal): Promise<FetchedFile>;
   /** Typing sign. Best effort; called again every few seconds while a turn works, then once with "idle". */
   status?(address: Address, state: "working" | "idle"): Promise<void>;
   /** A light sign on the person's own message that it was taken. Best effort. */

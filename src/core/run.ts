@@ -1,6 +1,9 @@
 // The run record: one sub-agent's execution from spawn to archive, and the pure state machine that moves it.
 // Every change in the stores is a compare-and-set on a transition this file allows, so races have one winner.
 import type { Address } from "./address.ts";
+import type { Cap } from "./budget.ts";
+import type { Check, CheckResult } from "./check.ts";
+import type { Person } from "./question.ts";
 import type { Thinking } from "./thinking.ts";
 import type { Spend } from "./usage.ts";
 
@@ -23,10 +26,38 @@ export type Wait =
       readonly mode: "all" | "any";
       readonly since: number;
       readonly until: number;
-    };
+    }
+  /** It may not begin before these have ended (GR2). */
+  | { readonly for: "after"; readonly ids: readonly string[] }
+  /** Somebody's answer to this question (core/question.ts), at the latest at `until`. */
+  | { readonly for: "answer"; readonly id: string; readonly since: number; readonly until: number };
+
+/** Until when it is waited for at the most; null: as long as it takes. */
+export const untilOf = (wait: Wait): number | null => ("until" in wait ? wait.until : null);
 
 export const DELIVERY_STATES = ["none", "pending", "sending", "delivered", "skipped", "blocked"] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
+
+export interface RunBudget extends Cap {
+  /** Who raised it last, and which generation goes on with that: a second press finds it raised. */
+  readonly raised?: { readonly by: string; readonly generation: number };
+}
+
+/** AP1, for runs that announce at all. */
+export interface Announcing {
+  /** `digest`: successes are held back and posted together; failures never are. */
+  readonly when: "always" | "failures" | "digest";
+  /** Of `digest`. */
+  readonly everyMinutes: number | null;
+  /** Null: the address it was pinned to. `nobody`: the direct chat of the person who asked, and no person did. */
+  readonly to: Address | "nobody" | null;
+}
+
+export const ALWAYS: Announcing = { when: "always", everyMinutes: null, to: null };
+
+/** Where its announcement is posted. */
+export const announceAddress = ({ address, announcing: { to } }: Pick<Run, "address" | "announcing">): Address =>
+  to === null || to === "nobody" ? address : to;
 
 /** What `sessions_spawn` was given, as stored; parsed once, never changed. */
 export interface SpawnParams {
@@ -34,6 +65,21 @@ export interface SpawnParams {
   readonly briefing?: string;
   readonly systemPrompt?: string;
   readonly allowedTools?: readonly string[];
+  /** Ids of the runs that have to end before it begins, and whether it begins also when one of them failed (GR2). */
+  readonly after?: { readonly ids: readonly string[]; readonly ifFailed: "end" | "run" };
+  /** What must hold before it counts as done (EV1). */
+  readonly checks?: readonly Check[];
+  /** How often failing ones go back to it; left out: CHECK_ROUNDS. */
+  readonly checkRounds?: number;
+  /** JSON Schema of the data it has to end with (TR1). */
+  readonly resultSchema?: Readonly<Record<string, unknown>>;
+}
+
+/** A call of `finish` that did not fit, or an end without one. */
+export interface Misfit {
+  /** When its model step was made: several calls of one step are one try. */
+  readonly step: number;
+  readonly why: string;
 }
 
 export const SECTION_NAMES = ["summary", "changes", "evidence", "risks", "blockers"] as const;
@@ -50,6 +96,14 @@ export interface PlanStep {
 
 export interface Run {
   readonly id: string;
+  /** What it and all below it may spend; null: no limit of its own (BG1). */
+  readonly budget: RunBudget | null;
+  /** The message that set it off, with all others that it did (`budgets.message`). */
+  readonly message: string;
+  /** The run this one repeats (RP1); null: none. */
+  readonly rerunOf: string | null;
+  /** Those it was sent out with, where they are a group (GR1). */
+  readonly groupId: string | null;
   /** Requester's turn and tool call: a resumed turn that spawns again finds this row instead (SP2). */
   readonly spawnKey: string;
   readonly childKey: string;
@@ -64,6 +118,10 @@ export interface Run {
   readonly depth: number;
   /** Pinned at spawn (SP7). */
   readonly address: Address;
+  /** Whose message it goes back to; null: nobody's in particular. */
+  readonly person: Person | null;
+  /** The runs accepted in one turn share a status message (LV1); null: none is shown, or a sub-agent sent it out. */
+  readonly batch: string | null;
   readonly label: string;
   /** First part of the task; the whole stands in the child's transcript. */
   readonly task: string;
@@ -73,6 +131,8 @@ export interface Run {
   readonly maxIterations: number;
   readonly cleanup: "keep" | "delete";
   readonly announce: "post" | "silent";
+  /** When and where its announcement is posted, as the settings said at spawn (AP1). */
+  readonly announcing: Announcing;
   readonly params: SpawnParams;
   /** Tools the requester had at spawn: the child's ceiling, also after a restart with another config. */
   readonly toolCeiling: readonly string[];
@@ -109,6 +169,14 @@ export interface Run {
   readonly plan: readonly PlanStep[] | null;
   /** Set at the end, each cut to a few lines; the whole stands in the transcript. */
   readonly sections: RunSections | null;
+  /** What its checks found last, in this generation; null: they were not run, or there are none (EV2). */
+  readonly checks: readonly CheckResult[] | null;
+  /** How often failing checks went back to it, in this generation. */
+  readonly checkRounds: number;
+  /** Its typed result as JSON text, from the moment `finish` took it (TR1). */
+  readonly data: string | null;
+  /** What of it didn't fit so far, in this generation. */
+  readonly misfits: readonly Misfit[];
   /** Ended and its announcement delivered, skipped or blocked for good: from here the archive time counts. */
   readonly settledAt: number | null;
   readonly archivedAt: number | null;
@@ -124,6 +192,10 @@ export function stepOf(plan: readonly PlanStep[] | null): string | null {
   return at < 0 ? `${plan.length}/${plan.length} all steps done` : `${at + 1}/${plan.length} ${plan[at]?.title}`;
 }
 
+/** Its turn in the lane has not come yet. */
+export const isUnbegun = ({ state, startedAt }: Pick<Run, "state" | "startedAt">): boolean =>
+  state === "queued" || (state === "waiting" && startedAt === null);
+
 export const isUnfinished = (state: RunState): state is UnfinishedState => state === "queued" || state === "running" || state === "waiting";
 
 export type RunEvent =
@@ -131,6 +203,8 @@ export type RunEvent =
   /** Its job in the lane ends; `wake` begins another. */
   | { type: "wait" }
   | { type: "wake" }
+  /** Its turn came, and what it is to begin after has gone on meanwhile. */
+  | { type: "putOff" }
   | { type: "end"; as: EndState }
   /** Back to the queue: a message to a finished run, or resume. */
   | { type: "reopen" };
@@ -142,6 +216,8 @@ export function advance(state: RunState, event: RunEvent): RunState | null {
       return state === "queued" ? "running" : null;
     case "wait":
       return state === "running" ? "waiting" : null;
+    case "putOff":
+      return state === "queued" ? "waiting" : null;
     case "wake":
       return state === "waiting" ? "running" : null;
     case "end":

@@ -8,6 +8,8 @@ export interface Secrets {
    */
   add(name: string, value: string | undefined): void;
   redact(text: string): string;
+  /** Grows with every value that becomes known: what was redacted before one has to be again. */
+  count(): number;
   /** Where the names stand in what redact makes of a text. */
   namesIn(text: string): readonly Span[];
   /**
@@ -49,6 +51,7 @@ export function createSecrets(): Secrets {
       pattern = new RegExp(longestFirst.map(escapePattern).join("|"), "g");
     },
     redact: (text) => (pattern === null || text.length < MIN_LENGTH ? text : text.replace(pattern, (value) => `[${names.get(value)}]`)),
+    count: () => names.size,
     namesIn(text) {
       let longer = 0;
       const values = pattern === null ? [] : [...text.matchAll(pattern)];

@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { Address } from "./address.ts";
 import type { Quoted } from "./fence.ts";
 import type { Logger } from "./logger.ts";
+import type { Person } from "./question.ts";
 import type { Wait } from "./run.ts";
 import type { CutSecrets } from "./secrets.ts";
 import { replaceUnseen } from "./visible-text.ts";
@@ -24,9 +25,15 @@ export interface ToolContext {
   /** The run whose child session this is, or null in a main session. */
   readonly runId: string | null;
   readonly address: Address | null;
+  /** Whose message is being worked on; null: nobody's in particular. */
+  readonly person: Person | null;
+  /** The message that pays for what the call sets off, where it is not the turn's own. */
+  readonly message?: string;
   readonly workspace: string;
   /** The workspace may only be read (roles explore, verifier). */
   readonly readOnly: boolean;
+  /** What a person's yes to this call rests on (`Preview.basis`): whoever finds something else does nothing. */
+  readonly basis?: string;
   readonly signal: AbortSignal;
   readonly log: Logger;
   readonly secrets: CutSecrets;
@@ -42,6 +49,14 @@ export interface ToolResult {
   readonly isError?: boolean;
 }
 
+/** What a call would do, for the person who is asked whether it may (QA4). */
+export interface Preview {
+  /** Markdown, complete: what isn't shown isn't allowed. */
+  readonly markdown: string;
+  /** What it rests on beside the arguments, a file's present content say: changed since, the yes means nothing any more. */
+  readonly basis?: string;
+}
+
 export interface Tool<S extends z.ZodType = z.ZodType> {
   readonly name: string;
   /** One paragraph a model understands. */
@@ -50,11 +65,15 @@ export interface Tool<S extends z.ZodType = z.ZodType> {
   readonly capability: Capability;
   /** Calling again with the same turn and call id has no second effect, so a resumed turn may simply call it again. */
   readonly repeatable?: boolean | ((args: z.output<S>) => boolean);
+  /** Taken, it ends the turn (`CallingTurn.isFinished`): it is made before the other calls of its step, and none of those after it. */
+  readonly endsTurn?: boolean;
   /**
    * What must come true before the call is carried out, asked anew each time; null: nothing any more. Until then the turn waits
    * as a row, without its slot, and the call is made again afterwards: so it must follow from arguments and rows alone.
    */
   waitsFor?(args: z.output<S>, context: ToolContext): Promise<Wait | null>;
+  /** Left out: the arguments say it all. What it throws refuses the call. */
+  preview?(args: z.output<S>, context: ToolContext): Promise<Preview>;
   /** Failures the model can act on are results with `isError`; what throws is a bug and becomes one too. */
   run(args: z.output<S>, context: ToolContext): Promise<ToolResult>;
 }

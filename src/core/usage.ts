@@ -37,18 +37,47 @@ export function addSpend(sum: Spend, call: Spend): Spend {
   return { usage: addUsage(sum.usage, call.usage), costUsd };
 }
 
-/** What a model call may take at most, known before it is made. */
+/** What a provider counted as the input of one request, and which request that was (models/input-bound.ts). */
+export interface InputCount {
+  readonly model: string;
+  /** How many, and a digest of them. */
+  readonly messages: number;
+  readonly digest: string;
+  /** Digest of system prompt and tools. */
+  readonly head: string;
+  readonly tokens: number;
+}
+
+/** One call to a provider that is about to be made: retries and fallbacks are calls of their own. */
 export interface Outlay {
-  /** The model that is asked first, and those that are asked when it fails. */
-  readonly models: readonly [string, ...string[]];
-  /** By its UTF-8 bytes: a token is at least one. */
+  readonly model: string;
+  /** The most its input can be (models/input-bound.ts). Counted when somebody asks: a long history takes a while. */
   inputTokens(): number;
+  /** What such a use would cost; null: no price is known. */
+  costUsd(usage: Usage): number | null;
+  /** The longest answer it is to give; null: as long as the model likes. */
+  readonly maxOutput: number | null;
+}
+
+/** What became of a call: what the provider reported, `nothing` where it refused to begin, null where nobody knows. */
+export type Took = Spend | "nothing" | null;
+
+export interface Permit {
+  /** The answer may be so long; null: as long as was asked for. */
+  readonly maxOutput: number | null;
+  /** Told once, whatever became of it. */
+  settle(took: Took): Promise<void>;
+}
+
+/** Who decides whether a call can be paid for. A refusal is a sentence for whoever reads the chat; the call is not made. */
+export interface Purse {
+  open(outlay: Outlay, signal: AbortSignal): Promise<Permit | { readonly refused: string }>;
 }
 
 /** Who pays for the model calls of a turn. */
 export interface Account {
-  /** Asked before each call: may it go on? Null: yes. Else why not, in a sentence for whoever reads the chat; the call is not made. */
-  mayCall(outlay: Outlay): Promise<string | null>;
+  /** Left out: nothing limits it. */
+  readonly purse?: Purse;
   /** Told after each call that was made, with the model that answered. */
   settle(spend: Spend, model: string): Promise<void>;
 }

@@ -45,15 +45,19 @@ export function createAccess(deps: AccessDeps): Access {
     async authorize(tx, inbound) {
       const reason = await objection(deps, inbound);
       if (reason === null) return { allow: true };
-      const code = reason === STRANGER ? await pairing.request(tx, { ...personOf(inbound), address: inbound.address }) : null;
+      const code =
+        reason === STRANGER && isSaid(inbound) ? await pairing.request(tx, { ...personOf(inbound), address: inbound.address }) : null;
       return { allow: false, reason, ...(code === null ? {} : { code }) };
     },
     async refusal(inbound) {
       const reason = await objection(deps, inbound);
-      return reason === STRANGER && (await pairing.wouldGive(personOf(inbound))) ? null : reason;
+      return reason === STRANGER && isSaid(inbound) && (await pairing.wouldGive(personOf(inbound))) ? null : reason;
     },
   };
 }
+
+/** Somebody who presses a button under an old message asks for nothing, least of all to be let in. */
+const isSaid = ({ kind }: Inbound): boolean => kind !== "button";
 
 /** What stands against it; null: nothing. */
 async function objection({ pairing, rules }: AccessDeps, inbound: Inbound): Promise<string | null> {

@@ -107,7 +107,9 @@ async function carryOutSlowly(deps: AnsweringDeps, stopped: AbortSignal, item: I
 
 async function answer(deps: AnsweringDeps, item: Item, done: Answer): Promise<void> {
   deps.failpoint("command.before-commit");
-  await deps.db.transaction([lock.tree(item.sessionKey), lock.chat(item.inbound.address)], (tx) => record(deps, tx, item, done));
+  const { address } = item.inbound;
+  const locks = [lock.tree(item.sessionKey), lock.chat(address), ...lock.pageOf(address)];
+  await deps.db.transaction(locks, (tx) => record(deps, tx, item, done));
   deps.failpoint("command.committed");
 }
 

@@ -1,7 +1,7 @@
 // One attempt to send one message of the outbox, and what its outcome means for its row, its run and those behind it.
 // A part is marked `sending` before the call, so a crash leaves a trace: at boot it is `unknown` and the channel is asked
 // whether it arrived (Slack, web), or it is sent once more, marked (Telegram). No model call stands between a row and its retries.
-import type { Address } from "../core/address.ts";
+import { type Address, channelIsOff } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
@@ -22,8 +22,8 @@ export interface AttemptDeps {
   channel(name: string, account: string): Channel | null;
   /** Among other processes: it has not lost its work to one of them without knowing it yet. Left out: there are no others. */
   isValid?(): boolean;
-  /** Called in the transaction that moves a delivery: when its sending begins, is put off, and when it is over. */
-  recordDelivery(tx: Tx, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string): Promise<void>;
+  /** Called in the transaction that moves a delivery: when its sending begins, is put off, and when it is over; `ref`: where it stands. */
+  recordDelivery(tx: Tx, row: OutboxRow, state: "sending" | "delivered" | "blocked", reason?: string, ref?: string): Promise<void>;
 }
 
 interface State extends AttemptDeps {
@@ -60,7 +60,7 @@ export async function attempt(state: State, row: OutboxRow, turn: Turn): Promise
 async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): Promise<[OutboxRow, SendResult] | null> {
   if (row.isDamaged) return [row, { status: "failed", reason: "its row in the database is damaged" }];
   const channel = state.channel(row.address.channel, row.address.account);
-  if (channel === null) return [row, { status: "retry", reason: `the channel ${row.address.channel} is off`, afterMs: 0 }];
+  if (channel === null) return [row, { status: "retry", reason: channelIsOff(row.address.channel), afterMs: 0 }];
   let repeated = false;
   // `sending` here means that an attempt ended without a word: its outcome could not be recorded.
   if (row.state !== "queued") {
@@ -131,7 +131,10 @@ async function conclude(state: State, row: OutboxRow, result: SendResult): Promi
     case "unknown":
       return later(state, row, result);
     case "retarget":
-      state.log.warn({ delivery: row.delivery, from: row.address, to: result.address, reason: result.reason }, "the chat moved");
+      state.log.info(
+        { delivery: row.delivery, from: row.address, to: result.address, reason: result.reason },
+        "it belongs to another address",
+      );
       return state.db.transaction([lock.chat(row.address), lock.chat(result.address)], (tx) =>
         state.outbox.retarget(tx, row.id, row.address, result.address, openStateOf(row)),
       );
@@ -158,17 +161,17 @@ async function sent(state: State, row: OutboxRow, ref: string): Promise<void> {
     const all = [row, ...(row.isLead ? await state.outbox.listJoined(row) : [])];
     for (const one of all) {
       await state.outbox.markSent(tx, one.id, ref);
-      if (one.n === one.parts - 1) await settled(state, tx, one, "sent");
-      else await state.outbox.reopen(tx, one.delivery);
+      if (one.n === one.parts - 1) {
+        await state.recordDelivery(tx, one, "delivered", undefined, ref);
+        sayOver(tx, one, "sent");
+      } else await state.outbox.reopen(tx, one.delivery);
     }
   });
 }
 
-/** Its run learns of it in the same transaction; whoever watches, after it. */
-async function settled(state: State, tx: Tx, row: OutboxRow, outcome: "sent" | "blocked", reason?: string): Promise<void> {
-  await state.recordDelivery(tx, row, outcome === "sent" ? "delivered" : "blocked", reason);
-  tx.emit({ type: "outbox.settled", delivery: row.delivery, channel: row.address.channel, outcome });
-}
+/** Its run has learnt of it in the same transaction; whoever watches, after it. */
+const sayOver = (tx: Tx, { delivery, address }: OutboxRow, outcome: "sent" | "blocked"): void =>
+  tx.emit({ type: "outbox.settled", delivery, channel: address.channel, outcome });
 
 /** Refused for good, but perhaps for what they are together: each is tried alone before it is given up. */
 async function setApart(state: State, row: OutboxRow, reason: string): Promise<void> {
@@ -181,7 +184,8 @@ async function block(state: State, row: OutboxRow, reason: string, as: OpenState
     const over: OutboxRow[] = [];
     for (const one of [row, ...(row.isLead ? await state.outbox.listJoined(row) : [])]) {
       if (!(await state.outbox.markBlocked(tx, one.delivery, reason, as))) continue;
-      await settled(state, tx, one, "blocked", reason);
+      await state.recordDelivery(tx, one, "blocked", reason);
+      sayOver(tx, one, "blocked");
       over.push(one);
     }
     return over;

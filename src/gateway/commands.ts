@@ -23,6 +23,8 @@ export interface Command {
   readonly name: string;
   readonly usage: string;
   readonly summary: string;
+  /** What can follow its name, each with what it does. */
+  readonly actions?: readonly { readonly name: string; readonly usage: string; readonly summary: string }[];
   /** It waits for a model: nobody else's command waits for it. All others are answered before the next row is looked at. */
   readonly isSlow?: true;
   run(context: CommandContext): Answer | Promise<Answer>;

@@ -3,21 +3,26 @@
 // simply claimed again and its turn takes up where the transcript ends.
 import type { Compacted } from "../agents/compact.ts";
 import { ensureSession, transcriptOf } from "../agents/open-session.ts";
+import type { Address } from "../core/address.ts";
 import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { agentIdOf } from "../core/ids.ts";
-import type { Button, Channel, OutMessage, Part } from "../core/message.ts";
+import type { Button, Channel, Inbound } from "../core/message.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import { RELAXED, type Tx } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
-import { lock } from "../stores/lock-keys.ts";
+import { type LockKey, lock } from "../stores/lock-keys.ts";
 import type { Outbox } from "../stores/outbox.ts";
 import type { Session } from "../stores/sessions.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
+import { closeQuestions, type OpenQuestionDeps } from "../subagents/open-questions.ts";
+import type { Attaching, Gathered } from "./attaching.ts";
 import { type Active, createDesk, type Desk } from "./desk.ts";
 import { type Answered, answeredElsewhere, followDrafts } from "./elsewhere.ts";
 import { accountOf, type Job, type MainTurnDeps, openSitting, replyText, runTurn, stoppedText } from "./main-turn.ts";
-import { appendRequest, noteStopped } from "./request.ts";
+import { bringBackReplaced, type ReplacingDeps } from "./replacing.ts";
+import { endDrafts, finishReply, renderReply } from "./reply.ts";
+import { appendRequest, dropStopMark, filesOnRecord, noteStopped, noteUnread } from "./request.ts";
 
 export interface Conversations {
   /** Handler of the lane `main`: the oldest waiting message of this session. */
@@ -26,14 +31,15 @@ export interface Conversations {
   isActive(sessionKey: string): boolean;
   /**
    * Ends what is under way in a session and drops what waits, in the caller's transaction: rows first, the signal after the
-   * commit, so that nothing of it can start once the answer goes out (ST2). False: there was nothing to end.
+   * commit, so that nothing of it can start once the answer goes out (ST2). `stopRuns`: what it ends of the session's runs. False: there
+   * was nothing to end in the session itself.
    */
-  halt(tx: Tx, sessionKey: string): Promise<boolean>;
+  halt(tx: Tx, sessionKey: string, stopRuns?: () => Promise<void>): Promise<boolean>;
   /**
    * Ends the answer being written and nothing else (ST3): what it says so far, with the note and buttons below it, becomes
-   * the reply in the caller's transaction, and the turn is told after it. False: nothing is being written.
+   * the reply in the caller's transaction, and the turn is told after it. False: nothing is being written, or not for this message.
    */
-  stopAnswer(tx: Tx, sessionKey: string, below: { note: string; buttons: readonly Button[] }): Promise<boolean>;
+  stopAnswer(tx: Tx, sessionKey: string, below: StopWords, onlyFor?: number): Promise<boolean>;
   /** The last answer was ended so, and nothing was begun since. */
   isAnswerStopped(sessionKey: string): boolean;
   /** Sums up the older part of a session that is at rest; messages that arrive meanwhile wait. */
@@ -42,18 +48,28 @@ export interface Conversations {
   suspend(): void;
 }
 
+export interface StopWords {
+  readonly note: string;
+  readonly buttons: readonly Button[];
+}
+
 /** `leftOut`: done, but for so many messages. `failed`: nothing was changed, and why. */
 export type CompactAnswer = "busy" | "nothing" | "stopped" | "done" | { readonly leftOut: number } | { readonly failed: string };
 
-export interface ConversationDeps extends MainTurnDeps {
+export interface ConversationDeps extends MainTurnDeps, ReplacingDeps {
   readonly inbox: Inbox;
   readonly outbox: Outbox;
   readonly lane: Lane;
   readonly failpoint: HitFailpoint;
+  readonly live: OpenQuestionDeps["live"];
   channel(name: string, account: string): Channel | null;
+  /** The files of a message; null: it was ended meanwhile. */
+  gather(job: Attaching): Promise<Gathered | null>;
 }
 
 const STORAGE_RETRY_MS = 5_000;
+/** Of a session without a chat: there is nobody to be told of a limit. */
+const NOWHERE: Address = { channel: "", account: "", chat: "", kind: "dm" };
 
 export function createConversations(deps: ConversationDeps): Conversations {
   const desk = createDesk(deps);
@@ -66,21 +82,32 @@ export function createConversations(deps: ConversationDeps): Conversations {
     else stopped.delete(event.sessionKey);
     return desk.end(event.sessionKey);
   });
+  deps.bus.on((event) => {
+    if (event.type === "session.woken") deps.lane.ring(event.sessionKey, event.sessionKey);
+  }, "here");
   return {
     work: (sessionKey) => work(deps, desk, sessionKey, () => stopped.delete(sessionKey)),
     isActive: (sessionKey) => desk.get(sessionKey) !== null,
-    async halt(tx, sessionKey) {
-      const dropped = await deps.inbox.drop(tx, sessionKey);
-      await noteStopped(deps, tx, sessionKey, dropped, "request");
+    async halt(tx, sessionKey, stopRuns = async () => {}) {
+      // Told before the end of any run: a turn that waits for one would be taken up for a moment, only to find itself ended.
       tx.emit({ type: "turn.halted", sessionKey, what: "all" });
+      // Before the rows are dropped: a group that is through by this stop wakes its session, and that turn is dropped with what waits.
+      await stopRuns();
+      await endDrafts(deps, tx, sessionKey, desk.get(sessionKey)?.job?.written ?? drafts.get(sessionKey) ?? "");
+      const waiting = await deps.inbox.listWaiting(tx, sessionKey);
+      const dropped = await deps.inbox.drop(tx, sessionKey);
+      await closeQuestions(deps, tx, { sessionKey });
+      await noteStopped(deps, tx, sessionKey, dropped, "request");
+      await noteUnread(deps, tx, sessionKey, waiting);
+      for (const row of waiting) await bringBackReplaced(deps, tx, row, decode(deps, row));
       return dropped.length > 0 || desk.get(sessionKey) !== null;
     },
-    async stopAnswer(tx, sessionKey, { note, buttons }) {
+    async stopAnswer(tx, sessionKey, { note, buttons }, onlyFor) {
       const job = desk.get(sessionKey)?.job ?? (await answeredElsewhere(deps, drafts, sessionKey));
-      if (job === null) return false;
-      const parts = render(deps, job, { markdown: stoppedText(job.written, note, deps), buttons });
+      if (job === null || (onlyFor ?? job.row.id) !== job.row.id) return false;
+      const parts = renderReply(deps, job, { markdown: stoppedText(job.written, note, deps), buttons });
       // Rows first, as with /stop: killed right here, the message is answered with what there was and never taken up again.
-      if (!(await finish(deps, tx, job, parts))) return false;
+      if (!(await finishReply(deps, tx, job, parts))) return false;
       await noteStopped(deps, tx, sessionKey, [job.row.id], "answer");
       tx.emit({ type: "turn.halted", sessionKey, what: "answer" });
       return true;
@@ -135,7 +162,13 @@ async function compactSession(deps: ConversationDeps, session: Session, signal: 
     signal,
     tools: () => deps.tools(agent),
     prompt: () => deps.prompt(agent, session, deps.tools(agent)),
-    account: accountOf(deps, session),
+    account: accountOf(deps, session, {
+      message: `${session.id}:compact`,
+      sessionKey: session.key,
+      agentId: agent.id,
+      address: session.address ?? NOWHERE,
+      person: null,
+    }),
   });
 }
 
@@ -204,7 +237,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const deaths = row.attempts - 1;
   if (deaths > MAX_WORDLESS) {
     deps.log.error({ sessionKey, inboxId: row.id, deaths }, "a message ends the gateway whenever it is read; it is dropped");
-    return void (await drop(deps, row));
+    return drop(deps, row);
   }
   deps.failpoint("turn.claimed");
   const channel = deps.channel(row.channel, row.account);
@@ -215,7 +248,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const inbound = channel.decode(row.raw);
   if (inbound === null) {
     deps.log.error({ sessionKey, inboxId: row.id }, "a waiting message can't be read any more; it is dropped");
-    return void (await drop(deps, row));
+    return drop(deps, row);
   }
   if (deaths >= MAX_DEATHS) {
     // Nobody knows whether the message did it: a full memory or an impatient supervisor ends processes too.
@@ -231,16 +264,22 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const session = await ensureSession(deps, { key: sessionKey, agentId, address: inbound.address, parentKey: null });
   const { abort } = own;
   const job: Job = { row, inbound, channel, agent, session, abort, written: own.job?.written ?? "" };
-  if (!(await beginRequest(deps, job))) return;
+  // A turn that is taken up again has its files on record; but another machine has no copies of them yet.
+  const onRecord = inbound.files === undefined ? null : await filesOnRecord(deps, session, row.id);
+  const gathered = await deps.gather({ ...job, workspace: agent.workspace, signal: abort.signal, onRecord });
+  if (gathered === null) return void (abort.signal.reason === "suspend" && (await deps.inbox.release(row.id)));
+  if (!(await beginRequest(deps, job, gathered))) return;
   deps.failpoint("turn.input-appended");
   own.job = job;
   own.sitting ??= openSitting(deps, job);
+  own.sitting.goOn();
   const end = await runTurn(deps, job, own.sitting);
   const isSuspended = end.outcome === "aborted" && abort.signal.reason === "suspend";
   if (isSuspended) await deps.inbox.release(row.id);
   if (end.outcome === "waiting") {
     await deps.inbox.rest(row.id);
     own.waits = end.waits ?? [];
+    own.sitting.rest(own.waits);
     return;
   }
   await own.sitting.close(end.outcome);
@@ -251,18 +290,33 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   deps.failpoint("turn.committed");
 }
 
-const drop = (deps: ConversationDeps, row: InboxRow): Promise<boolean> => deps.db.transaction([], (tx) => deps.inbox.finish(tx, row.id));
+const decode = (deps: ConversationDeps, row: InboxRow): Inbound | null => deps.channel(row.channel, row.account)?.decode(row.raw) ?? null;
+
+/** Of the message's tree, because of what its turn may have asked: an answer is taken for as long as the message is open. */
+const locksOf = ({ sessionKey }: InboxRow, inbound: Inbound | null): LockKey[] => [
+  ...(sessionKey === null ? [] : [lock.tree(sessionKey)]),
+  ...(inbound === null ? [] : [lock.chat(inbound.address), ...lock.pageOf(inbound.address)]),
+];
+
+/** Without a word. */
+async function drop(deps: ConversationDeps, row: InboxRow): Promise<void> {
+  const inbound = decode(deps, row);
+  await deps.db.transaction(locksOf(row, inbound), async (tx) => {
+    if (await deps.inbox.finish(tx, row.id)) await bringBackReplaced(deps, tx, row, inbound);
+  });
+}
 
 /**
  * In one with a look at the row. A stop marks the request it ends in the transcript (ST4): appended behind that mark, a request that
  * was stopped a moment before would be taken for an open one by every later turn. False: it was stopped.
  */
-const beginRequest = (deps: ConversationDeps, job: Job): Promise<boolean> =>
+const beginRequest = (deps: ConversationDeps, job: Job, gathered: Gathered): Promise<boolean> =>
   deps.db.transaction(
     [lock.tree(job.session.key)],
-    async () => {
+    async (tx) => {
       if (!(await deps.inbox.isWaiting(job.row.id))) return false;
-      await appendRequest(deps, job);
+      await appendRequest(deps, { ...job, gathered });
+      await dropStopMark(deps, tx, job.inbound);
       return true;
     },
     RELAXED,
@@ -270,22 +324,6 @@ const beginRequest = (deps: ConversationDeps, job: Job): Promise<boolean> =>
 
 /** Reply and done row in one transaction. */
 async function commit(deps: ConversationDeps, job: Answered, markdown: string): Promise<void> {
-  const parts = render(deps, job, { markdown });
-  await deps.db.transaction([lock.chat(job.inbound.address)], (tx) => finish(deps, tx, job, parts));
-}
-
-/** In the caller's transaction. False: the row is done already, settled by /stop; then nothing is said. */
-async function finish(deps: ConversationDeps, tx: Tx, { row, inbound }: Answered, parts: readonly Part[]): Promise<boolean> {
-  if (!(await deps.inbox.finish(tx, row.id))) return false;
-  await deps.outbox.add(tx, { delivery: `reply:${row.id}`, address: inbound.address, parts });
-  return true;
-}
-
-function render(deps: ConversationDeps, { row, inbound, channel }: Answered, message: Omit<OutMessage, "replyTo">): Part[] {
-  try {
-    return channel.render({ ...message, ...(inbound.ref === undefined ? {} : { replyTo: inbound.ref }) }, inbound.address);
-  } catch (error) {
-    deps.log.error({ err: error, inboxId: row.id }, "a reply could not be rendered");
-    return channel.render({ markdown: `⚠️ The answer could not be shown: ${publicErrorText(error)}` }, inbound.address);
-  }
+  const parts = renderReply(deps, job, { markdown });
+  await deps.db.transaction(locksOf(job.row, job.inbound), (tx) => finishReply(deps, tx, job, parts));
 }

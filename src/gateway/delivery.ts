@@ -7,10 +7,12 @@ import { type Clock, callAfter } from "../core/clock.ts";
 import type { Bus } from "../core/events.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
 import { type AttemptDeps, attempt, FIRST_RETRY_MS } from "./attempt.ts";
-import { createPacer, type Pacer } from "./pace.ts";
+import { createPacer, type Pacer, type Place } from "./pace.ts";
 
 interface DeliveryDeps extends AttemptDeps {
   readonly bus: Bus;
+  /** Shared with whoever else sends (painter.ts); left out: nobody does. */
+  readonly pacer?: Pacer;
 }
 
 export interface Delivery {
@@ -48,8 +50,11 @@ const MAX_SLEEP_MS = 2 ** 31 - 1;
 /** No platform counts further back. */
 const PACE_MEMORY_MS = 60_000;
 
+export const pacerOf = ({ clock, channel }: Pick<AttemptDeps, "clock" | "channel">): Pacer =>
+  createPacer(clock, (address) => channel(address.channel, address.account)?.pace);
+
 export function createDelivery(deps: DeliveryDeps): Delivery {
-  const pacer = createPacer(deps.clock, ({ channel, account }) => deps.channel(channel, account)?.pace);
+  const pacer = deps.pacer ?? pacerOf(deps);
   const state: State = {
     ...{ ...deps, pacer, senders: new Map(), rung: new Set(), deferred: new Map(), underWay: new Map() },
     stopped: new AbortController(),
@@ -116,7 +121,7 @@ async function drainAddress(state: State, key: string, reached: number): Promise
     const isSetBack = now < (row.firstAt ?? 0);
     if (row.notBefore > Math.max(now, since) && !isSetBack) return defer(state, key, row.notBefore);
     // Whoever is in front when the time has come goes first: by then it may be the answer to a command.
-    const waitMs = state.pacer.waitMs(row.address, row.isAnswer);
+    const waitMs = isUncounted(state, row) ? 0 : state.pacer.waitMs(row.address, row.isAnswer);
     if (waitMs > 0) return defer(state, key, now + waitMs);
     await attemptPatiently(state, key, row);
   }
@@ -157,7 +162,7 @@ function defer(state: State, key: string, at: number): void {
  */
 async function attemptPatiently(state: State, key: string, row: OutboxRow): Promise<void> {
   const isLast = state.pacer.isLast(row.address);
-  const place = state.pacer.take(row.address);
+  const place = isUncounted(state, row) ? NO_PLACE : state.pacer.take(row.address);
   let isOver = false;
   const over = attempt(state, row, { place, isLast })
     .finally(() => {
@@ -183,6 +188,11 @@ async function attemptPatiently(state: State, key: string, row: OutboxRow): Prom
   );
   await state.db.transaction([], (tx) => state.outbox.stepAside(tx, row.delivery));
 }
+
+const NO_PLACE: Place = { over() {}, giveBack() {} };
+
+const isUncounted = ({ channel }: State, { address, part }: OutboxRow): boolean =>
+  channel(address.channel, address.account)?.isUncounted?.(part) === true;
 
 /** Until it is over or so much time is; rejects as it does. */
 const waitAtMost = (clock: Clock, ms: number, work: Promise<unknown>): Promise<void> =>

@@ -3,11 +3,12 @@
 // transcript, so after a restart it is claimed again and waits again. conversation.ts works with it.
 import type { Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
-import type { Bus } from "../core/events.ts";
+import type { AppEvent, Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
-import type { Wait } from "../core/run.ts";
+import { untilOf, type Wait } from "../core/run.ts";
 import type { Lane } from "../lanes/lanes.ts";
 import type { Inbox } from "../stores/inbox.ts";
+import type { Questions } from "../stores/questions.ts";
 import type { Runs } from "../stores/runs.ts";
 import { isOver, lookAgainMs } from "../subagents/waits.ts";
 import type { Job, Sitting } from "./main-turn.ts";
@@ -41,6 +42,7 @@ export interface Desk {
 export interface DeskDeps {
   readonly inbox: Pick<Inbox, "countWaiting" | "isWaiting">;
   readonly runs: Pick<Runs, "get">;
+  readonly questions: Pick<Questions, "get">;
   readonly lane: Lane;
   readonly clock: Clock;
   readonly bus: Bus;
@@ -72,8 +74,10 @@ export function createDesk(deps: DeskDeps): Desk {
     own.sitting?.drop();
   };
   deps.bus.on(async (event) => {
-    if (event.type !== "run.ended") return;
-    for (const [sessionKey, { waits }] of active) if (await anyHasCome(deps, waits)) ringFirst(sessionKey);
+    if (event.type !== "run.ended" && event.type !== "question.changed") return;
+    // A thousand may wait: only those are looked at that wait for this.
+    for (const [sessionKey, { waits }] of active)
+      if (waits.some((wait) => isAbout(wait, event)) && (await anyHasCome(deps, waits))) ringFirst(sessionKey);
   });
   const end = async (sessionKey: string): Promise<void> => {
     const own = active.get(sessionKey);
@@ -129,14 +133,19 @@ export function createDesk(deps: DeskDeps): Desk {
   };
 }
 
+const isAbout = (wait: Wait, event: Extract<AppEvent, { type: "run.ended" | "question.changed" }>): boolean =>
+  event.type === "run.ended"
+    ? wait.for === "runs" && wait.ids.includes(event.runId)
+    : wait.for === "answer" && wait.id === event.questionId;
+
 async function anyHasCome(deps: DeskDeps, waits: readonly Wait[]): Promise<boolean> {
-  for (const wait of waits) if (wait.for !== "runs" || (await isOver(deps, wait))) return true;
+  for (const wait of waits) if (!("until" in wait) || (await isOver(deps, wait))) return true;
   return false;
 }
 
 /** Rings when what it waits for has come, its time is over, or it is ended, which is for whoever works on it to record. Never rejects. */
 async function callAt(deps: DeskDeps, { waits, woken, abort }: Active, ring: () => void): Promise<void> {
-  const until = Math.min(...waits.flatMap((wait) => (wait.for === "runs" ? [wait.until] : [])));
+  const until = Math.min(...waits.map((wait) => untilOf(wait) ?? Number.POSITIVE_INFINITY));
   const over = AbortSignal.any([woken.signal, abort.signal]);
   const hasCome = async (): Promise<boolean> => {
     try {

@@ -3,9 +3,12 @@
 import type { Agents } from "../agents/agent.ts";
 import { notSummedUpText } from "../agents/model-step.ts";
 import { ensureSessionIn, prepareSession } from "../agents/open-session.ts";
+import type { Payments } from "../budgets/payments.ts";
+import { spentText } from "../budgets/words.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Channel } from "../core/message.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
+import type { Run } from "../core/run.ts";
 import type { Spend } from "../core/usage.ts";
 import type { Models } from "../models/model.ts";
 import { messageFor } from "../models/model-error.ts";
@@ -30,13 +33,15 @@ export interface CommandDeps {
   readonly clock: Clock;
   readonly conversations: Conversations;
   readonly steering: Steering;
+  readonly payments: Pick<Payments, "levelsOf">;
   channel(name: string, account: string): Channel | null;
   /** `session.reset.subagents`. */
   keepsSubagents(): boolean;
   statusText(isOperator: boolean): Promise<string>;
 }
 
-const STOP_ANSWER = "answer";
+/** With the id of the message that is answered: only of that answer. A platform's own button says it so. */
+const STOP_ANSWER = /^answer(?:\s+(\d{1,15}))?$/i;
 /** A /stop that finds nothing to stop is answered, but not a thousand of them. */
 const IDLE_STOPS = { burst: 10, refillMs: 10_000 };
 
@@ -49,7 +54,8 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
       summary: "end the running turn and all sub-agents of this chat (also: stop, abort, esc); with answer only what is being written",
       run: (context) => ({
         act: async (tx) => {
-          if (context.args.trim().toLowerCase() === STOP_ANSWER) return stopAnswer(deps, tx, context);
+          const [isAnswer, id] = STOP_ANSWER.exec(context.args.trim()) ?? [];
+          if (isAnswer !== undefined) return stopAnswer(deps, tx, context, id === undefined ? undefined : Number(id));
           return (await stop(deps, tx, context)) ?? (idleStops.take(context.sessionKey) ? await nothingToStop(deps, context) : null);
         },
       }),
@@ -89,6 +95,13 @@ export function createGatewayCommands(deps: CommandDeps): Command[] {
   ];
 }
 
+/** What is spent of the limits this chat is under (BG5). */
+async function budgetLines({ payments }: CommandDeps, { sessionKey, agentId, inbound }: CommandContext): Promise<string[]> {
+  const { address, sender: person } = inbound;
+  const levels = await payments.levelsOf({ message: "", sessionKey, agentId, address, person });
+  return levels.map((level) => `- Budget of ${level.name}: ${spentText(level)}`);
+}
+
 const COMPACTED = {
   busy: "The agent is at work; it makes room by itself when its window fills. Try again when it is done.",
   nothing: "There is nothing to sum up yet.",
@@ -106,22 +119,25 @@ const stopText = (stopped: number): string => `⚙️ Agent was aborted. Stopped
 
 /** Null: there was nothing to stop. */
 async function stop(deps: CommandDeps, tx: Tx, context: CommandContext): Promise<string | null> {
-  const halted = await deps.conversations.halt(tx, context.sessionKey);
-  const stopped = (await deps.steering.stopBelow(tx, context.sessionKey, "by /stop")).length;
+  let stopped = 0;
+  const halted = await deps.conversations.halt(tx, context.sessionKey, async () => {
+    stopped = (await deps.steering.stopBelow(tx, context.sessionKey, "by /stop")).length;
+  });
   return halted || stopped > 0 ? stopText(stopped) : null;
 }
 
 /**
  * A stop button, which has one word for both presses (ST3): the first ends the answer, whose text says so itself; one that
- * follows at once ends the rest. One that comes too late, when the answer was complete, ends nothing: nobody asked for that.
+ * follows at once ends the rest. One that comes too late, when the answer was complete, ends nothing: nobody asked for that. A button
+ * of one answer only (`id`) never ends more: pressed twice, it is the same press.
  */
-async function stopAnswer(deps: CommandDeps, tx: Tx, context: CommandContext): Promise<string | null> {
+async function stopAnswer(deps: CommandDeps, tx: Tx, context: CommandContext, id?: number): Promise<string | null> {
   const { sessionKey } = context;
-  if (deps.conversations.isAnswerStopped(sessionKey)) return stop(deps, tx, context);
+  if (id === undefined && deps.conversations.isAnswerStopped(sessionKey)) return stop(deps, tx, context);
   const going = (await deps.runs.unfinishedBelow(sessionKey)).length;
   const rest = going === 0 ? "" : ` ${plural(going, "sub-agent")} ${going === 1 ? "goes" : "go"} on.`;
   const buttons = going === 0 ? [] : [{ label: "Stop sub-agents too", command: "/stop", danger: true }];
-  await deps.conversations.stopAnswer(tx, sessionKey, { note: `Stopped here.${rest}`, buttons });
+  await deps.conversations.stopAnswer(tx, sessionKey, { note: `Stopped here.${rest}`, buttons }, id);
   return null;
 }
 
@@ -140,8 +156,10 @@ const owner = (context: CommandContext) => ({
 async function reset(deps: CommandDeps, tx: Tx, context: CommandContext): Promise<string> {
   const old = await deps.sessions.find(context.sessionKey);
   const fresh = await prepareSession(deps, owner(context));
-  await deps.conversations.halt(tx, context.sessionKey);
-  const stopped = deps.keepsSubagents() ? [] : await deps.steering.stopBelow(tx, context.sessionKey, "by /new");
+  const stopped: Run[] = [];
+  await deps.conversations.halt(tx, context.sessionKey, async () => {
+    if (!deps.keepsSubagents()) stopped.push(...(await deps.steering.stopBelow(tx, context.sessionKey, "by /new")));
+  });
   if (old !== null) await deps.sessions.end(tx, old.id);
   await fresh.insert(tx);
   const told = stopped.length === 0 ? "" : ` Stopped ${plural(stopped.length, "sub-agent")}.`;
@@ -180,5 +198,6 @@ async function usage(deps: CommandDeps, context: CommandContext): Promise<string
     line("This conversation", await deps.sessions.spendOf(session === null ? [] : [session.id])),
     line(`Its sub-agents (${children.length})`, await deps.sessions.spendOf(children.map((run) => run.sessionId))),
     line("Today, everything", await deps.sessions.spendOfDay(deps.clock.now())),
+    ...(await budgetLines(deps, context)),
   ].join("\n");
 }

@@ -1,25 +1,10 @@
-// The front door: inbox rows → decode → the gate → command or the session's lane. Rows are looked at in order of
-// arrival and only ever move forward: a command is done together with its answer, a message waits for its turn.
-import type { Agents } from "../agents/agent.ts";
-import type { Clock } from "../core/clock.ts";
+// The front door: inbox rows, looked at in order of arrival, one look at a time; what the disk refuses is looked at again, and what
+// ends the process whenever it is read is given up. Rows only ever move forward. bus → here → accepting.ts
 import { isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
-import type { HitFailpoint } from "../core/failpoints.ts";
-import type { Logger } from "../core/logger.ts";
-import type { Channel, Inbound } from "../core/message.ts";
-import { createRateLimit, type RateLimit } from "../core/rate-limit.ts";
-import { visibleText } from "../core/visible-text.ts";
-import type { Lane } from "../lanes/lanes.ts";
-import type { Database } from "../stores/database.ts";
-import type { Inbox, InboxRow } from "../stores/inbox.ts";
-import { lock } from "../stores/lock-keys.ts";
-import type { Outbox } from "../stores/outbox.ts";
-import { MAX_DEATHS, MAX_WORDLESS, type Tries } from "../stores/tries.ts";
-import type { Access } from "./access.ts";
-import { type Answering, createAnswering, type Item } from "./answering.ts";
-import { parseCommandLine } from "./command-line.ts";
-import type { Commands } from "./commands.ts";
-import { type Route, routeOf } from "./route.ts";
+import type { InboxRow } from "../stores/inbox.ts";
+import { MAX_WORDLESS, type Tries } from "../stores/tries.ts";
+import { type Accepting, type AcceptingDeps, createAccepting } from "./accepting.ts";
 
 export interface Gateway {
   /** Takes up what is recorded and unanswered, then everything that arrives. What failed at its beginning may be begun again. */
@@ -30,23 +15,9 @@ export interface Gateway {
   stop(): Promise<void>;
 }
 
-export interface GatewayDeps {
-  readonly db: Database;
-  readonly inbox: Inbox;
-  readonly outbox: Outbox;
+export interface GatewayDeps extends AcceptingDeps {
   readonly tries: Tries;
-  readonly agents: Agents;
-  readonly access: Access;
-  readonly commands: Commands;
-  readonly commandLimit: RateLimit;
-  readonly lane: Lane;
-  readonly clock: Clock;
   readonly bus: Bus;
-  readonly log: Logger;
-  readonly failpoint: HitFailpoint;
-  channel(name: string, account: string): Channel | null;
-  /** Among several processes: what a message waits for whose agent nobody alive can run; null: somebody can. */
-  whyStranded?(agentId: string): Promise<string | null>;
 }
 
 interface State extends GatewayDeps {
@@ -61,21 +32,17 @@ interface State extends GatewayDeps {
   looking: Promise<void> | null;
   isRung: boolean;
   retrying: boolean;
-  /** Who was told lately that their commands are too many. */
-  readonly warned: RateLimit;
-  readonly answering: Answering;
+  readonly accepting: Accepting;
 }
 
 const BATCH = 100;
 const STORAGE_RETRY_MS = 5_000;
-const TOO_MANY = "Too many commands at once: this one was not carried out. Wait a moment, then send it again.";
 
 export function createGateway(deps: GatewayDeps): Gateway {
   const stopped = new AbortController();
   const state: State = {
     ...{ ...deps, stopped, seen: 0, leftTo: 0, deaths: new Map(), looking: null, isRung: false, retrying: false },
-    warned: createRateLimit({ burst: 1, refillMs: 60_000, clock: deps.clock }),
-    answering: createAnswering(deps, stopped.signal),
+    accepting: createAccepting(deps, stopped.signal),
   };
   let unsubscribe = (): void => {};
   return {
@@ -100,7 +67,7 @@ export function createGateway(deps: GatewayDeps): Gateway {
       state.stopped.abort();
       unsubscribe();
       await state.looking;
-      await state.answering.idle();
+      await state.accepting.idle();
     },
   };
 }
@@ -175,10 +142,11 @@ async function takeUp(state: State, row: InboxRow): Promise<void> {
       { inboxId: row.id, channel: row.channel, deaths },
       "an incoming message ends the gateway whenever it is read; it is dropped",
     );
-    await settle(state, row);
+    await state.accepting.drop(row);
     return survived(state, row.id);
   }
-  if ((await accept(state, row)) === "over") await survived(state, row.id);
+  const onOver = (): Promise<void> => survived(state, row.id);
+  if ((await state.accepting.accept(row, { deaths, onOver })) === "over") await onOver();
 }
 
 const workOf = (rowId: number): string => `inbox:${rowId}`;
@@ -186,97 +154,3 @@ const workOf = (rowId: number): string => `inbox:${rowId}`;
 async function survived(state: State, rowId: number): Promise<void> {
   if (state.deaths.delete(rowId)) await state.tries.end(workOf(rowId));
 }
-
-/** `later`: a slow command, which is answered whenever it is done. */
-async function accept(state: State, row: InboxRow): Promise<"over" | "later"> {
-  const channel = state.channel(row.channel, row.account);
-  // Its channel is off: it stays as it is.
-  if (channel === null) return "over";
-  const inbound = decode(state, channel, row);
-  const route = inbound === null ? null : routeOf(inbound.address, state.agents.defaultId());
-  if (inbound === null || route === null) return drop(state, row);
-
-  const item = { row, channel, inbound, sessionKey: route.sessionKey };
-  if (!(await admit(state, item))) return "over";
-  const line = parseCommandLine(inbound.text, state.commands.isKnown);
-  // Nor what nobody can see: a model would get an empty message.
-  if (line === null) return visibleText(inbound.text).trim() === "" ? drop(state, row) : queue(state, item, route);
-  // Somebody must be able to stop at any time.
-  if (line.name !== "stop" && !state.commandLimit.take(`${route.sessionKey} ${inbound.sender.id}`)) return refuse(state, item);
-  const deaths = state.deaths.get(row.id) ?? 0;
-  if (deaths >= MAX_DEATHS) return say(state, item, `⚠️ This was not carried out: the gateway ended ${deaths} times at it.`);
-  return state.answering.carryOut(item, {
-    isSlow: state.commands.isSlow(line.name),
-    run: () => state.commands.run(line, { ...route, inboxId: row.id, inbound }),
-    onOver: () => survived(state, row.id),
-  });
-}
-
-async function drop(state: State, row: InboxRow): Promise<"over"> {
-  await settle(state, row);
-  return "over";
-}
-
-async function say(state: State, item: Item, text: string): Promise<"over"> {
-  await state.answering.answer(item, { text });
-  return "over";
-}
-
-/** The gate. One transaction with its answer: a pairing code that was made is a code that was told. */
-async function admit(state: State, item: Item): Promise<boolean> {
-  const { row, inbound } = item;
-  // Somebody who is known gets no code: there is nothing to record, and a transaction of its own would only be begun and ended.
-  if (await state.access.isAllowed(inbound)) return true;
-  return state.db.transaction([lock.pairing, lock.chat(inbound.address)], async (tx) => {
-    const verdict = await state.access.authorize(tx, inbound);
-    if (verdict.allow) return true;
-    const { reason, code } = verdict;
-    state.log.info({ audit: "denied", channel: row.channel, sender: inbound.sender.id, chat: inbound.address.chat, reason }, "denied");
-    state.failpoint("command.before-commit");
-    await state.answering.record(tx, item, code === undefined ? { act: async () => null } : { text: pairingText(code) });
-    return false;
-  });
-}
-
-/** Over the limit: one word a minute, or the flood would go on the other way. */
-async function refuse(state: State, item: Item): Promise<"over"> {
-  const { row, inbound } = item;
-  if (!state.warned.take(`${inbound.address.channel} ${inbound.sender.id}`)) return drop(state, row);
-  state.log.warn({ channel: row.channel, sender: inbound.sender.id }, "too many commands; the rest is not carried out");
-  return say(state, item, TOO_MANY);
-}
-
-async function queue(state: State, { row, channel, inbound }: Item, route: Route): Promise<"over"> {
-  await state.inbox.route(row.id, route.sessionKey);
-  state.failpoint("gateway.routed");
-  state.lane.ring(route.sessionKey, route.sessionKey);
-  await sayStranded(state, { row, channel, inbound }, route);
-  if (inbound.ref !== undefined) {
-    channel.receipt?.(inbound.address, inbound.ref).catch((error: unknown) => state.log.debug({ err: error }, "the receipt failed"));
-  }
-  return "over";
-}
-
-/** Nobody alive can run its agent: the message waits, perhaps for days, and whoever sent it hears so. */
-async function sayStranded(state: State, { row, channel, inbound }: Omit<Item, "sessionKey">, route: Route): Promise<void> {
-  const why = await state.whyStranded?.(route.agentId);
-  if (why == null) return;
-  const { address, ref } = inbound;
-  const markdown = `_⏳ This ${why}, which is not there at the moment. It is answered when it is back._`;
-  const parts = channel.render({ markdown, ...(ref === undefined ? {} : { replyTo: ref }) }, address);
-  await state.db.transaction([lock.chat(address)], (tx) => state.outbox.add(tx, { delivery: `stranded:${row.id}`, address, parts }));
-}
-
-function decode(state: State, channel: Channel, row: InboxRow): Inbound | null {
-  try {
-    return channel.decode(row.raw);
-  } catch (error) {
-    state.log.warn({ err: error, channel: row.channel, inboxId: row.id }, "an update could not be read; it is dropped");
-    return null;
-  }
-}
-
-const settle = (state: State, { id }: InboxRow): Promise<boolean> => state.db.transaction([], (tx) => state.inbox.finish(tx, id));
-
-const pairingText = (code: string): string =>
-  `I don't know you yet. Your pairing code is **${code}** (valid for one hour, or for less if many ask). Whoever runs this gateway can let you in on its page or with \`npm run pair -- ${code}\`.`;

@@ -6,6 +6,7 @@ import { errorText } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel } from "../core/message.ts";
+import { escapeId } from "../core/platform-id.ts";
 import type { Database } from "../stores/database.ts";
 import { lock } from "../stores/lock-keys.ts";
 import type { Outbox } from "../stores/outbox.ts";
@@ -74,7 +75,12 @@ async function tell({ db, pairing, outbox, log, channel: find }: IntroductionDep
     if (!(await pairing.markTold(tx, person))) return;
     if (address !== null) {
       const parts = channel.render({ markdown: WORDS[state] }, address);
-      await outbox.add(tx, { delivery: `${state}:${name}:${account}:${senderId}:${at}`, address, parts, isAnswer: true });
+      await outbox.add(tx, {
+        delivery: [state, name, escapeId(account), escapeId(senderId), at].join(":"),
+        address,
+        parts,
+        isAnswer: true,
+      });
     }
     // Who decided in another process could not tell the page.
     tx.emit({ type: "pairing.changed" });

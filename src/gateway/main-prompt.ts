@@ -6,7 +6,7 @@ import type { MemoryViews } from "../agents/memory-view.ts";
 import { mainSystem, type Prompt } from "../agents/prompt.ts";
 import type { SeenFiles } from "../agents/workspace-file.ts";
 import type { Clock } from "../core/clock.ts";
-import { parseKey } from "../core/ids.ts";
+import { peerNameOf } from "../core/ids.ts";
 import type { Tool } from "../core/tool.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { Session } from "../stores/sessions.ts";
@@ -29,7 +29,14 @@ export function createMainPrompt(deps: MainPromptDeps): MainPrompt {
   return async (agent, session, tools) => {
     const { name: agentName, workspace } = agent;
     const files = await deps.confirmed(() => readBootstrap({ workspace, forChild: false, seen }));
-    const options = { workspace, forChild: false, crewPath: deps.crewPath, peer: peerOf(session.key), now: deps.clock.now(), seen };
+    const options = {
+      workspace,
+      forChild: false,
+      crewPath: deps.crewPath,
+      peer: peerNameOf(session.key) ?? undefined,
+      now: deps.clock.now(),
+      seen,
+    };
     const memory = deps.memoryEnabled() ? await deps.confirmed(() => readMemory(options)) : [];
     const { settled, added } = deps.memoryViews.of(session.id, memory);
     const block = (text: string): string => (text === "" ? "" : renderMemoryBlock("", text));
@@ -39,10 +46,4 @@ export function createMainPrompt(deps: MainPromptDeps): MainPrompt {
       topics: [{ name: "memory", text: block(formatMemory(added)) }, liveTopic(await deps.runs.unfinishedBelow(session.key), session.id)],
     };
   };
-}
-
-/** Whom a session talks with; a group is nobody in particular. */
-function peerOf(sessionKey: string): string | undefined {
-  const key = parseKey(sessionKey);
-  return key?.kind === "chat" && key.shape === "dm" ? key.chat : undefined;
 }

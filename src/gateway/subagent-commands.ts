@@ -1,36 +1,22 @@
-// /subagents list|all|stop|log|info|send|spawn|trace|brief|retry, for the sub-agents of the chat it is typed in. Everything it
+// /subagents list|all|stop|log|info|send|answer|spawn|budget|rerun|diff|trace|brief|retry, for the sub-agents of the chat it is typed in. Everything it
 // changes is in the same transaction as its answer; what it shows comes from subagents/overview.ts.
 
+import type { Group } from "../core/group.ts";
 import { shortId } from "../core/ids.ts";
 import { isUnfinished, type Run } from "../core/run.ts";
-import type { Tx } from "../stores/database.ts";
-import type { Archiver } from "../subagents/archive.ts";
-import { type SubagentDeps, transcriptOfRun } from "../subagents/deps.ts";
+import { transcriptOfRun } from "../subagents/deps.ts";
 import { renderBrief } from "../subagents/documents/brief-params.ts";
-import type { Briefing } from "../subagents/documents/briefing.ts";
-import type { Documents } from "../subagents/documents/documents.ts";
 import { infoText, listText } from "../subagents/overview.ts";
-import { quotable } from "../subagents/quoting.ts";
-import type { Requester, Spawn } from "../subagents/spawn.ts";
-import type { Steering } from "../subagents/steering.ts";
-import { currentRuns, findTarget, runsOf } from "../subagents/targets.ts";
+import { oneLine, quotable } from "../subagents/quoting.ts";
+import { currentRuns, findTarget, isRunsOwn, needyFirst, runsOf } from "../subagents/targets.ts";
 import { answeredByIfReadable, DEFAULT_LOG, logText } from "../subagents/transcript-view.ts";
+import { diff, rerun } from "./again-actions.ts";
+import { answer } from "./answer-action.ts";
+import { budget, limitsOf } from "./budget-action.ts";
 import { type Answer, type Command, type CommandContext, plural } from "./commands.ts";
-import { type ThreadDeps, threadHint } from "./threads.ts";
-
-export interface SubagentCommandDeps
-  extends Pick<SubagentDeps, "runs" | "listings" | "transcripts" | "lane" | "clock" | "nodes">,
-    Pick<ThreadDeps, "inbox"> {
-  readonly steering: Steering;
-  readonly spawn: Spawn;
-  readonly archiver: Archiver;
-  readonly briefing: Briefing;
-  readonly documents: Pick<Documents, "trace">;
-  /** The chat as a requester, with the tools its agent has. */
-  requester(tx: Tx, context: CommandContext): Promise<Requester>;
-}
-
-type Action = (deps: SubagentCommandDeps, context: CommandContext, rest: string) => Promise<Answer>;
+import { answerTo, readPressed, stopPressed } from "./pressing.ts";
+import { type Action, asItIs, name, type SubagentCommandDeps, splitFirst, withTarget } from "./subagent-action.ts";
+import { threadHint } from "./threads.ts";
 
 const ACTIONS: ReadonlyMap<string, { usage: string; summary: string; run: Action }> = new Map([
   [
@@ -38,11 +24,18 @@ const ACTIONS: ReadonlyMap<string, { usage: string; summary: string; run: Action
     { usage: "list", summary: "this chat's sub-agents, numbered", run: async (deps, context, rest) => list(deps, context, rest === "all") },
   ],
   ["all", { usage: "all", summary: "also those of earlier starts", run: async (deps, context) => list(deps, context, true) }],
-  ["stop", { usage: "stop <id|#|all>", summary: "end one and everything below it, or all", run: stop }],
+  ["stop", { usage: "stop <id|#|group|all>", summary: "end one and everything below it, a group, or all", run: stop }],
   ["log", { usage: "log <id|#> [limit] [tools]", summary: "its last messages", run: log }],
   ["info", { usage: "info <id|#>", summary: "everything on record", run: info }],
   ["send", { usage: "send <id|#> <message>", summary: "tell it something; a finished one goes on", run: send }],
+  ["answer", { usage: "answer <id|#> <text>", summary: "answer what it asks", run: answer }],
   ["spawn", { usage: "spawn <task>", summary: "send one out yourself", run: spawn }],
+  ["budget", { usage: "budget <id|#> +0.50|+20k", summary: "raise what it may spend; one that ended for want of it goes on", run: budget }],
+  [
+    "rerun",
+    { usage: "rerun <id|#> [model=…] [task]", summary: "the same once more, with another model or task if you say so", run: rerun },
+  ],
+  ["diff", { usage: "diff <id|#> <id|#>", summary: "two of them side by side", run: diff }],
   ["trace", { usage: "trace <id|#>", summary: "who did what when, sub-agents below it included", run: trace }],
   ["brief", { usage: "brief <id|#> [clear]", summary: "what it was briefed with and by whom; clear takes it back", run: brief }],
   ["retry", { usage: "retry <id|#>", summary: "send a blocked announcement again", run: retry }],
@@ -51,12 +44,13 @@ const ACTIONS: ReadonlyMap<string, { usage: string; summary: string; run: Action
 export function createSubagentsCommand(deps: SubagentCommandDeps): Command {
   return {
     name: "subagents",
-    usage: "/subagents [list|all|stop|log|info|send|spawn|trace|brief|retry]",
+    usage: "/subagents [list|all|stop|log|info|send|answer|spawn|budget|rerun|diff|trace|brief|retry]",
     summary: "watch and steer the sub-agents of this chat",
+    actions: [...ACTIONS].map(([name, { usage, summary }]) => ({ name, usage, summary })),
     async run(context) {
       const [word, rest] = splitFirst(context.args);
       const action = ACTIONS.get(word === "" ? "list" : word.toLowerCase());
-      return action === undefined ? { text: help() } : await action.run(deps, context, rest.trim());
+      return action === undefined ? { text: answerTo(context.inbound, help()) } : await action.run(deps, context, rest.trim());
     },
   };
 }
@@ -74,7 +68,7 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
     act: async (tx) => {
       const every = await runsOf(deps.runs, context.sessionKey);
       const boots = await deps.nodes.alive();
-      const runs = all ? every : currentRuns(every, boots);
+      const runs = needyFirst(all ? every : currentRuns(every, boots));
       await deps.listings.save(
         tx,
         context.sessionKey,
@@ -82,52 +76,34 @@ function list(deps: SubagentCommandDeps, context: CommandContext, all: boolean):
       );
       const title = all ? "Subagents (current session, all)" : "Subagents (current session)";
       const leftOut = every.length - runs.length;
-      const listed = { runs, now: deps.clock.now(), boots, title, leftOut };
+      const listed = { runs, now: deps.clock.now(), boots, title, leftOut, groups: await groupsOf(deps, runs) };
       const queued = runs.filter((run) => run.state === "queued").map((run) => run.id);
       const places = await deps.lane.positions(queued);
       const unfinished = runs.filter((run) => isUnfinished(run.state)).map((run) => run.id);
       const stranded = (await deps.lane.stranded?.(unfinished)) ?? new Map<string, string>();
       const waitsFor = (run: Run): string | null => stranded.get(run.id) ?? null;
-      const text = listText({ ...listed, position: (run) => places.get(run.id) ?? null, waitsFor });
+      const limits = await limitsOf(deps, runs);
+      const limitOf = (run: Run): string | null => limits.get(run.id) ?? null;
+      const text = listText({ ...listed, position: (run) => places.get(run.id) ?? null, limitOf, waitsFor });
       const hint = await threadHint(deps, context, "subagents");
       return hint === null ? text : `${text}\n\n${hint}`;
     },
   };
 }
 
-/** As it is when the command is carried out: it may have ended since it was looked up. */
-const asItIs = async ({ runs }: SubagentCommandDeps, run: Run): Promise<Run> => (await runs.get(run.id)) ?? run;
-
-/** Looks the target up and goes on, or says what is wrong with it. */
-async function withTarget(
-  deps: SubagentCommandDeps,
-  context: CommandContext,
-  target: string,
-  then: (run: Run) => Promise<Answer>,
-): Promise<Answer> {
-  const find = () => findTarget(deps, context.sessionKey, target);
-  const found = await find();
-  if ("run" in found) return then(found.run);
-  return {
-    // Looked up once more behind the lock: who is told that there is none must not read of it afterwards, because it was sent out in between.
-    act: async (tx) => {
-      const now = await find();
-      if ("problem" in now) return now.problem;
-      const answer = await then(now.run);
-      return "act" in answer ? answer.act(tx) : answer.text;
-    },
-  };
+/** Those that any of these belongs to, newest first. */
+async function groupsOf({ groups }: SubagentCommandDeps, runs: readonly Run[]): Promise<Group[]> {
+  const found: Group[] = [];
+  for (const id of new Set(runs.flatMap(({ groupId }) => groupId ?? []))) {
+    const group = await groups.get(id);
+    if (group !== null) found.push(group);
+  }
+  return found;
 }
 
-/** The target and the rest; a label with blanks stands in quotes. */
-const splitFirst = (text: string): [string, string] => {
-  const match = /^(?:"([^"]*)"|(\S*))\s*([\s\S]*)$/.exec(text);
-  return [match?.[1] ?? match?.[2] ?? "", match?.[3] ?? ""];
-};
-
-const name = (run: Run): string => `"${run.label}" (${shortId(run.id)})`;
-
 async function stop(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
+  const pressed = readPressed(rest);
+  if (pressed !== null) return stopPressed(deps, context.sessionKey, pressed);
   if (rest.toLowerCase() === "all") {
     return {
       act: async (tx) => {
@@ -136,6 +112,10 @@ async function stop(deps: SubagentCommandDeps, context: CommandContext, rest: st
       },
     };
   }
+  const group = await findGroup(deps, context.sessionKey, rest);
+  // One that is over stands before nobody: a run of its name may be at work, and whoever stops that is not told that it has ended.
+  if (group?.state === "open" || (group !== null && "problem" in (await findTarget(deps, context.sessionKey, rest))))
+    return stopGroup(deps, group);
   return withTarget(deps, context, rest, async (found) => ({
     act: async (tx) => {
       const run = await asItIs(deps, found);
@@ -148,6 +128,27 @@ async function stop(deps: SubagentCommandDeps, context: CommandContext, rest: st
     },
   }));
 }
+
+/** The newest of that name; a run of the same name is meant by its number or id, which no group can be called by. */
+async function findGroup({ groups }: SubagentCommandDeps, sessionKey: string, target: string): Promise<Group | null> {
+  const wanted = target
+    .replace(/^"(.*)"$/, "$1")
+    .trim()
+    .toLowerCase();
+  if (isRunsOwn(wanted)) return null;
+  const known = await groups.listOf(sessionKey, MAX_GROUPS);
+  return known.find(({ name: of }) => of.toLowerCase() === wanted) ?? null;
+}
+
+const MAX_GROUPS = 100;
+
+const stopGroup = (deps: SubagentCommandDeps, group: Group): Answer => ({
+  act: async (tx) => {
+    const stopped = await deps.steering.stop(tx, await deps.runs.listGroup(group.id), "by /subagents stop");
+    if (stopped.length === 0) return `The group "${oneLine(group.name)}" has ended already.`;
+    return `⚙️ Stopped the group "${oneLine(group.name)}": ${plural(stopped.length, "sub-agent")}.`;
+  },
+});
 
 async function log(deps: SubagentCommandDeps, context: CommandContext, rest: string): Promise<Answer> {
   const [target, options] = splitFirst(rest);
@@ -170,6 +171,8 @@ async function info(deps: SubagentCommandDeps, context: CommandContext, rest: st
       archiveDue: deps.archiver.dueAt(run),
       position: (await deps.lane.positions([run.id])).get(run.id) ?? null,
       answeredBy: await answeredByIfReadable(deps.transcripts, run),
+      limit: (await limitsOf(deps, [run])).get(run.id) ?? null,
+      group: (await groupsOf(deps, [run]))[0] ?? null,
     });
     return { text };
   });
@@ -221,7 +224,7 @@ async function brief(deps: SubagentCommandDeps, context: CommandContext, rest: s
       const briefs = await deps.briefing.list(run);
       if (briefs.length === 0) return `${name(run)} has no brief.`;
       if (word === "") return `🧭 Brief of ${name(run)}\n\n${renderBrief(briefs).markdown}`;
-      await deps.briefing.revoke(tx, run, null);
+      await deps.briefing.revoke(tx, run, null, context.inbound.sender.name ?? context.inbound.sender.id);
       return `🧭 ${name(run)} has no brief any more; from its next step on it sees nothing of it.`;
     },
   }));

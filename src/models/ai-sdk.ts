@@ -5,14 +5,16 @@ import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { abortAfter, type Clock } from "../core/clock.ts";
 import { publicErrorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import { addSpend, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
+import { addSpend, type InputCount, NO_SPEND, type Outlay, type Permit, type Spend, type Took, type Usage } from "../core/usage.ts";
 import { type Attempt, type AttemptEnd, createAttempt } from "./attempt.ts";
-import { type Endpoint, endpointOptions, type ModelTarget } from "./language-model.ts";
+import { type InputBound, inputBound } from "./input-bound.ts";
+import { type Endpoint, endpointOptions, type ModelTarget, withLimit } from "./language-model.ts";
 import type { ModelErrorKind, ModelEvent, ModelProblem, ModelReply, ModelRequest, Models } from "./model.ts";
 import { explain, type Failure, missingKey } from "./model-error.ts";
 import type { Prices } from "./prices.ts";
 import { malformedModel, needsKey, parseModelName } from "./provider.ts";
 import { createReplyDraft, type ReplyDraft } from "./reply-draft.ts";
+import { loadPictures } from "./vision.ts";
 import { toPrompt, toReasoning, toTools } from "./wire.ts";
 
 /** Why an agent can't use a provider. */
@@ -41,6 +43,8 @@ export interface SdkModelsOptions {
   /** `idleMs`: silence on one HTTP call, head included. `stepMs`: the whole call with its retries, waits and fallbacks. */
   readonly limits: { readonly idleMs: number; readonly stepMs: number };
   onCall?(report: CallReport): void;
+  /** The bytes of a picture; null: they are gone. Never rejects. Left out: there are none. */
+  readPicture?(id: string): Promise<Uint8Array | null>;
   /** 0..1, for the jitter. */
   random?(): number;
 }
@@ -62,11 +66,20 @@ interface Call {
   /** Models that refused a thinking level: asked without one from then on. */
   readonly plain: Set<string>;
   spend: Spend;
+  /** What the provider that answered counted as its input. */
+  counted: InputCount | undefined;
   /** The last text any attempt brought, for a reply that fails in the end. */
   text: string;
 }
 
+/** Why a call can't be paid for. */
+interface Unpaid {
+  readonly outcome: "unpaid";
+  readonly reason: string;
+}
+
 type ModelEnd =
+  | Unpaid
   | { readonly outcome: "ok"; readonly draft: ReplyDraft; readonly target: ModelTarget }
   | { readonly outcome: "aborted" }
   | { readonly outcome: "error"; readonly failure: Failure; readonly problem: ModelProblem };
@@ -83,7 +96,7 @@ export function createSdkModels(options: SdkModelsOptions): Pick<Models, "call">
       if (request.signal.aborted) abort();
       const endWatch = abortAfter(options.clock, options.limits.stepMs, stop, "over");
       const emit = (event: ModelEvent) => guarded(options.log, () => onEvent(event));
-      const call: Call = { options, attempt, request, signal: stop.signal, emit, plain, spend: NO_SPEND, text: "" };
+      const call: Call = { options, attempt, request, signal: stop.signal, emit, plain, spend: NO_SPEND, counted: undefined, text: "" };
       try {
         return await walkModels(call);
       } catch (error) {
@@ -124,12 +137,15 @@ async function askModel(call: Call, model: string): Promise<ModelEnd> {
       const failure: Failure = { kind: target.kind ?? "auth", status: null, isPassing: false, afterMs: null, detail: "" };
       return { outcome: "error", failure, problem: target.problem };
     }
-    const draft = createReplyDraft(new Set(call.request.tools.map((tool) => tool.name)), (text) => call.emit({ type: "text", text }));
+    const draft = createReplyDraft(new Set(call.request.tools.map((tool) => tool.name)), {
+      onText: (text) => call.emit({ type: "text", text }),
+      onThoughts: (text) => call.emit({ type: "thoughts", text }),
+    });
     const reasoning = call.plain.has(model) ? undefined : toReasoning(call.request, target);
     const end = await meteredAttempt(call, target, draft, reasoning);
     if (draft.text !== "") call.text = draft.text;
     if (end.outcome === "ok") return { outcome: "ok", draft, target };
-    if (end.outcome === "aborted") return end;
+    if (end.outcome === "aborted" || end.outcome === "unpaid") return end;
     const { failure } = end;
     if (reasoning !== undefined && failure.kind === "bad-request" && THINKING_WORDS.test(failure.detail)) {
       call.plain.add(model);
@@ -159,19 +175,41 @@ async function meteredAttempt(
   target: ModelTarget,
   draft: ReplyDraft,
   reasoning: LanguageModelV4CallOptions["reasoning"],
-): Promise<AttemptEnd> {
+): Promise<AttemptEnd | Unpaid> {
   const { clock, limits, prices, onCall, log } = call.options;
   const { request, signal } = call;
-  const options: LanguageModelV4CallOptions = { prompt: toPrompt(request, target), ...endpointOptions(target) };
+  const options: Omit<LanguageModelV4CallOptions, "prompt"> = endpointOptions(target);
   if (reasoning !== undefined) options.reasoning = reasoning;
   if (request.tools.length > 0) options.tools = toTools(request.tools, target);
+  const priceOf = (usage: Usage): number | null => prices.costUsd({ ...target, definition: target.endpoint }, usage);
+  const model = `${target.provider}/${target.id}`;
+  // When somebody asks, and once: a long history takes a while.
+  const measured: { bound?: InputBound } = {};
+  const inputTokens = (): number => {
+    measured.bound ??= inputBound({ ...request, model, reasoning });
+    return measured.bound.tokens;
+  };
+  const permit = await openPurse(call, { model, inputTokens, costUsd: priceOf }, target, options);
+  // Stopped, or out of time, while it waited for others: that is no want of money, and nothing must land or be said as if it were.
+  if ("refused" in permit) return signal.aborted ? { outcome: "aborted" } : { outcome: "unpaid", reason: permit.refused };
+  const pictures = await loadPictures(request.messages, target, call.options.readPicture ?? (async () => null));
   const startedAt = clock.now();
-  const end = await call.attempt({ clock, target, call: options, draft, idleMs: limits.idleMs, signal });
+  const end = await call.attempt({
+    clock,
+    target,
+    call: withLimit({ ...options, prompt: toPrompt(request, target, pictures) }, target, permit.maxOutput),
+    draft,
+    maxOutput: permit.maxOutput,
+    idleMs: limits.idleMs,
+    signal,
+  });
   const usage = draft.usage;
-  const costUsd = usage === null ? null : prices.costUsd({ ...target, definition: target.endpoint }, usage);
+  const costUsd = usage === null ? null : priceOf(usage);
   call.spend = addSpend(call.spend, { usage, costUsd });
+  call.counted = usage !== null && draft.isCounted ? measured.bound?.counted(usage.input) : undefined;
+  await permit.settle(tookOf(end, draft, permit, priceOf));
   const report = {
-    model: `${target.provider}/${target.id}`,
+    model,
     agentId: request.agentId,
     outcome: end.outcome,
     usage,
@@ -180,6 +218,37 @@ async function meteredAttempt(
   };
   guarded(log, () => onCall?.(report));
   return end;
+}
+
+const FREE: Permit = { maxOutput: null, async settle() {} };
+
+async function openPurse(
+  { request, signal }: Call,
+  { model, inputTokens, costUsd }: Omit<Outlay, "maxOutput">,
+  { endpoint }: ModelTarget,
+  { maxOutputTokens }: Pick<LanguageModelV4CallOptions, "maxOutputTokens">,
+): Promise<Permit | { readonly refused: string }> {
+  if (request.purse === undefined) return FREE;
+  const outlay: Outlay = {
+    model,
+    inputTokens,
+    // Nobody is paid for what runs on a machine of one's own.
+    costUsd: (usage) => costUsd(usage) ?? (endpoint.api === "ollama" ? 0 : null),
+    maxOutput: maxOutputTokens ?? null,
+  };
+  return request.purse.open(outlay, signal);
+}
+
+/**
+ * What is charged. An error status before any answer is a refusal without work. An answer that broke off has reported its input at most,
+ * and of its output only the beginning: it is charged as the longest it could have become.
+ */
+function tookOf(end: AttemptEnd, draft: ReplyDraft, { maxOutput }: Permit, priceOf: (usage: Usage) => number | null): Took {
+  const { usage, hasBegun } = draft;
+  if (usage === null) return end.outcome === "error" && end.failure.status !== null && !hasBegun ? "nothing" : null;
+  if (draft.isCounted || maxOutput === null) return { usage, costUsd: priceOf(usage) };
+  const most = { ...usage, output: Math.max(usage.output, maxOutput) };
+  return { usage: most, costUsd: priceOf(most) };
 }
 
 function findTarget(call: Call, model: string): ModelTarget | EndpointProblem {
@@ -197,9 +266,14 @@ function toReply(call: Call, model: string, end: ModelEnd): ModelReply {
     const { draft, target } = end;
     const extras = draft.extras(target.id);
     const reply: ModelReply = { outcome: "ok", text: draft.text, toolCalls: draft.toolCalls, finish: draft.finish, ...call.spend, model };
-    return extras === null ? reply : { ...reply, extras: { [target.provider]: extras } };
+    return {
+      ...reply,
+      ...(extras === null ? {} : { extras: { [target.provider]: extras } }),
+      ...(call.counted === undefined ? {} : { counted: call.counted }),
+    };
   }
   const broken = brokenReply(call, model);
+  if (end.outcome === "unpaid") return { ...broken, outcome: "error", error: { kind: "refused", message: end.reason } };
   if (call.request.signal.aborted) return { ...broken, outcome: "aborted" };
   if (end.outcome === "error") return { ...broken, outcome: "error", error: { kind: end.failure.kind, ...end.problem } };
   // Not the request's abort, so the step's own time is over.

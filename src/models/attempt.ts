@@ -3,7 +3,7 @@
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { type Clock, callAfter } from "../core/clock.ts";
 import { createHttpPost, type HttpPost } from "./http-post.ts";
-import { createLanguageModels, type LanguageModels, type ModelTarget } from "./language-model.ts";
+import { createLanguageModels, type LanguageModels, type ModelTarget, withinLimit } from "./language-model.ts";
 import { type Failure, refuseRedirect, silence, toFailure } from "./model-error.ts";
 import { NAMELESS_CALL, type ReplyDraft } from "./reply-draft.ts";
 
@@ -12,6 +12,8 @@ export interface AttemptOptions {
   readonly target: ModelTarget;
   readonly call: LanguageModelV4CallOptions;
   readonly draft: ReplyDraft;
+  /** What is paid for at most, thoughts included; null: nobody counts. */
+  readonly maxOutput: number | null;
   /** Nothing arrives for this long, head included: the call is given up. */
   readonly idleMs: number;
   readonly signal: AbortSignal;
@@ -105,7 +107,7 @@ interface Watch {
   end(): void;
 }
 
-function createWatch({ clock, idleMs }: AttemptOptions, post: HttpPost, closing: AbortController): Watch {
+function createWatch({ clock, idleMs, target, maxOutput }: AttemptOptions, post: HttpPost, closing: AbortController): Watch {
   let lastByteAt = clock.now();
   let isIdle = false;
   let bytes = 0;
@@ -129,7 +131,8 @@ function createWatch({ clock, idleMs }: AttemptOptions, post: HttpPost, closing:
     isIdle: () => isIdle,
     end: () => endLook(),
     fetch: async (input, init) => {
-      const response = await post(input, init, { onBytes });
+      const isBound = maxOutput !== null && target.endpoint.api === "anthropic" && typeof init?.body === "string";
+      const response = await post(input, isBound ? { ...init, body: withinLimit(String(init.body), maxOutput) } : init, { onBytes });
       refuseRedirect(response, String(input));
       return response;
     },

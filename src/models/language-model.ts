@@ -83,6 +83,34 @@ function apiUrl(endpoint: Endpoint): string {
   return url.href.replace(/\/$/, "");
 }
 
+/** The same call with an answer of at most so many tokens; null: as it is. */
+export function withLimit(
+  call: LanguageModelV4CallOptions,
+  { endpoint }: ModelTarget,
+  maxOutput: number | null,
+): LanguageModelV4CallOptions {
+  if (maxOutput === null) return call;
+  if (endpoint.api !== "ollama") return { ...call, maxOutputTokens: maxOutput };
+  const { ollama } = call.providerOptions as { ollama?: { options?: Record<string, number> } };
+  return { ...call, providerOptions: { ollama: { options: { ...ollama?.options, num_predict: maxOutput } } } };
+}
+
+/** Below this Anthropic takes no budget for thoughts. */
+const LEAST_THOUGHTS = 1_024;
+
+/**
+ * The library sends Anthropic a maximum with the thoughts on top of the answer, several times what was asked for; what is paid for is both
+ * together. Of that the thoughts get half at most, so that there is an answer; where that is too little there are none.
+ */
+export function withinLimit(body: string, maxOutput: number): string {
+  const sent = JSON.parse(body) as { max_tokens?: number; thinking?: { type?: string; budget_tokens?: number } };
+  if (sent.max_tokens === undefined || sent.max_tokens <= maxOutput) return body;
+  const thoughts = Math.min(sent.thinking?.budget_tokens ?? 0, Math.floor(maxOutput / 2));
+  const hasBudget = sent.thinking?.budget_tokens !== undefined;
+  const thinking = thoughts < LEAST_THOUGHTS ? { type: "disabled" } : { ...sent.thinking, budget_tokens: thoughts };
+  return JSON.stringify({ ...sent, max_tokens: maxOutput, ...(hasBudget ? { thinking } : {}) });
+}
+
 /** What each API needs besides the standard call options. */
 export function endpointOptions(target: ModelTarget): Pick<LanguageModelV4CallOptions, "providerOptions" | "maxOutputTokens"> {
   const settings = target.endpoint.models?.find((model) => model.id === target.id);

@@ -26,6 +26,7 @@ export interface LocalServer {
 interface LocalModel {
   readonly id: string;
   readonly contextWindow?: number;
+  readonly images?: boolean;
 }
 
 export interface LocalServersOptions {
@@ -80,7 +81,8 @@ async function showOllamaModel(base: string, name: string, timeoutMs: number): P
   if (!shown.success || !shown.data.capabilities.includes("tools")) return null;
   const window = Object.entries(shown.data.model_info).find(([key]) => key.endsWith(".context_length"))?.[1];
   // What is asked for is allocated at once, and the longest window of a model takes more memory than most machines have.
-  return typeof window === "number" && window > 0 ? { id: name, contextWindow: Math.min(window, OLLAMA_WINDOW) } : { id: name };
+  const model = { id: name, images: shown.data.capabilities.includes("vision") };
+  return typeof window === "number" && window > 0 ? { ...model, contextWindow: Math.min(window, OLLAMA_WINDOW) } : model;
 }
 
 async function probeOpenAiLike(provider: string, title: string, port: number, timeoutMs: number): Promise<LocalServer | null> {

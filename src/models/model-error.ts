@@ -1,6 +1,7 @@
 // What went wrong with one HTTP call: which kind of error, whether trying again can help and when, and what the chat and
 // whoever runs the gateway are told. attempt.ts → toFailure, silence; ai-sdk.ts → explain. Reads every shape the library throws.
 import { errorText } from "../core/errors.ts";
+import { commandWords } from "../core/own-files.ts";
 import { shortText } from "../core/visible-text.ts";
 import type { ModelTarget } from "./language-model.ts";
 import type { ModelErrorKind, ModelProblem } from "./model.ts";
@@ -223,7 +224,7 @@ export const unreadableKeys = (agentId: string, error: unknown): ModelProblem =>
 function keyRemedy(provider: string, agentId: string): string {
   const variable = Object.hasOwn(BUILT_IN_PROVIDERS, provider) ? BUILT_IN_PROVIDERS[provider]?.envKeys[0] : undefined;
   const shared = variable ?? `models.providers.${provider}.apiKey`;
-  return `Run \`npm run auth -- set ${agentId} ${provider}\`, or set ${shared} for all agents that share keys.`;
+  return `Run \`${commandWords("auth", `set ${agentId} ${provider}`)}\`, or set ${shared} for all agents that share keys.`;
 }
 
 /** The whole of it for whoever runs the gateway, their part left out for everybody else. */

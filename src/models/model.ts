@@ -2,7 +2,7 @@
 // tool calls out; agents/turn.ts owns the loop, so that every step is on disk before the next one starts.
 // agents/turn.ts → Models.call → ai-sdk.ts | offline/offline.ts. Messages are our own JSON: a transcript outlives a library.
 import type { Thinking } from "../core/thinking.ts";
-import type { Usage } from "../core/usage.ts";
+import type { InputCount, Purse, Usage } from "../core/usage.ts";
 
 export interface ToolCall {
   readonly id: string;
@@ -12,14 +12,24 @@ export interface ToolCall {
   readonly invalid?: string;
 }
 
+/** A picture beside the words; its bytes are read when a request is made. */
+export interface PictureRef {
+  readonly id: string;
+  readonly name: string;
+  readonly type: string;
+  readonly size: number;
+}
+
 export type ChatMessage =
-  | { readonly role: "user"; readonly text: string }
+  | { readonly role: "user"; readonly text: string; readonly pictures?: readonly PictureRef[] }
   | {
       readonly role: "assistant";
       readonly text: string;
       readonly toolCalls: readonly ToolCall[];
       /** What one provider needs back verbatim (signatures, reasoning items), keyed by provider; others ignore it. */
       readonly extras?: Readonly<Record<string, unknown>>;
+      /** Of the request it answered; nobody is sent it. */
+      readonly counted?: InputCount;
     }
   | { readonly role: "tool"; readonly callId: string; readonly name: string; readonly text: string; readonly isError: boolean };
 
@@ -42,6 +52,8 @@ export interface ModelRequest {
   readonly agentId: string;
   /** Abort reaches the HTTP request. */
   readonly signal: AbortSignal;
+  /** Asked before each HTTP call; left out: nothing limits them. */
+  readonly purse?: Purse;
 }
 
 /** `refused`: not by the provider, the call was not made. */
@@ -74,6 +86,8 @@ export interface ModelReply {
   readonly text: string;
   readonly toolCalls: readonly ToolCall[];
   readonly extras?: Readonly<Record<string, unknown>>;
+  /** Left out where nobody asked, or the provider said nothing that can be true. */
+  readonly counted?: InputCount;
   /** `length`: the provider cut the answer. */
   readonly finish: "stop" | "tool-calls" | "length" | "filter" | "other";
   /** What the provider reported for all attempts of this call, or null when it said nothing. */
@@ -87,6 +101,8 @@ export interface ModelReply {
 export type ModelEvent =
   /** `text` is the whole text of this call so far, so a retried stream never shows doubled words. */
   | { readonly type: "text"; readonly text: string }
+  /** What it thinks before it answers, as far as its provider tells; all of it so far. */
+  | { readonly type: "thoughts"; readonly text: string }
   | { readonly type: "retry"; readonly model: string; readonly reason: string; readonly afterMs: number }
   | { readonly type: "fallback"; readonly from: string; readonly to: string; readonly reason: string };
 

@@ -18,6 +18,8 @@ export interface ModelSettings {
   readonly id: string;
   readonly contextWindow?: number;
   readonly maxTokens?: number;
+  /** It sees pictures, or doesn't; left out: by its name. */
+  readonly images?: boolean;
   readonly cost?: ModelCost;
 }
 
@@ -40,6 +42,8 @@ export interface Prices {
 /** Ollama reads 4096 tokens unless told otherwise, and cuts the rest away without a word: so it is told, always. */
 export const OLLAMA_WINDOW = 16_384;
 
+const require = createRequire(import.meta.url);
+
 type Catalogue = typeof import("@pydantic/genai-prices");
 type CatalogueProvider = NonNullable<ReturnType<Catalogue["findProvider"]>>;
 
@@ -47,7 +51,7 @@ export function createPrices(options: { readonly clock: Clock }): Prices {
   let catalogue: Catalogue | null = null;
   // Loaded at the first question (60 ms), and synchronously because compaction asks between two steps.
   const load = (): Catalogue => {
-    catalogue ??= createRequire(import.meta.url)("@pydantic/genai-prices") as Catalogue;
+    catalogue ??= require("@pydantic/genai-prices") as Catalogue;
     return catalogue;
   };
   // Kept: that a local server stands in no list, all patterns have to say, with each call and each look at the window.

@@ -9,7 +9,7 @@ export interface ProviderDefinition {
   readonly api: ProviderApi;
   readonly baseUrl?: string;
   readonly apiKey?: string;
-  readonly models?: readonly { readonly id: string; readonly contextWindow?: number }[];
+  readonly models?: readonly { readonly id: string; readonly contextWindow?: number; readonly images?: boolean }[];
 }
 
 export interface BuiltInProvider extends ProviderDefinition {

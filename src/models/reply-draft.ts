@@ -27,6 +27,8 @@ interface Block {
 interface State {
   readonly tools: ReadonlySet<string>;
   text: string;
+  /** What was thought, block after block. */
+  thoughts: string;
   /** First half of a character whose second half comes with the next piece. */
   carry: string;
   reasoningChars: number;
@@ -36,6 +38,7 @@ interface State {
   readonly calls: ToolCall[];
   readonly blocks: Block[];
   usage: Usage | null;
+  hasBegun: boolean;
   finish: Part<"finish"> | null;
   error: unknown;
   /** Which cap ended the reading. */
@@ -48,6 +51,10 @@ export interface ReplyDraft {
   readonly text: string;
   readonly toolCalls: readonly ToolCall[];
   readonly usage: Usage | null;
+  /** `usage` is of the whole answer, not of its beginning. */
+  readonly isCounted: boolean;
+  /** Something of an answer has come: whatever became of it, the provider has worked. */
+  readonly hasBegun: boolean;
   readonly finish: ModelReply["finish"];
   /** Null for a whole answer, else what went wrong: the provider's own error if it sent one. */
   incomplete(): { readonly error: unknown } | null;
@@ -55,15 +62,33 @@ export interface ReplyDraft {
   extras(modelId: string): Extras | null;
 }
 
-/** `tools` are the names the model may call; `onText` gets the whole text so far. */
-export function createReplyDraft(tools: ReadonlySet<string>, onText: (text: string) => void): ReplyDraft {
-  const empty = { text: "", carry: "", reasoningChars: 0, argsChars: 0, usage: null, finish: null, error: undefined, cut: null };
+/** Each gets the whole text so far. */
+export interface DraftListener {
+  onText(text: string): void;
+  onThoughts?(text: string): void;
+}
+
+/** `tools` are the names the model may call. */
+export function createReplyDraft(tools: ReadonlySet<string>, { onText, onThoughts }: DraftListener): ReplyDraft {
+  const empty = {
+    text: "",
+    thoughts: "",
+    carry: "",
+    reasoningChars: 0,
+    argsChars: 0,
+    usage: null,
+    finish: null,
+    error: undefined,
+    cut: null,
+    hasBegun: false,
+  };
   const state: State = { ...empty, tools, openCalls: new Map(), calls: [], blocks: [] };
   return {
     take(part) {
-      const before = state.text.length;
+      const before = { text: state.text.length, thoughts: state.thoughts.length };
       if (state.cut === null) takePart(state, part);
-      if (state.text.length > before) onText(state.text);
+      if (state.text.length > before.text) onText(state.text);
+      if (state.thoughts.length > before.thoughts) onThoughts?.(state.thoughts);
       return state.cut === null;
     },
     get text() {
@@ -75,6 +100,12 @@ export function createReplyDraft(tools: ReadonlySet<string>, onText: (text: stri
     get usage() {
       return state.usage;
     },
+    get isCounted() {
+      return state.finish !== null && toUsage(state.finish.usage) !== null && incomplete(state) === null && state.cut === null;
+    },
+    get hasBegun() {
+      return state.hasBegun;
+    },
     get finish() {
       return finishOf(state);
     },
@@ -83,7 +114,11 @@ export function createReplyDraft(tools: ReadonlySet<string>, onText: (text: stri
   };
 }
 
+/** Parts that come although nothing was written yet; `finish` ends a stream that broke, too. */
+const PRELUDE = new Set<LanguageModelV4StreamPart["type"]>(["stream-start", "response-metadata", "error", "finish"]);
+
 function takePart(state: State, part: LanguageModelV4StreamPart): void {
+  if (!PRELUDE.has(part.type)) state.hasBegun = true;
   switch (part.type) {
     case "text-start":
       // Blocks are paragraphs of their own; run together they would glue two sentences.
@@ -137,7 +172,9 @@ function addReasoning(state: State, part: Part<"reasoning-delta">): void {
   noteBlock(state, "reasoning", part);
   state.reasoningChars += part.delta.length;
   const block = findBlock(state, "reasoning", part.id);
-  if (block !== undefined && state.reasoningChars <= MAX_CHARS) block.text += part.delta;
+  if (block === undefined || state.reasoningChars > MAX_CHARS) return;
+  state.thoughts += block.text === "" && state.thoughts !== "" ? `\n\n${part.delta}` : part.delta;
+  block.text += part.delta;
 }
 
 function addArgs(state: State, part: Part<"tool-input-delta">): void {

@@ -6,9 +6,12 @@ import type { LanguageModelV4CallOptions, LanguageModelV4Message, LanguageModelV
 import type { Thinking } from "../core/thinking.ts";
 import type { ModelTarget } from "./language-model.ts";
 import type { ChatMessage, ModelRequest, ToolCall, ToolSpec } from "./model.ts";
+import { type LoadedPictures, unseenNote } from "./vision.ts";
 
+type UserMessage = Extract<ChatMessage, { role: "user" }>;
 type AssistantMessage = Extract<ChatMessage, { role: "assistant" }>;
 type ToolMessage = Extract<ChatMessage, { role: "tool" }>;
+type UserPart = Extract<LanguageModelV4Message, { role: "user" }>["content"][number];
 type AssistantPart = Extract<LanguageModelV4Message, { role: "assistant" }>["content"][number];
 type ToolPart = Extract<LanguageModelV4Message, { role: "tool" }>["content"][number];
 
@@ -37,12 +40,12 @@ interface Outgoing {
   readonly ids: ReadonlyMap<string, string>;
 }
 
-export function toPrompt(request: ModelRequest, target: ModelTarget): LanguageModelV4Prompt {
+export function toPrompt(request: ModelRequest, target: ModelTarget, pictures: LoadedPictures = new Map()): LanguageModelV4Prompt {
   const prompt: LanguageModelV4Prompt = [];
   const usedIds = new Set<string>();
   if (request.system !== "") prompt.push({ role: "system", content: wellFormed(request.system) });
   for (const [index, message] of request.messages.entries()) {
-    if (message.role === "user") prompt.push({ role: "user", content: [{ type: "text", text: wellFormed(message.text) || "(empty)" }] });
+    if (message.role === "user") prompt.push({ role: "user", content: userParts(message, target, pictures) });
     if (message.role !== "assistant") continue;
     const outgoing = { message, target, ids: new Map(message.toolCalls.map(({ id }) => [id, wireId(id, target, usedIds)])) };
     const content = assistantParts(outgoing);
@@ -52,6 +55,16 @@ export function toPrompt(request: ModelRequest, target: ModelTarget): LanguageMo
   }
   if (target.endpoint.api === "anthropic") markCache(prompt);
   return prompt;
+}
+
+/** The words last: a mark for the cache goes to the last part, and models look at a picture before they read what is asked of it. */
+function userParts({ text, pictures = [] }: UserMessage, target: ModelTarget, loaded: LoadedPictures): UserPart[] {
+  const shown = pictures.map((picture): UserPart => {
+    const data = loaded.get(picture.id);
+    if (data === undefined) return { type: "text", text: `${unseenNote(picture, target)}\n` };
+    return { type: "file", mediaType: picture.type, data: { type: "data", data } };
+  });
+  return [...shown, { type: "text", text: wellFormed(text) || "(empty)" }];
 }
 
 /** The results that belong to the assistant message at `index`, by call id: everything before the next answer. */

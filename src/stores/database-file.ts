@@ -3,6 +3,7 @@ import { chmodSync, statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { AppError, errorText, isStorageError } from "../core/errors.ts";
 import { copyDatabase } from "./database-copy.ts";
+import { lendFolding } from "./letter-case.ts";
 import { MIGRATIONS, TABLES } from "./schema.ts";
 
 export interface FileOptions {
@@ -57,6 +58,7 @@ export function openFile(options: FileOptions): DatabaseSync {
     if (options.isSole === true) refit(db);
     db.exec(`PRAGMA foreign_keys=ON; PRAGMA wal_autocheckpoint=${Math.round(WAL_BYTES / pageBytes(db))};`);
     migrate(db, options);
+    lendFolding(db);
     return db;
   } catch (error) {
     db?.close();

@@ -1,8 +1,9 @@
 // What arrived and is not yet answered. A channel records raw updates here before it confirms them; the gateway
 // moves each row new → waiting (for its session's turn) → done. A replay meets the UNIQUE key and changes nothing.
+import type { Address } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
-import type { InboxSink } from "../core/message.ts";
+import { draftBegun, type InboxSink } from "../core/message.ts";
 import { type Database, RELAXED, type Tx } from "./database.ts";
 import { lock } from "./lock-keys.ts";
 import { orphaned } from "./nodes.ts";
@@ -16,6 +17,13 @@ export interface InboxRow {
   /** How often a turn was begun for it; a message that kills the process every time must not do so for ever. */
   readonly attempts: number;
   readonly receivedAt: number;
+}
+
+export interface FoundUpdate {
+  readonly id: number;
+  readonly isDone: boolean;
+  /** Whose turn it was for; null: for none, or nobody has looked at it yet. */
+  readonly sessionKey: string | null;
 }
 
 type Updates = Parameters<InboxSink["put"]>[0];
@@ -41,12 +49,31 @@ export interface Inbox {
   release(id: number): Promise<void>;
   /** waiting → new, not counted: its channel is off. It is looked at, and routed, at the next start. */
   putBack(id: number): Promise<void>;
+  /** The row of an update, as long as it is kept. */
+  findUpdate(from: { readonly channel: string; readonly account: string }, externalId: string): Promise<FoundUpdate | null>;
   /** In the caller's transaction; the sink is one of its own. */
   put(tx: Tx, from: { readonly channel: string; readonly account: string }, updates: Updates, cursor?: string): Promise<void>;
+  /**
+   * A turn that no message asked for waits for its session like one, behind all that waits there. Once for each key. Never new, so
+   * that nobody who reads on behind the last number it has seen can miss it: whoever wrote it rings for it.
+   */
+  wake(tx: Tx, to: Pick<Address, "channel" | "account">, wake: { key: string; sessionKey: string; raw: unknown }): Promise<void>;
+  /** What a session has not answered yet, oldest first. */
+  listWaiting(tx: Tx, sessionKey: string): Promise<InboxRow[]>;
+  /** What came from there and is not settled, whether anybody has looked at it yet or not. One statement: nothing moves on in between. */
+  listOpen(from: { readonly channel: string; readonly account: string }): Promise<InboxRow[]>;
   /** → done. False when it was done already: somebody else (a /stop) settled it, and the caller must not answer. */
   finish(tx: Tx, id: number): Promise<boolean>;
   /** All waiting rows of a session → done; returns their ids. */
   drop(tx: Tx, sessionKey: string): Promise<number[]>;
+  /** On record before the platform is told. Null: one was begun before, or the message is answered. */
+  beginDraft(id: number, sessionKey: string): Promise<InboxRow | null>;
+  /** Where it stands; null: nothing stands there after all, or any more. */
+  placeDraft(id: number, ref: string | null): Promise<void>;
+  /** Where a draft of its answer stands, or may. */
+  draftOf(tx: Tx, id: number): Promise<string | null>;
+  /** The waiting rows of a session whose answers have a draft. */
+  listDrafted(tx: Tx, sessionKey: string): Promise<InboxRow[]>;
   countWaiting(sessionKey: string): Promise<number>;
   /** Sessions with waiting rows whose key begins so, at most `limit`; all of them for the restart. */
   waitingSessions(prefix?: string, limit?: number): Promise<string[]>;
@@ -90,7 +117,27 @@ export function createInbox(deps: Deps): Inbox {
     listNew: async (afterId, limit) =>
       (await db.all<Stored>("SELECT * FROM inbox WHERE state = 'new' AND id > ? ORDER BY id LIMIT ?", afterId, limit)).map(fromRow),
     ...answering(deps),
+    ...drafting(deps),
+    async findUpdate({ channel, account }, externalId) {
+      const sql = "SELECT id, state, session_key FROM inbox WHERE channel = ? AND account = ? AND external_id = ?";
+      const row = await db.get<{ id: number; state: string; session_key: string | null }>(sql, channel, account, externalId);
+      return row === undefined ? null : { id: row.id, isDone: row.state === "done", sessionKey: row.session_key };
+    },
     put: (...what) => put(deps, ...what),
+    async wake(tx, { channel, account }, { key, sessionKey, raw }) {
+      const sql = `INSERT INTO inbox (channel, account, external_id, raw, state, session_key, received_at) VALUES (?, ?, ?, ?, 'waiting', ?, ?)
+        ON CONFLICT (channel, account, external_id) DO NOTHING`;
+      await tx.run(sql, channel, account, `wake:${key}`, JSON.stringify(raw), sessionKey, clock.now());
+      tx.emit({ type: "session.woken", sessionKey });
+    },
+    listWaiting: async (tx, sessionKey) =>
+      (await tx.all<Stored>("SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id", sessionKey)).map(fromRow),
+    listOpen: async ({ channel, account }) => {
+      // Two parts, each by its index; one statement, because a row goes from the one state to the other.
+      const open = (state: string): string => `SELECT * FROM inbox WHERE state = '${state}' AND channel = ? AND account = ?`;
+      const sql = `${open("new")} UNION ALL ${open("waiting")}`;
+      return (await db.all<Stored>(sql, channel, account, channel, account)).map(fromRow);
+    },
     finish,
     drop: async (tx, sessionKey) =>
       (
@@ -165,6 +212,27 @@ function answering(deps: Deps): Answering {
     async putBack(id) {
       const sql = `UPDATE inbox SET state = 'new', session_key = NULL, owner = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`;
       await db.transaction([], (tx) => tx.run(sql, id));
+    },
+  };
+}
+
+/** What people see of an answer before it is whole, where that doesn't vanish by itself. */
+function drafting({ db, clock }: Deps): Pick<Inbox, "beginDraft" | "placeDraft" | "draftOf" | "listDrafted"> {
+  return {
+    // Under the session's lock: a stop either finds the draft among what it ends, or no draft is begun any more.
+    beginDraft: (id, sessionKey) =>
+      db.transaction([lock.tree(sessionKey)], async (tx) => {
+        const sql = "UPDATE inbox SET draft = ? WHERE id = ? AND state = 'waiting' AND draft IS NULL RETURNING *";
+        const row = await tx.get<Stored>(sql, draftBegun(clock.now()), id);
+        return row === undefined ? null : fromRow(row);
+      }),
+    async placeDraft(id, ref) {
+      await db.transaction([], (tx) => tx.run("UPDATE inbox SET draft = ? WHERE id = ? AND draft IS NOT NULL", ref, id));
+    },
+    draftOf: async (tx, id) => (await tx.get<{ draft: string | null }>("SELECT draft FROM inbox WHERE id = ?", id))?.draft ?? null,
+    listDrafted: async (tx, sessionKey) => {
+      const sql = "SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? AND draft IS NOT NULL ORDER BY id";
+      return (await tx.all<Stored>(sql, sessionKey)).map(fromRow);
     },
   };
 }

@@ -8,6 +8,11 @@ import { AppError } from "../core/errors.ts";
 /** Reading it all takes a moment that nobody should wait for when the file is large. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
+/** Longer than anybody needs for it. */
+const BUSY_MS = 2_000;
+/** The lowest byte of its codes. */
+const SQLITE_BUSY = 5;
+
 const sizeOf = (path: string): number => statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 
 export const hasJournal = (databasePath: string): boolean => sizeOf(`${databasePath}-wal`) > 0;
@@ -35,10 +40,12 @@ export function refuseForeignJournal(databasePath: string): void {
 function isSound(path: string | URL): boolean {
   let db: DatabaseSync | undefined;
   try {
-    db = new DatabaseSync(path, { readOnly: true });
+    db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS });
     return (db.prepare("PRAGMA integrity_check(1)").get() as { integrity_check: string }).integrity_check === "ok";
-  } catch {
-    return false;
+  } catch (error) {
+    // Somebody reads it just now, and the journal of a killed process is sorted out for them: that is no damage, and a start that was
+    // refused for it would need a person.
+    return ((error as { errcode?: number }).errcode ?? 0) % 256 === SQLITE_BUSY;
   } finally {
     db?.close();
   }

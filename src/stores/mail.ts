@@ -19,6 +19,8 @@ export interface MailStore {
   addNote(tx: Tx, sessionId: string, about: string, text: string): Promise<void>;
   /** For whoever has read the note about `read`. One that still waits says how things stand when it is read. */
   addToRead(tx: Tx, read: string, about: string, text: string): Promise<void>;
+  /** It is not told any more, unless it was. */
+  dropNote(tx: Tx, about: string): Promise<void>;
   listForRun(runId: string): Promise<Mail[]>;
   listNotes(sessionId: string): Promise<Mail[]>;
   /** Has been appended to the reader's transcript. */
@@ -64,6 +66,7 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
         ...[about, text, clock.now(), read],
       );
     },
+    dropNote: async (tx, about) => void (await tx.run("DELETE FROM notes WHERE about = ? AND taken_at IS NULL", about)),
     listForRun: async (runId) =>
       (
         await db.all<Stored>(

@@ -4,13 +4,17 @@
 import { closeSync, existsSync, fsyncSync, openSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../core/errors.ts";
+import { commandWords } from "../core/own-files.ts";
 
 const MARK = "move-unfinished";
 
 /** Durable on return: before anything else is written. */
 export function markFilling(stateDir: string): void {
   const path = join(stateDir, MARK);
-  writeFileSync(path, "npm run move fills this folder; until that is done nothing here is complete.\n", { mode: 0o600, flush: true });
+  writeFileSync(path, `${commandWords("move")} fills this folder; until that is done nothing here is complete.\n`, {
+    mode: 0o600,
+    flush: true,
+  });
   syncFolder(stateDir);
 }
 
@@ -27,7 +31,7 @@ export function refuseHalfFilled(stateDir: string): void {
   if (!isFilling(stateDir)) return;
   throw new AppError(
     "state",
-    `The state folder ${stateDir} is being filled by npm run move, or that was broken off and it holds half of an installation: run npm run move -- --to embedded again, which begins anew.`,
+    `The state folder ${stateDir} is being filled by ${commandWords("move")}, or that was broken off and it holds half of an installation: run ${commandWords("move", "--to embedded")} again, which begins anew.`,
   );
 }
 

@@ -1,6 +1,7 @@
 // The outbox table ↔ OutboxRow: names and JSON columns, nothing else.
 import type { Address } from "../core/address.ts";
 import type { Part } from "../core/message.ts";
+import { unescapeId } from "../core/platform-id.ts";
 import { parseColumn } from "./database.ts";
 
 export interface OutboxRow {
@@ -81,7 +82,8 @@ function readContent(row: StoredRow): Pick<OutboxRow, "address" | "part" | "isDa
     return { address, part: parseColumn<Part>(text, { ...at, column: "part" }), isDamaged: false };
   } catch {
     // Where it would have gone, as far as its key tells.
-    const [channel = "", account = "", chat = ""] = String(row.address_key).split("/");
+    const [channel = "", ...ids] = String(row.address_key).split("/");
+    const [account = "", chat = ""] = ids.map((id) => unescapeId(id) ?? id);
     return { address: { channel, account, chat, kind: "dm" }, part: {}, isDamaged: true };
   }
 }

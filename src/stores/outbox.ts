@@ -4,7 +4,7 @@
 // longer true before it was said is `withdrawn`; what goes out in another one's message is `joined` to it (joined.ts).
 // At each address two lines wait: those that never failed, in order, answers to commands first; and those that stepped aside
 // after a failed try (DL6), the one due first in front. Each line's head is one look into an index, however long it is.
-import { type Address, addressKey } from "../core/address.ts";
+import { type Address, addressKey, wholeChatKey } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Part } from "../core/message.ts";
 import type { Database, Tx } from "./database.ts";
@@ -32,6 +32,8 @@ export interface NewMessage {
   readonly runId?: string;
   /** The answer to a command: it goes before everything else that waits there. */
   readonly isAnswer?: boolean;
+  /** A draft of its first part stands there, or may: it is put in its place. */
+  readonly draft?: string | null;
 }
 
 export interface Outbox extends Joined {
@@ -41,6 +43,8 @@ export interface Outbox extends Joined {
   openAddresses(): Promise<string[]>;
   /** The first part in line at an address among the messages that never failed: answers to commands before the rest. */
   head(addressKey: string): Promise<OutboxRow | null>;
+  /** Does anything wait, in order, in any thread of this chat? What stepped aside keeps failing, and nobody waits for that. */
+  hasWaiting(chat: Address): Promise<boolean>;
   /** The parts in line among those that stepped aside, the one due first in front. */
   listAside(addressKey: string, limit: number): Promise<OutboxRow[]>;
   /** What comes behind this row in its line, in order, as far as it is no answer to a command. */
@@ -48,6 +52,8 @@ export interface Outbox extends Joined {
   /** When and where something went out, or may have, since that time: one for each message. */
   listSentSince(at: number): Promise<{ readonly address: Address; readonly at: number }[]>;
   get(id: number): Promise<OutboxRow | null>;
+  /** Where the parts of a delivery stand, as far as they are sent. */
+  refsOf(delivery: string): Promise<string[]>;
   /** Written before the call goes out. False: it is not to be sent any more. */
   markSending(tx: Tx, id: number): Promise<boolean>;
   markSent(tx: Tx, id: number, ref: string): Promise<void>;
@@ -67,10 +73,14 @@ export interface Outbox extends Joined {
   retarget(tx: Tx, id: number, from: Address, to: Address, as: OpenState): Promise<void>;
   /** What has not begun to arrive is not said any more; an attempt under way is the last one. False: there was nothing to take back. */
   withdraw(tx: Tx, delivery: string): Promise<boolean>;
+  /** What no attempt was begun for is as if it had never been added. False: one was, and it may have arrived. */
+  takeBack(tx: Tx, delivery: string): Promise<boolean>;
   /** The first part of a message arrived after it was withdrawn: half a message helps nobody. */
   reopen(tx: Tx, delivery: string): Promise<void>;
   /** Blocked parts of a run are to be sent again, as they stood; returns how many. */
   requeue(tx: Tx, runId: string): Promise<number>;
+  /** The same for the parts of one delivery. */
+  requeueDelivery(tx: Tx, delivery: string): Promise<number>;
   /** What was being sent by somebody who is not alive any more may have arrived. Returns where (addressKey). */
   recover(): Promise<string[]>;
   countAllOpen(): Promise<number>;
@@ -82,22 +92,38 @@ const SETTLED = "state IN ('sent', 'blocked', 'withdrawn')";
 export function createOutbox({ db, clock, bootId }: { db: Database; clock: Clock; bootId: string }): Outbox {
   const wake = (tx: Tx, key: string): void => tx.emit({ type: "outbox.added", addressKey: key });
   const one = (row: StoredRow | undefined): OutboxRow | null => (row === undefined ? null : fromRow(row));
+  const requeue = async (tx: Tx, column: "run_id" | "delivery", value: string): Promise<number> => {
+    const rows = await tx.all<{ address_key: string }>(`SELECT address_key FROM outbox WHERE ${column} = ? AND state = 'blocked'`, value);
+    await tx.run(
+      `UPDATE outbox SET state = CASE WHEN sending_at IS NULL THEN 'queued' ELSE 'unknown' END, aside = 0, not_before = 0, attempts = 0, first_at = NULL,
+         settled_at = NULL, reason = NULL, joined_part = NULL WHERE ${column} = ? AND state = 'blocked'`,
+      value,
+    );
+    for (const row of rows) wake(tx, row.address_key);
+    return rows.length;
+  };
   return {
     async add(tx, message) {
       const added = await addParts(tx, clock, message);
       if (added) wake(tx, addressKey(message.address));
       return added;
     },
+    refsOf: (delivery) => refsOf(db, delivery),
     openAddresses: async () =>
       (await db.all<{ address_key: string }>(`SELECT DISTINCT address_key FROM outbox WHERE ${OPEN}`)).map((row) => row.address_key),
     head: async (key) =>
       one(await db.get<StoredRow>(`SELECT * FROM outbox WHERE address_key = ? AND aside = 0 AND ${OPEN} ORDER BY rank, id LIMIT 1`, key)),
+    hasWaiting: async (address) => {
+      const keys = `${wholeChatKey(address)}/`;
+      const sql = `SELECT 1 FROM outbox WHERE address_key >= ? AND address_key < ? AND aside = 0 AND ${OPEN} LIMIT 1`;
+      // Whatever a thread is called, its key lies between the two: "0" comes right after "/".
+      return (await db.get(sql, keys, `${keys.slice(0, -1)}0`)) !== undefined;
+    },
     listAside: async (key, limit) =>
       (
         await db.all<StoredRow>(
           `SELECT * FROM outbox WHERE address_key = ? AND aside = 1 AND ${OPEN} ORDER BY not_before, id LIMIT ?`,
-          key,
-          limit,
+          ...[key, limit],
         )
       ).map(fromRow),
     listBehind: async (row, limit) =>
@@ -121,16 +147,8 @@ export function createOutbox({ db, clock, bootId }: { db: Database; clock: Clock
     get: async (id) => one(await db.get<StoredRow>("SELECT * FROM outbox WHERE id = ?", id)),
     ...transitions(db, clock, bootId),
     ...createJoined(db, clock),
-    async requeue(tx, runId) {
-      const rows = await tx.all<{ address_key: string }>("SELECT address_key FROM outbox WHERE run_id = ? AND state = 'blocked'", runId);
-      await tx.run(
-        `UPDATE outbox SET state = CASE WHEN sending_at IS NULL THEN 'queued' ELSE 'unknown' END, aside = 0, not_before = 0, attempts = 0, first_at = NULL,
-           settled_at = NULL, reason = NULL, joined_part = NULL WHERE run_id = ? AND state = 'blocked'`,
-        runId,
-      );
-      for (const row of rows) wake(tx, row.address_key);
-      return rows.length;
-    },
+    requeue: (tx, runId) => requeue(tx, "run_id", runId),
+    requeueDelivery: (tx, delivery) => requeue(tx, "delivery", delivery),
     recover: () =>
       db.transaction([], async (tx) => {
         const sql = `UPDATE outbox SET state = 'unknown', reason = 'the gateway ended while it was sent'
@@ -145,9 +163,24 @@ export function createOutbox({ db, clock, bootId }: { db: Database; clock: Clock
   };
 }
 
+async function refsOf(db: Database, delivery: string): Promise<string[]> {
+  const sql = "SELECT ref FROM outbox WHERE delivery = ? AND state = 'sent' AND ref IS NOT NULL ORDER BY n";
+  return (await db.all<{ ref: string }>(sql, delivery)).map(({ ref }) => ref);
+}
+
 type Transitions = Pick<
   Outbox,
-  "markSending" | "markSent" | "markBlocked" | "retryAt" | "stepAside" | "setPart" | "reserve" | "retarget" | "withdraw" | "reopen"
+  | "markSending"
+  | "markSent"
+  | "markBlocked"
+  | "retryAt"
+  | "stepAside"
+  | "setPart"
+  | "reserve"
+  | "retarget"
+  | "withdraw"
+  | "takeBack"
+  | "reopen"
 >;
 
 function transitions(db: Database, clock: Clock, bootId: string): Transitions {
@@ -199,6 +232,13 @@ function transitions(db: Database, clock: Clock, bootId: string): Transitions {
         AND NOT EXISTS (SELECT 1 FROM outbox AS begun WHERE begun.delivery = outbox.delivery AND begun.state = 'sent')`;
       return (await tx.run(sql, clock.now(), delivery)) > 0;
     },
+    async takeBack(tx, delivery) {
+      // Parts go in order: as long as nobody has begun with the first, the compare-and-set on it decides for all.
+      const untried = "DELETE FROM outbox WHERE delivery = ? AND n = 0 AND state = 'queued' AND sending_at IS NULL";
+      if ((await tx.run(untried, delivery)) !== 1) return false;
+      await tx.run("DELETE FROM outbox WHERE delivery = ?", delivery);
+      return true;
+    },
     async reopen(tx, delivery) {
       await tx.run("UPDATE outbox SET state = 'queued', settled_at = NULL WHERE delivery = ? AND state = 'withdrawn'", delivery);
     },
@@ -231,8 +271,8 @@ async function addParts(tx: Tx, clock: Clock, message: NewMessage): Promise<bool
   if ((await tx.get("SELECT 1 FROM outbox WHERE delivery = ? LIMIT 1", message.delivery)) !== undefined) return false;
   for (const [n, part] of message.parts.entries()) {
     await tx.run(
-      `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, rank, run_id, created_at)
-         VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?)`,
+      `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, rank, run_id, ref, created_at)
+         VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)`,
       message.delivery,
       n,
       message.parts.length,
@@ -241,6 +281,7 @@ async function addParts(tx: Tx, clock: Clock, message: NewMessage): Promise<bool
       JSON.stringify(part),
       message.isAnswer === true ? 0 : 1,
       message.runId ?? null,
+      n === 0 ? (message.draft ?? null) : null,
       clock.now(),
     );
   }

@@ -20,11 +20,19 @@ export interface RunLists {
   listBlocked(limit: number): Promise<Run[]>;
   /** Main sessions whose key begins so and that have unfinished runs, at any depth; at most `limit`. */
   rootsAtWork(prefix: string, limit: number): Promise<string[]>;
+  /** What a session itself has sent out and is not through yet. */
+  listUnfinishedOf(requesterKey: string): Promise<Run[]>;
   /** All unfinished runs below a session, at any depth, in order of arrival. Costs what its own tree costs, not what others run. */
   unfinishedBelow(requesterKey: string): Promise<Run[]>;
   /** Is this child session below that session, at any depth? */
   isBelow(childKey: string, ancestorKey: string): Promise<boolean>;
   childrenOf(runId: string): Promise<Run[]>;
+  /** The runs of a group, in the order of the call that sent them out. */
+  listGroup(groupId: string): Promise<Run[]>;
+  /** Those that repeat it (RP1), newest first. */
+  listRerunsOf(runId: string, limit: number): Promise<Run[]>;
+  /** Those that share a status message, in order of arrival. */
+  listBatch(batch: string): Promise<Run[]>;
   /** Settled before `settledBefore` (null: none by time), and everything settled that was to be deleted. */
   listArchiveDue(settledBefore: number | null, limit: number): Promise<Run[]>;
   /** Those whose transcript may bear its archive name although the row doesn't say so yet. */
@@ -61,31 +69,20 @@ export function createRunLists({ db, onDamaged }: RunListDeps): RunLists {
   const many = async (sql: string, ...params: (string | number)[]): Promise<Run[]> =>
     (await db.all<RunRow>(sql, ...params)).map((row) => readRun(row, onDamaged)).filter((run) => run !== null);
   return {
+    ...countsOf(db),
     listUndocumented: (limit) =>
       many("SELECT * FROM runs WHERE ended_at IS NOT NULL AND documented < generation ORDER BY ended_at LIMIT ?", limit),
     listUnfinished: (limit = Number.MAX_SAFE_INTEGER) =>
       many(`SELECT * FROM runs WHERE ${UNFINISHED} ORDER BY queued_at, seq LIMIT ?`, limit),
     listOrphaned: () => many(`SELECT * FROM runs WHERE state = 'running' AND ${orphaned("runs")}`),
-    // Left to itself SQLite takes runs_requester and walks every run the requester ever had.
-    countUnfinished: async (key) =>
-      (
-        await db.get<{ n: number }>(
-          `SELECT count(*) AS n FROM runs ${db.by("runs_unfinished_tree")} WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}`,
-          ...[key, key, key],
-        )
-      )?.n ?? 0,
-    rootsAtWork: async (prefix, limit) =>
-      (
-        await db.all<{ key: string }>(
-          `SELECT DISTINCT root_key AS key FROM runs WHERE root_key >= ? AND root_key < ? AND ${UNFINISHED} LIMIT ?`,
-          prefix,
-          `${prefix}\u{10ffff}`,
-          limit,
-        )
-      ).map((row) => row.key),
     listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY seq DESC LIMIT ?", key, limit),
     listRecent: (limit) => many("SELECT * FROM runs ORDER BY seq DESC LIMIT ?", limit),
     listBlocked: (limit) => many("SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY seq DESC LIMIT ?", limit),
+    listUnfinishedOf: (key) =>
+      many(
+        `SELECT * FROM runs ${db.by("runs_unfinished_tree")} WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED} ORDER BY seq`,
+        ...[key, key, key],
+      ),
     async unfinishedBelow(key) {
       const { root } = (await db.get<{ root: string }>(`SELECT ${ROOT_OF} AS root`, key, key)) ?? { root: key };
       if (root === key) return many(`SELECT * FROM runs WHERE root_key = ? AND ${UNFINISHED} ORDER BY seq`, key);
@@ -99,6 +96,9 @@ export function createRunLists({ db, onDamaged }: RunListDeps): RunLists {
         ancestorKey,
       )) !== undefined,
     childrenOf: (runId) => many("SELECT * FROM runs WHERE requester_run_id = ? ORDER BY seq", runId),
+    listGroup: (groupId) => many("SELECT * FROM runs WHERE group_id = ? ORDER BY seq", groupId),
+    listRerunsOf: (runId, limit) => many("SELECT * FROM runs WHERE rerun_of = ? ORDER BY seq DESC LIMIT ?", runId, limit),
+    listBatch: (batch) => many("SELECT * FROM runs WHERE batch = ? ORDER BY seq", batch),
     listArchiveDue: (settledBefore, limit) =>
       many(
         `SELECT * FROM runs WHERE settled_at IS NOT NULL AND archived_at IS NULL AND cleanup = 'delete'
@@ -116,6 +116,29 @@ export function createRunLists({ db, onDamaged }: RunListDeps): RunLists {
         (await db.get<{ at: number | null }>("SELECT min(wake_at) AS at FROM runs WHERE wake_at IS NOT NULL AND wake_at > ?", now))?.at ??
         null,
     }),
+  };
+}
+
+/** What is known without reading a run. */
+function countsOf(db: Database): Pick<RunLists, "countUnfinished" | "rootsAtWork" | "countUnfinishedByState"> {
+  return {
+    // Left to itself SQLite takes runs_requester and walks every run the requester ever had.
+    countUnfinished: async (key) =>
+      (
+        await db.get<{ n: number }>(
+          `SELECT count(*) AS n FROM runs ${db.by("runs_unfinished_tree")} WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}`,
+          ...[key, key, key],
+        )
+      )?.n ?? 0,
+    rootsAtWork: async (prefix, limit) =>
+      (
+        await db.all<{ key: string }>(
+          `SELECT DISTINCT root_key AS key FROM runs WHERE root_key >= ? AND root_key < ? AND ${UNFINISHED} LIMIT ?`,
+          prefix,
+          `${prefix}\u{10ffff}`,
+          limit,
+        )
+      ).map((row) => row.key),
     // From the index alone: thousands may be queued, and each row is long.
     countUnfinishedByState: async () => ({
       ...(await db.get<{ queued: number; running: number; waiting: number }>(

@@ -1,6 +1,21 @@
 // The runs table ↔ the Run record of core/run.ts: names and JSON columns, nothing else.
 import type { Address } from "../core/address.ts";
-import type { DeliveryState, PlanStep, Run, RunSections, RunState, SpawnParams, Wait } from "../core/run.ts";
+import type { CheckResult } from "../core/check.ts";
+import type { Person } from "../core/question.ts";
+import {
+  ALWAYS,
+  type Announcing,
+  type DeliveryState,
+  type Misfit,
+  type PlanStep,
+  type Run,
+  type RunBudget,
+  type RunSections,
+  type RunState,
+  type SpawnParams,
+  type Wait,
+} from "../core/run.ts";
+import type { Usage } from "../core/usage.ts";
 import { parseColumn } from "./database.ts";
 
 /** What a spawn decides; the rest starts at its default. */
@@ -8,7 +23,7 @@ import { parseColumn } from "./database.ts";
 export type NewRun = Omit<
   Run,
   | "state" | "delivery" | "deliveryReason" | "generation" | "resumes" | "crashes" | "createdAt" | "queuedAt" | "startedAt" | "deadlineAt" | "steps" | "endedAt"
-  | "spend" | "reason" | "incomplete" | "doing" | "waits" | "plan" | "sections" | "settledAt" | "archivedAt" | "archiveName"
+  | "spend" | "reason" | "incomplete" | "doing" | "waits" | "plan" | "sections" | "checks" | "checkRounds" | "data" | "misfits" | "settledAt" | "archivedAt" | "archiveName"
 >;
 
 export type RunRow = Record<string, string | number | null>;
@@ -18,6 +33,10 @@ export function runColumns(run: NewRun, now: number): RunRow {
   return {
     id: run.id,
     spawn_key: run.spawnKey,
+    rerun_of: run.rerunOf,
+    group_id: run.groupId,
+    budget: run.budget === null ? null : JSON.stringify(run.budget),
+    message: run.message,
     child_key: run.childKey,
     session_id: run.sessionId,
     agent_id: run.agentId,
@@ -27,6 +46,8 @@ export function runColumns(run: NewRun, now: number): RunRow {
     root_key: run.rootKey,
     depth: run.depth,
     address: JSON.stringify(run.address),
+    person: run.person === null ? null : JSON.stringify(run.person),
+    batch: run.batch,
     label: run.label,
     task: run.task,
     model: run.model,
@@ -35,6 +56,7 @@ export function runColumns(run: NewRun, now: number): RunRow {
     max_iterations: run.maxIterations,
     cleanup: run.cleanup,
     announce: run.announce,
+    announcing: run.announcing === ALWAYS ? null : JSON.stringify(run.announcing),
     params: JSON.stringify(run.params),
     tool_ceiling: JSON.stringify(run.toolCeiling),
     boot_id: run.bootId,
@@ -53,13 +75,14 @@ export function fromRunRow(row: RunRow): Run {
   const maybe = (name: string): string | null => (row[name] === null ? null : String(row[name]));
   const number = (name: string): number => Number(row[name]);
   const time = (name: string): number | null => (row[name] === null ? null : Number(row[name]));
-  const usage =
-    row.input === null
-      ? null
-      : { input: number("input"), output: number("output"), cacheRead: number("cache_read"), cacheWrite: number("cache_write") };
   return {
     id: text("id"),
     spawnKey: text("spawn_key"),
+    rerunOf: maybe("rerun_of"),
+    groupId: maybe("group_id"),
+    budget: json<RunBudget | null>("budget"),
+    // Before there were budgets nobody asked which one it was.
+    message: maybe("message") ?? text("spawn_key"),
     childKey: text("child_key"),
     sessionId: text("session_id"),
     agentId: text("agent_id"),
@@ -69,6 +92,8 @@ export function fromRunRow(row: RunRow): Run {
     rootKey: text("root_key"),
     depth: number("depth"),
     address: json<Address>("address"),
+    person: json<Person | null>("person"),
+    batch: maybe("batch"),
     label: text("label"),
     task: text("task"),
     model: text("model"),
@@ -77,6 +102,7 @@ export function fromRunRow(row: RunRow): Run {
     maxIterations: number("max_iterations"),
     cleanup: text("cleanup") as Run["cleanup"],
     announce: text("announce") as Run["announce"],
+    announcing: json<Announcing | null>("announcing") ?? ALWAYS,
     params: json<SpawnParams>("params"),
     toolCeiling: json<string[]>("tool_ceiling"),
     state: text("state") as RunState,
@@ -92,15 +118,27 @@ export function fromRunRow(row: RunRow): Run {
     deadlineAt: time("deadline_at"),
     steps: number("steps"),
     endedAt: time("ended_at"),
-    spend: { usage, costUsd: time("cost_usd") },
+    spend: { usage: usageOf(row), costUsd: time("cost_usd") },
     reason: maybe("reason"),
     incomplete: row.incomplete === 1,
     doing: maybe("doing"),
     waits: json<Wait[] | null>("waits") ?? [],
     plan: json<PlanStep[] | null>("plan"),
     sections: json<RunSections | null>("sections"),
+    ...completionOf(row, json),
     settledAt: time("settled_at"),
     archivedAt: time("archived_at"),
     archiveName: maybe("archive_name"),
   };
 }
+
+const completionOf = (row: RunRow, json: <T>(column: string) => T): Pick<Run, "checks" | "checkRounds" | "data" | "misfits"> => ({
+  checks: json<CheckResult[] | null>("checks"),
+  checkRounds: Number(row.check_rounds),
+  data: row.data == null ? null : String(row.data),
+  misfits: json<Misfit[] | null>("misfits") ?? [],
+});
+
+/** Null: nothing was reported yet. */
+const usageOf = ({ input, output, cache_read, cache_write }: RunRow): Usage | null =>
+  input === null ? null : { input: Number(input), output: Number(output), cacheRead: Number(cache_read), cacheWrite: Number(cache_write) };

@@ -3,8 +3,10 @@
 import type { Address } from "../core/address.ts";
 import { type Clock, dayOf } from "../core/clock.ts";
 import { newId } from "../core/ids.ts";
+import type { Person } from "../core/question.ts";
 import type { Spend, Usage } from "../core/usage.ts";
 import { type Database, parseColumn, type Tx } from "./database.ts";
+import { addCall } from "./ledger.ts";
 
 export interface Session {
   readonly id: string;
@@ -25,13 +27,21 @@ export interface Sessions {
   /** The caller has made the transcript file before. */
   insert(tx: Tx, session: { id: string; key: string; agentId: string; address: Address | null; parentKey: string | null }): Promise<void>;
   end(tx: Tx, id: string): Promise<void>;
+  /** All of a key, ended ones too. */
+  listOf(key: string): Promise<Session[]>;
+  /** Its transcript is to be given this name; null: it has it. */
+  setToArchive(tx: Tx, id: string, name: string | null): Promise<void>;
+  /** Whose transcripts are still to be given another name. */
+  listToArchive(): Promise<{ readonly id: string; readonly agentId: string; readonly name: string }[]>;
   setModel(tx: Tx, id: string, model: string | null): Promise<void>;
-  /** Adds one model call to the session's account of the day. Nobody waits for it: call it in a relaxed transaction. */
-  addSpend(tx: Tx, id: string, model: string, spend: Spend): Promise<void>;
+  /** Adds one model call to the session's account of the day, and to the ledger as that person's. Nobody waits for it: call it in a relaxed transaction. */
+  addSpend(tx: Tx, id: string, model: string, spend: Spend, person: Person | null): Promise<void>;
   spendOf(ids: readonly string[]): Promise<Spend>;
   /** All sessions together, on the UTC day of `at`. */
   spendOfDay(at: number): Promise<Spend>;
   newSessionId(): string;
+  /** The open conversations of all channels but the page's own, the newest first, behind this one. */
+  listChats(after: Pick<Session, "id" | "createdAt"> | null, limit: number): Promise<Session[]>;
 }
 
 interface Stored {
@@ -64,14 +74,32 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
     async end(tx, id) {
       await tx.run("UPDATE sessions SET ended_at = ? WHERE id = ? AND ended_at IS NULL", clock.now(), id);
     },
+    listOf: async (key) => (await db.all<Stored>("SELECT * FROM sessions WHERE key = ?", key)).map(fromRow),
+    async setToArchive(tx, id, name) {
+      await tx.run("UPDATE sessions SET to_archive = ? WHERE id = ?", name, id);
+    },
+    listToArchive: () => db.all('SELECT id, agent_id AS "agentId", to_archive AS name FROM sessions WHERE to_archive IS NOT NULL'),
     async setModel(tx, id, model) {
       await tx.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
     },
-    addSpend: (tx, id, model, spend) => addSpend(tx, { id, model, day: dayOf(clock.now()) }, spend),
+    async addSpend(tx, id, model, spend, person) {
+      await addSpend(tx, { id, model, day: dayOf(clock.now()) }, spend);
+      const session = one(await tx.get<Stored>("SELECT * FROM sessions WHERE id = ?", id));
+      if (session === null) return;
+      await addCall(tx, clock, { model, agentId: session.agentId, channel: session.address?.channel ?? null, person }, spend);
+    },
     spendOf: async (ids) =>
       ids.length === 0 ? { usage: null, costUsd: null } : await sum(db, `session_id IN (${ids.map(() => "?").join(", ")})`, ...ids),
     spendOfDay: (at) => sum(db, "day = ?", dayOf(at)),
     newSessionId: newId,
+    listChats: async (after, limit) =>
+      (
+        await db.all<Stored>(
+          `SELECT * FROM sessions WHERE parent_key IS NULL AND ended_at IS NULL AND key NOT LIKE 'agent:%:web:%'
+             AND key NOT LIKE 'agent:%:mcp:%' AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?`,
+          ...[after?.createdAt ?? Number.MAX_SAFE_INTEGER, after?.id ?? "", limit],
+        )
+      ).map(fromRow),
   };
 }
 

@@ -1,5 +1,6 @@
 // One line of a transcript, as JSON. The shapes a reader may meet, and the only way to make a line or read one.
-import type { Usage } from "../core/usage.ts";
+import { type Attachment, isPicture } from "../core/attachment.ts";
+import type { InputCount, Usage } from "../core/usage.ts";
 
 export interface TranscriptHeader {
   readonly type: "session";
@@ -17,6 +18,8 @@ export type EntryBody =
       readonly role: "user";
       readonly text: string /** Who wrote it: a person, a requester, the runtime. */;
       readonly from: string;
+      /** What came with it: never the bytes. */
+      readonly files?: readonly Attachment[];
     }
   | {
       readonly type: "message";
@@ -25,6 +28,8 @@ export type EntryBody =
       readonly model: string;
       readonly extras?: Readonly<Record<string, unknown>>;
       readonly usage?: Usage | null;
+      /** What the provider counted for the request it answers, and which that was: what a budget's next hold begins from. */
+      readonly counted?: InputCount;
       /** Calls that follow as entries of their own. 0 = this ended the turn. */
       readonly calls: number;
       /** Cut off in the middle: aborted, timed out, failed. */
@@ -40,7 +45,9 @@ export type EntryBody =
       readonly keptFrom: string | null;
       /** The summary holds those before it. Entries of earlier versions don't. */
       readonly carries?: true;
-    };
+    }
+  /** The person put another request in the place of one: from that entry on, all that stands before this line is set aside. */
+  | { readonly type: "rewound"; readonly from: string };
 
 /** `phase: "announce"` marks the announce step, which is no part of the child's own conversation. */
 export type Entry = EntryBody & {
@@ -53,12 +60,33 @@ export type Entry = EntryBody & {
 /** `about` of notes that tell a model how something stands (agents/topics.ts): written down, or only their place held. */
 export const TOLD_NOTE = "now:";
 export const HELD_NOTE = "held:";
+/** `about` of the note that says a request was stopped by the person, before the request's entry id. */
+export const STOP_NOTE = "stop:";
 const isAbout = (entry: Entry, what: string): boolean =>
   // A file may be damaged: it says what it likes there.
   entry.type === "note" && typeof entry.about === "string" && entry.about.startsWith(what);
 export const isHeldNote = (entry: Entry): boolean => isAbout(entry, HELD_NOTE);
 /** Such a note is the runtime talking to the model, and nobody else's business. */
 export const isTopicNote = (entry: Entry): boolean => isHeldNote(entry) || isAbout(entry, TOLD_NOTE);
+
+/** What was thought before these words, as far as it is kept: providers that want it back have it among their extras (models/wire.ts). */
+export function thoughtsOf(entry: Entry): string {
+  if (entry.type !== "message" || entry.role !== "assistant") return "";
+  const parts = Object.values(entry.extras ?? {}).flatMap((extra) => {
+    const { parts: found } = (extra ?? {}) as { parts?: unknown };
+    return Array.isArray(found) ? found : [];
+  });
+  const texts = parts.flatMap((part: { type?: unknown; text?: unknown } | null) =>
+    part?.type === "reasoning" && typeof part.text === "string" && part.text.trim() !== "" ? [part.text] : [],
+  );
+  return texts.join("\n\n");
+}
+
+/** Those of its files that a model can be shown. A file may be damaged: it says what it likes there. */
+export const picturesOf = ({ files }: { readonly files?: readonly Attachment[] }): readonly Attachment[] =>
+  Array.isArray(files)
+    ? files.filter((file: Attachment) => typeof file?.id === "string" && isPicture(file) && file.unfit === undefined)
+    : [];
 
 export const isHeader = (line: string): boolean => line.startsWith('{"type":"session"');
 
@@ -74,6 +102,7 @@ const OTHER_FIELDS: ReadonlyMap<unknown, Fields> = new Map<unknown, Fields>([
   ["tool_result", { callId: "string", name: "string", text: "string", isError: "boolean" }],
   ["note", { text: "string" }],
   ["compaction", { summary: "string" }],
+  ["rewound", { from: "string" }],
 ]);
 
 /** A line → an entry, or null when it is not one of the shapes we write. */

@@ -12,6 +12,7 @@ import {
   readSync,
   renameSync,
   rmSync,
+  statSync,
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
@@ -19,12 +20,16 @@ import { AppError, errorText } from "../core/errors.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { endOfLastLine, lineNumberAt, linesBackwards } from "./lines.ts";
+import { createRecentEntries, type RecentEntries } from "./recent-entries.ts";
+import { createRewinding } from "./rewinding.ts";
 import { type Entry, isHeader, parseEntry } from "./transcript-entry.ts";
 
 /** A file held open for appending. */
 export interface OpenFile {
   readonly path: string;
   readonly fd: number;
+  readonly ino: number;
+  readonly recent: RecentEntries;
   lastId: string | null;
   /** Something was written since the last sync. */
   isDirty: boolean;
@@ -43,14 +48,20 @@ const UNTOUCHED = { isDoubtful: false, tornAt: null };
 /** Longer lines are damage, not entries: they would only fill the memory. */
 const MAX_LINE = 8 * 1024 * 1024;
 
+/** What is known of a file that nobody has synced yet. */
+function holdFile(path: string, fd: number, lastId: string | null): OpenFile {
+  const { ino } = fstatSync(fd);
+  return { path, fd, ino, recent: createRecentEntries(), lastId, isDirty: true, isNew: true, safeSize: 0, ...UNTOUCHED };
+}
+
 /** Makes the file with its first lines; on disk with the first sync. Throws when it exists. */
 export function startFile(path: string, text: string, lastId: string | null): OpenFile {
-  const file: OpenFile = { path, fd: openNew(path), lastId, isDirty: true, isNew: true, safeSize: 0, ...UNTOUCHED };
+  const fd = openNew(path);
   try {
-    writeWhole(file.fd, text);
-    return file;
+    writeWhole(fd, text);
+    return holdFile(path, fd, lastId);
   } catch (error) {
-    closeSync(file.fd);
+    closeSync(fd);
     // Half a beginning is none.
     rmSync(path, { force: true });
     throw error;
@@ -68,9 +79,11 @@ function openNew(path: string): number {
   }
 }
 
-function writeWhole(fd: number, text: string): void {
+/** Returns how many bytes that were. */
+function writeWhole(fd: number, text: string): number {
   const bytes = Buffer.from(text);
   if (writeSync(fd, bytes) < bytes.length) throw new AppError("storage", "the disk is full");
+  return bytes.length;
 }
 
 function openExisting(path: string, flags: "r" | "r+"): number {
@@ -101,15 +114,16 @@ export function openForAppend(path: string, log: Logger): OpenFile {
     closeSync(fd);
   }
   // Whoever wrote it may have been killed before its sync: nothing of it is taken for safe.
-  return { path, fd: openSync(path, "a"), lastId: last?.id ?? null, isDirty: true, isNew: true, safeSize: 0, ...UNTOUCHED };
+  return holdFile(path, openSync(path, "a"), last?.id ?? null);
 }
 
 /** One write call: the lines stand or fall together. */
-export function appendLines(file: OpenFile, text: string): void {
+export function appendLines(file: OpenFile, text: string, entries: readonly Entry[]): void {
   try {
     cutTorn(file);
-    file.tornAt = fstatSync(file.fd).size;
-    writeWhole(file.fd, text);
+    const { size } = fstatSync(file.fd);
+    file.tornAt = size;
+    file.recent.add(size, writeWhole(file.fd, text), entries);
     file.tornAt = null;
   } catch (error) {
     const reasons = [errorText(error)];
@@ -120,6 +134,7 @@ export function appendLines(file: OpenFile, text: string): void {
     }
     throw new AppError("storage", `The transcript ${file.path} can't be written: ${reasons.join("; ")}`, { cause: error });
   }
+  file.lastId = entries.at(-1)?.id ?? file.lastId;
   file.isDirty = true;
 }
 
@@ -175,17 +190,44 @@ export function probeRoom(folder: string): void {
   }
 }
 
+/**
+ * Newest first, until what `until` makes says that it is enough. From memory when the file is the one held open, as long as it was when
+ * we last wrote or read it; else from the file.
+ */
+export function readEnd(file: OpenFile, log: Logger, until: () => (taken: Entry[]) => boolean): Entry[] {
+  const now = statSync(file.path, { throwIfNoEntry: false });
+  const known = now?.ino === file.ino ? file.recent.read(now.size, until()) : null;
+  if (known !== null) return known;
+  const { taken, size, from, isWhole } = walkBackwards(file.path, log, until());
+  if (now?.ino === file.ino) file.recent.replace(size, from, taken.toReversed(), isWhole);
+  return taken;
+}
+
 /** Newest first, until `enough`. Damaged lines are skipped with a warning that names the line. */
-export function readBackwards(path: string, log: Logger, enough: (taken: Entry[], line: string) => boolean): Entry[] {
+export const readBackwards = (path: string, log: Logger, enough: (taken: Entry[], line: string) => boolean): Entry[] =>
+  walkBackwards(path, log, enough).taken;
+
+/** `from`: where the oldest that was taken begins. `isWhole`: nothing but the header stands before it. */
+interface Walked {
+  readonly taken: Entry[];
+  readonly size: number;
+  readonly from: number;
+  readonly isWhole: boolean;
+}
+
+function walkBackwards(path: string, log: Logger, enough: (taken: Entry[], line: string) => boolean): Walked {
   const fd = openExisting(path, "r");
   const taken: Entry[] = [];
   // Counted once, from the newest damage: counting anew for each would read the file as often as it has damaged lines.
   let number: number | null = null;
   try {
-    for (const line of linesBackwards(fd, fstatSync(fd).size)) {
+    const { size } = fstatSync(fd);
+    let from = size;
+    for (const line of linesBackwards(fd, size)) {
       if (number !== null) number--;
       if (line.offset === 0 && isHeader(line.text)) break;
-      if (enough(taken, line.text)) break;
+      if (enough(taken, line.text)) return { taken, size, from, isWhole: false };
+      from = line.offset;
       const entry = line.text.length > MAX_LINE ? null : parseEntry(line.text);
       if (entry !== null) {
         taken.push(entry);
@@ -194,10 +236,27 @@ export function readBackwards(path: string, log: Logger, enough: (taken: Entry[]
       number ??= lineNumberAt(fd, line.offset);
       log.warn({ path, line: number }, "skipped a damaged line of a transcript");
     }
+    return { taken, size, from, isWhole: true };
   } finally {
     closeSync(fd);
   }
-  return taken;
+}
+
+/** How far back a compaction is looked for. */
+const MAX_LOOK_BACK = 64 * 1024 * 1024;
+
+/** The newest one that was not set aside. */
+export function findCompaction(path: string, log: Logger): Entry | null {
+  let bytes = 0;
+  const counts = createRewinding();
+  const [newest] = readBackwards(path, log, (taken, line) => {
+    if (taken[0] !== undefined && counts(taken[0]) && taken[0].type === "compaction") return true;
+    // Only the one looked for is kept: the others may be many.
+    taken.length = 0;
+    bytes += line.length;
+    return bytes > MAX_LOOK_BACK;
+  });
+  return newest?.type === "compaction" ? newest : null;
 }
 
 /** True when the file stands under its new name, also when a crash came after the rename. */

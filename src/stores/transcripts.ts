@@ -8,8 +8,20 @@ import { AppError, errorText } from "../core/errors.ts";
 import { isAgentId, isUuid, newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { type ArchivedTranscript, listArchived, removeArchived } from "./archived-transcripts.ts";
+import { createRewinding, stillCounting } from "./rewinding.ts";
 import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
-import { appendLines, moveFile, type OpenFile, openForAppend, probeRoom, readBackwards, startFile, syncFile } from "./transcript-file.ts";
+import {
+  appendLines,
+  findCompaction,
+  moveFile,
+  type OpenFile,
+  openForAppend,
+  probeRoom,
+  readBackwards,
+  readEnd,
+  startFile,
+  syncFile,
+} from "./transcript-file.ts";
 import { type PageRange, readBetween, readTranscriptPage, type TranscriptPage } from "./transcript-page.ts";
 
 export interface TranscriptRef {
@@ -44,7 +56,10 @@ export interface Transcripts {
   probe(): Promise<void>;
   /** The last `count` entries, oldest first. */
   tail(ref: TranscriptRef, count: number): Promise<Entry[]>;
-  /** The newest entries, oldest first, until their weights pass `max`; goes back at most to the entry the last compaction kept. */
+  /**
+   * The newest entries, oldest first, until their weights pass `max`, without those that were set aside; goes back at most to the entry
+   * the last compaction kept.
+   */
   window(ref: TranscriptRef, max: number, weigh: (entry: Entry) => number): Promise<Entry[]>;
   /** The last compaction, for when a window ends before it. Reads back to it. */
   lastCompaction(ref: TranscriptRef): Promise<Entry | null>;
@@ -111,8 +126,7 @@ export function createTranscripts(deps: Deps): TranscriptFiles {
     async append(ref, entries) {
       const file = take(state, await present(state, ref));
       const { full, lines } = toLines(deps, entries, file.lastId);
-      appendLines(file, joined(lines));
-      file.lastId = full.at(-1)?.id ?? file.lastId;
+      appendLines(file, joined(lines), full);
       return full;
     },
     async sync(ref) {
@@ -126,8 +140,8 @@ export function createTranscripts(deps: Deps): TranscriptFiles {
       deps.check?.();
       probeRoom(deps.stateDir);
     },
-    tail: async (ref, count) => readBackwards(await present(state, ref), deps.log, (taken) => taken.length >= count).reverse(),
-    window: async (ref, max, weigh) => readBackwards(await present(state, ref), deps.log, windowEnd(max, weigh)).reverse(),
+    tail: (ref, count) => readLast(state, ref, () => (taken) => taken.length >= count),
+    window: async (ref, max, weigh) => stillCounting(await readLast(state, ref, () => windowEnd(max, weigh))),
     lastCompaction: async (ref) => findCompaction(await present(state, ref), deps.log),
     page: async (ref, range) => readTranscriptPage(await present(state, ref), range),
     async *between(ref, from, to) {
@@ -193,6 +207,13 @@ function start(state: State, ref: TranscriptRef, about: Opening): OpenFile {
   const header = JSON.stringify(headerOf(ref, about, state.now()));
   const { full, lines } = toLines(state, about.entries ?? [], null);
   return hold(state, startFile(pathOf(state, ref), joined([header, ...lines]), full.at(-1)?.id ?? null));
+}
+
+/** Oldest first. */
+async function readLast(state: State, ref: TranscriptRef, until: () => (taken: readonly Entry[]) => boolean): Promise<Entry[]> {
+  const path = await present(state, ref);
+  const file = state.open.get(path);
+  return (file === undefined ? readBackwards(path, state.log, until()) : readEnd(file, state.log, until)).reverse();
 }
 
 const joined = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join("");
@@ -264,27 +285,14 @@ export function toLines(
 export function windowEnd(max: number, weigh: (entry: Entry) => number): (taken: readonly Entry[]) => boolean {
   let weight = 0;
   let keptFrom: string | null | undefined;
+  const counts = createRewinding();
   return (taken) => {
     const last = taken.at(-1);
-    if (last === undefined) return false;
+    // What was set aside is passed over: it has no weight, and its summaries sum nothing up.
+    if (last === undefined || !counts(last)) return false;
     if (last.type === "compaction" && keptFrom === undefined) keptFrom = last.keptFrom;
     if (keptFrom !== undefined && (keptFrom === null || last.id === keptFrom)) return true;
     weight += weigh(last);
     return weight > max;
   };
-}
-
-/** How far back a compaction is looked for. */
-const MAX_LOOK_BACK = 64 * 1024 * 1024;
-
-function findCompaction(path: string, log: Logger): Entry | null {
-  let bytes = 0;
-  const [newest] = readBackwards(path, log, (taken, line) => {
-    if (taken[0]?.type === "compaction") return true;
-    // Only the one looked for is kept: the others may be many.
-    taken.length = 0;
-    bytes += line.length;
-    return bytes > MAX_LOOK_BACK;
-  });
-  return newest?.type === "compaction" ? newest : null;
 }

@@ -1,6 +1,7 @@
 // The web page's own platform: what Telegram keeps on its servers stands in this table. The row number is the
 // cursor of the page's event stream, the unique key makes sending and posting idempotent (DL4).
 // web channel → post → web.posted ⇒ page stream → list after its cursor
+// web channel → edit → web.edited ⇒ page stream → listEdited after its cursor: a change has no new number, but a time of its own
 import type { Clock } from "../core/clock.ts";
 import type { Database, Tx } from "./database.ts";
 
@@ -15,11 +16,15 @@ export interface WebMessage {
   readonly text: string;
   readonly extra: Readonly<Record<string, unknown>> | null;
   readonly at: number;
+  /** Of the last change; null: it stands as it was posted. */
+  readonly editedAt: number | null;
+  /** Key of the message that stands in the place of this one, or of what this one answered (WB3); null: it counts. */
+  readonly replacedBy: string | null;
 }
 
 interface WebChat {
   readonly id: string;
-  /** Start of what the person said first; null while only the agent has spoken. */
+  /** What people call it, else the start of what they said first; null while only the agent has spoken. */
   readonly title: string | null;
   readonly lastAt: number;
   readonly lastSeq: number;
@@ -37,6 +42,18 @@ interface NewWebMessage {
 export interface WebMessages {
   /** When the key was `known`, `seq` is the first one's; `other`: it was used for another message. */
   post(tx: Tx, message: NewWebMessage): Promise<{ seq: number; status: "inserted" | "known" | "other" }>;
+  /** Other words for a message of this chat. False: it is not there. The caller holds the chat's lock (lock.page). */
+  edit(tx: Tx, chat: string, seq: number, to: Pick<NewWebMessage, "text" | "extra">): Promise<boolean>;
+  /** These messages of a chat are an earlier version of what another one begins. The caller holds the chat's lock (lock.page). */
+  setAside(tx: Tx, chat: string, seqs: readonly number[], by: string): Promise<void>;
+  /** What was set aside for this message counts again; their numbers. The caller holds the chat's lock (lock.page). */
+  bringBack(tx: Tx, chat: string, by: string): Promise<number[]>;
+  /** The person's last words that count, and at most `limit` messages behind them; null: there are none. */
+  lastExchange(chat: string, limit: number): Promise<{ readonly asked: WebMessage; readonly behind: readonly WebMessage[] } | null>;
+  /** What was changed after this time, in the order of the changes. */
+  listEdited(chat: string, afterMs: number, limit: number): Promise<WebMessage[]>;
+  /** When anything in this chat was changed last; 0: nothing was. */
+  lastEdit(chat: string): Promise<number>;
   /** Oldest first. With `afterSeq`: the next ones after it; else the last ones (before `beforeSeq`). */
   list(chat: string, range: { afterSeq?: number; beforeSeq?: number; limit: number }): Promise<WebMessage[]>;
   /** Most recently used first. */
@@ -53,14 +70,16 @@ export interface WebMessages {
   lastSeq(chat: string): Promise<number>;
 }
 
-interface MessageRow extends Omit<WebMessage, "extra"> {
+interface MessageRow extends Omit<WebMessage, "extra" | "editedAt" | "replacedBy"> {
   extra: string | null;
+  edited_at: number | null;
+  replaced_by: string | null;
 }
 
 const TITLE_LENGTH = 80;
 /** More than are sent without a durable commit in between. */
 const SKIPPED = 1_000;
-const COLUMNS = "seq, chat, key, author, text, extra, at";
+const COLUMNS = "seq, chat, key, author, text, extra, at, edited_at, replaced_by";
 
 // Hops from chat to chat on the index, so the cost is the number of chats, not of messages.
 const CHATS = `
@@ -70,7 +89,8 @@ const CHATS = `
     SELECT (SELECT MIN(chat) FROM web_messages WHERE chat > chat.id) FROM chat WHERE chat.id IS NOT NULL
   )
   SELECT chat.id AS id, last.at AS "lastAt", last.seq AS "lastSeq",
-    (SELECT substr(text, 1, ${TITLE_LENGTH}) FROM web_messages WHERE chat = chat.id AND author = 'user' ORDER BY seq LIMIT 1) AS title
+    coalesce((SELECT title FROM web_chats WHERE web_chats.id = chat.id), (SELECT substr(text, 1, ${TITLE_LENGTH}) FROM web_messages
+      WHERE chat = chat.id AND author = 'user' AND replaced_by IS NULL AND text <> '' ORDER BY seq LIMIT 1)) AS title
   FROM chat JOIN web_messages AS last ON last.seq = (SELECT MAX(seq) FROM web_messages WHERE chat = chat.id)
   ORDER BY last.seq DESC LIMIT ?`;
 
@@ -78,6 +98,17 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
   const findByKey = async (key: string): Promise<WebMessage | null> => {
     const row = await db.get<MessageRow>(`SELECT ${COLUMNS} FROM web_messages WHERE key = ?`, key);
     return row === undefined ? null : fromRow(row);
+  };
+
+  const lastEdit = async (chat: string): Promise<number> =>
+    (await db.get<{ at: number | null }>("SELECT MAX(edited_at) AS at FROM web_messages WHERE chat = ? AND edited_at IS NOT NULL", chat))
+      ?.at ?? 0;
+
+  const setAside = async (tx: Tx, chat: string, seqs: readonly number[], by: string | null): Promise<void> => {
+    let at = Math.max(clock.now(), (await lastEdit(chat)) + 1);
+    const sql = "UPDATE web_messages SET replaced_by = ?, edited_at = ? WHERE seq = ? AND chat = ?";
+    // A time of its own for each, as for every change: a tab reads on behind the last it has seen.
+    for (const seq of seqs) await tx.run(sql, by, at++, seq, chat);
   };
 
   return {
@@ -98,6 +129,31 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
       if (known === undefined) throw new Error("a web message was neither inserted nor found");
       return { seq: known.seq, status: known.isSame === 1 ? "known" : "other" };
     },
+    async edit(tx, chat, seq, { text, extra = null }) {
+      // Later than every other: two in one millisecond, or a clock that was set back, would leave a tab that saw the first without the second.
+      const at = Math.max(clock.now(), (await lastEdit(chat)) + 1);
+      const sql = "UPDATE web_messages SET text = ?, extra = ?, edited_at = ? WHERE seq = ? AND chat = ? AND author = 'agent'";
+      return (await tx.run(sql, text, extra === null ? null : JSON.stringify(extra), at, seq, chat)) === 1;
+    },
+    setAside,
+    async bringBack(tx, chat, by) {
+      const sql = "SELECT seq FROM web_messages WHERE chat = ? AND replaced_by = ? ORDER BY seq";
+      const seqs = (await tx.all<{ seq: number }>(sql, chat, by)).map(({ seq }) => seq);
+      await setAside(tx, chat, seqs, null);
+      return seqs;
+    },
+    async lastExchange(chat, limit) {
+      const last = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND author = 'user' AND replaced_by IS NULL ORDER BY seq DESC LIMIT 1`;
+      const row = await db.get<MessageRow>(last, chat);
+      if (row === undefined) return null;
+      const behind = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND seq > ? ORDER BY seq LIMIT ?`;
+      return { asked: fromRow(row), behind: (await db.all<MessageRow>(behind, chat, row.seq, limit)).map(fromRow) };
+    },
+    async listEdited(chat, afterMs, limit) {
+      const sql = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND edited_at > ? ORDER BY edited_at LIMIT ?`;
+      return (await db.all<MessageRow>(sql, chat, afterMs, limit)).map(fromRow);
+    },
+    lastEdit,
     async list(chat, { afterSeq, beforeSeq, limit }) {
       if (afterSeq !== undefined) {
         const sql = `SELECT ${COLUMNS} FROM web_messages WHERE chat = ? AND seq > ? ORDER BY seq LIMIT ?`;
@@ -118,6 +174,6 @@ export function createWebMessages({ db, clock }: { db: Database; clock: Clock })
   };
 }
 
-function fromRow(row: MessageRow): WebMessage {
-  return { ...row, extra: row.extra === null ? null : (JSON.parse(row.extra) as Record<string, unknown>) };
+function fromRow({ edited_at: editedAt, replaced_by: replacedBy, ...row }: MessageRow): WebMessage {
+  return { ...row, editedAt, replacedBy, extra: row.extra === null ? null : (JSON.parse(row.extra) as Record<string, unknown>) };
 }

@@ -1,4 +1,6 @@
 // What the page's channel writes: its messages (web-messages.ts), and with a person's own one the inbox row it is answered by.
+import type { Attachment } from "../core/attachment.ts";
+import type { Attachments } from "./attachments.ts";
 import { type Database, RELAXED } from "./database.ts";
 import type { Inbox } from "./inbox.ts";
 import { lock } from "./lock-keys.ts";
@@ -12,35 +14,56 @@ interface NewMessage {
 
 type Posted = Awaited<ReturnType<WebMessages["post"]>>;
 
+/** A person's own: with the files that were uploaded for it. */
+interface SentMessage extends NewMessage {
+  /** `chat`: the address they were uploaded for. */
+  readonly files?: { readonly ids: readonly string[]; readonly chat: string };
+}
+
 export interface WebPosts {
   /** The agent's words. Not waited for on their way to the disk: their row in the outbox is there, and is sent again after a power cut. */
   say(message: NewMessage & { readonly extra: Readonly<Record<string, unknown>> }): Promise<Posted>;
+  /** The agent's words as they are from now on. False: there is no such message. Lost to a power cut, they are painted again. */
+  edit(message: {
+    readonly chat: string;
+    readonly seq: number;
+    readonly text: string;
+    readonly extra: Readonly<Record<string, unknown>>;
+  }): Promise<boolean>;
   /**
    * What somebody posted, and with it their own message, unless it is null: both or neither, durable on return, so that no tab
-   * shows words that nobody will answer. A message that is not new takes nothing in.
+   * shows words that nobody will answer. A message that is not new takes nothing in. `no-file`: one of its files is not there, and
+   * nothing was taken.
    */
-  take(update: { readonly externalId: string; readonly raw: unknown }, message: NewMessage | null): Promise<Posted | null>;
+  take(update: { readonly externalId: string; readonly raw: unknown }, message: SentMessage | null): Promise<Posted | "no-file" | null>;
   findByKey(key: string): Promise<{ readonly seq: number } | null>;
 }
 
 export interface WebPostDeps {
   readonly db: Database;
   readonly inbox: Pick<Inbox, "put">;
-  readonly webMessages: Pick<WebMessages, "post" | "findByKey">;
+  readonly attachments: Pick<Attachments, "claim">;
+  readonly webMessages: Pick<WebMessages, "post" | "edit" | "findByKey">;
 }
 
 export function createWebPosts(
-  { db, inbox, webMessages }: WebPostDeps,
+  { db, inbox, webMessages, attachments }: WebPostDeps,
   from: { readonly channel: string; readonly account: string },
 ): WebPosts {
   return {
     say: (message) => db.transaction([lock.page(message.chat)], (tx) => webMessages.post(tx, { ...message, author: "agent" }), RELAXED),
+    edit: ({ chat, seq, ...to }) => db.transaction([lock.page(chat)], (tx) => webMessages.edit(tx, chat, seq, to), RELAXED),
     take: (update, message) =>
       db.transaction(message === null ? [lock.inbox] : [lock.inbox, lock.page(message.chat)], async (tx) => {
-        const posted = message === null ? null : await webMessages.post(tx, { ...message, author: "user" });
+        const files = message?.files === undefined ? [] : await attachments.claim(tx, message.files.ids, claimOf(message, message.files));
+        if (files === null) return "no-file";
+        const posted = message === null ? null : await webMessages.post(tx, { ...message, author: "user", extra: extraOf(files) });
         if (posted === null || posted.status === "inserted") await inbox.put(tx, from, [update]);
         return posted;
       }),
     findByKey: webMessages.findByKey,
   };
 }
+
+const claimOf = ({ key }: NewMessage, { chat }: { readonly chat: string }) => ({ chat, message: key });
+const extraOf = (files: readonly Attachment[]): { files: readonly Attachment[] } | null => (files.length === 0 ? null : { files });

@@ -11,6 +11,7 @@ import type { RunResult } from "./announcement.ts";
 import { childSteps, type StepDeps } from "./child-steps.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { ANNOUNCE_AS_IS, ANNOUNCE_SKIP } from "./quoting.ts";
+import { dataMarkdown } from "./typed-result.ts";
 
 const ASK = `Your work is over. What should the person who asked read?
 
@@ -32,7 +33,7 @@ const SHOWN = 2_000;
 /** The last words may stand before many tool calls. */
 const LOOK_BACK = 200;
 
-export type AnnounceDeps = StepDeps & Pick<SubagentDeps, "transcripts" | "turns" | "clock" | "log">;
+export type AnnounceDeps = StepDeps & Pick<SubagentDeps, "transcripts" | "turns" | "clock" | "log" | "payments">;
 
 /**
  * One more call in the child's own conversation (AN8). Null when it failed or timed out: the last words of the work are used
@@ -50,7 +51,8 @@ export async function announceStep(deps: AnnounceDeps, run: Run, entries: readon
   }
   const limit = new AbortController();
   const clear = abortAfter(deps.clock, agent.subagents.announceTimeoutMs, limit);
-  const steps = childSteps(deps, run, agent, AbortSignal.any([signal, limit.signal]));
+  const paying = { signal: AbortSignal.any([signal, limit.signal]), purse: await deps.payments.ofRun(run) };
+  const steps = childSteps(deps, run, agent, paying);
   const reply = await deps.turns.ask({ ...steps, onText() {}, onDoing() {} }, withoutLongEnd(entries), ASK).finally(clear);
   if (reply.outcome !== "ok" || reply.text.trim() === "") {
     const reason = reply.error?.message ?? (reply.toolCalls.length > 0 ? "it called tools instead" : "it said nothing");
@@ -111,8 +113,14 @@ export function toResult(reply: string | null, words: string): RunResult | null 
   return { result: result === ANNOUNCE_AS_IS || IS_LEFT_OUT.test(result) ? words : result, notes };
 }
 
+/** A typed result as people read it; null: none was taken. Also of a run that failed its checks: it is what it had. */
+export const dataResult = ({ data }: Pick<Run, "data">): RunResult | null =>
+  data === null ? null : { result: dataMarkdown(data), notes: "" };
+
 /** What an ended run handed back: its announce reply, else its last words. */
 export async function resultOf(transcripts: Transcripts, run: Run): Promise<RunResult> {
+  const typed = dataResult(run);
+  if (typed !== null) return typed;
   const entries = await transcripts.tail(transcriptOfRun(run), LOOK_BACK);
   const reply = entries.findLast((entry) => isAnnounceReply(entry, run.generation));
   const words = lastWords(entries, run);

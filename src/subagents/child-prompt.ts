@@ -6,22 +6,28 @@ import type { MemoryViews } from "../agents/memory-view.ts";
 import { type Prompt, promptFiles } from "../agents/prompt.ts";
 import type { Topic } from "../agents/topics.ts";
 import type { SeenFiles } from "../agents/workspace-file.ts";
+import type { Payments } from "../budgets/payments.ts";
+import { leftText } from "../budgets/words.ts";
 import type { Clock } from "../core/clock.ts";
 import { FENCE_RULE } from "../core/fence.ts";
 import { agentIdOf } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
+import { ASK_TOOL } from "../core/tool-names.ts";
 import type { Runs } from "../stores/runs.ts";
+import { checksRule } from "./checks.ts";
 import { roleOf } from "./child.ts";
 import { renderMemoryBlock } from "./documents/brief-params.ts";
 import type { Briefing } from "./documents/briefing.ts";
 import { liveTopic } from "./live-runs.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { OUTPUT_CONTRACT } from "./sections.ts";
+import { finishRule, isTyped } from "./typed-result.ts";
 
 export interface ChildPromptDeps {
   readonly agents: Agents;
-  readonly runs: Pick<Runs, "unfinishedBelow">;
+  readonly runs: Pick<Runs, "get" | "unfinishedBelow">;
+  readonly payments: Pick<Payments, "ownLevel">;
   readonly briefing: Pick<Briefing, "read">;
   readonly memoryViews: MemoryViews;
   readonly clock: Clock;
@@ -49,6 +55,7 @@ export function createChildPrompt(deps: ChildPromptDeps): ChildPrompt {
         briefTopic(brief, formatMemory(settled)),
         addedTopic(formatMemory(added)),
         liveTopic(await deps.runs.unfinishedBelow(run.childKey), run.sessionId),
+        await budgetTopic(deps, run),
       ],
     };
   };
@@ -60,6 +67,13 @@ function briefTopic(brief: Awaited<ReturnType<Briefing["read"]>>, other: string)
   return { name: "brief", text: brief.section === "" ? "" : renderMemoryBlock(brief.section, memory), isHeld: true };
 }
 
+/** What it may still spend, so that it can plan its last steps. It may be raised while it works. */
+async function budgetTopic({ runs, payments }: ChildPromptDeps, run: Run): Promise<Topic> {
+  const fresh = run.budget === null ? null : await runs.get(run.id);
+  const level = fresh === null ? null : await payments.ownLevel(fresh);
+  return { name: "budget", text: level === null ? "" : leftText(level), atSteps: true };
+}
+
 const addedTopic = (text: string): Topic => ({ name: "memory", text: text === "" ? "" : renderMemoryBlock("", text) });
 
 interface SystemOptions {
@@ -69,11 +83,15 @@ interface SystemOptions {
   readonly tools: readonly Pick<Tool, "name">[];
 }
 
+const CANT_ASK = "You can't talk to the person: nobody answers questions, so decide sensibly and say what you assumed.";
+const CAN_ASK =
+  "What only a person can know or decide, ask with the tool ask; everything else decide sensibly yourself and say what you assumed.";
+
 function childSystem({ agent, run, material, tools }: SystemOptions): string {
   const role = roleOf(run.params);
   const rules = [
     `You are a sub-agent of ${agent.name}, sent out for one task by ${run.depth === 1 ? "an agent that talks to a person" : "another sub-agent"}.`,
-    "Finish the task and report; that is all. You can't talk to the person: nobody answers questions, so decide sensibly and say what you assumed.",
+    `Finish the task and report; that is all. ${tools.some((tool) => tool.name === ASK_TOOL) ? CAN_ASK : CANT_ASK}`,
     "No side quests: do what the task asks and nothing beside it. Never claim what you did not do or see.",
     "Messages that arrive while you work are from whoever sent you; take them into account at once.",
     FENCE_RULE,
@@ -90,6 +108,8 @@ function childSystem({ agent, run, material, tools }: SystemOptions): string {
   } else {
     rules.push(`You can't send out sub-agents of your own: you are at depth ${run.depth}, the maximum delegation depth.`);
   }
-  const parts = [rules.join("\n"), role?.text ?? "", run.params.systemPrompt ?? "", material, OUTPUT_CONTRACT];
+  rules.push(...checksRule(run.params));
+  const contract = isTyped(run.params) ? finishRule(run.params) : OUTPUT_CONTRACT;
+  const parts = [rules.join("\n"), role?.text ?? "", run.params.systemPrompt ?? "", material, contract];
   return parts.filter((part) => part.trim() !== "").join("\n\n");
 }

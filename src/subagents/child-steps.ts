@@ -3,15 +3,22 @@
 import type { Agent } from "../agents/agent.ts";
 import type { SteppingTurn } from "../agents/model-step.ts";
 import type { Run } from "../core/run.ts";
+import type { Account, Purse } from "../core/usage.ts";
 import { PASSING } from "../stores/database.ts";
 import { childFallbacks, childTools } from "./child.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 
 export type StepDeps = Pick<SubagentDeps, "agents" | "tools" | "childPrompt" | "db" | "sessions" | "runs">;
-export type ChildSteps = Omit<SteppingTurn, "onText" | "onDoing">;
+
+/** What it pays from; undefined: nothing limits it. */
+export interface Paying {
+  readonly signal: AbortSignal;
+  readonly purse: Purse | undefined;
+}
+export type ChildSteps = Omit<SteppingTurn, "onText" | "onThoughts" | "onDoing">;
 
 /** `agent` is the one it began under; a changed config counts from the next step on. */
-export function childSteps(deps: StepDeps, run: Run, agent: Agent, signal: AbortSignal): ChildSteps {
+export function childSteps(deps: StepDeps, run: Run, agent: Agent, { signal, purse }: Paying): ChildSteps {
   const now = (): Agent => deps.agents.find(run.agentId) ?? agent;
   const tools = () => childTools(deps.tools(), now(), run);
   return {
@@ -22,18 +29,20 @@ export function childSteps(deps: StepDeps, run: Run, agent: Agent, signal: Abort
     signal,
     tools,
     prompt: () => deps.childPrompt(now(), run, tools()),
-    account: {
-      // Whether it still runs is asked before each step (Turn.onStep).
-      mayCall: async () => null,
-      settle: (spend, model) =>
-        deps.db.transaction(
-          [],
-          async (tx) => {
-            await deps.sessions.addSpend(tx, run.sessionId, model, spend);
-            await deps.runs.addSpend(tx, run.id, spend);
-          },
-          PASSING,
-        ),
-    },
+    account: childAccount(deps, run, purse),
   };
 }
+
+/** Of all that a child has a model do. */
+export const childAccount = (deps: Pick<StepDeps, "db" | "sessions" | "runs">, run: Run, purse: Purse | undefined): Account => ({
+  ...(purse === undefined ? {} : { purse }),
+  settle: (spend, model) =>
+    deps.db.transaction(
+      [],
+      async (tx) => {
+        await deps.sessions.addSpend(tx, run.sessionId, model, spend, run.person);
+        await deps.runs.addSpend(tx, run.id, spend);
+      },
+      PASSING,
+    ),
+});

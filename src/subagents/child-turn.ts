@@ -5,6 +5,7 @@ import { roleOf } from "./child.ts";
 import { childSteps } from "./child-steps.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { noteEntries } from "./notes.ts";
+import { isFinished, isTyped } from "./typed-result.ts";
 import { newsOf } from "./waits.ts";
 
 const THINKING = "thinking";
@@ -29,14 +30,16 @@ export async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSigna
       error: null,
       notice: null,
     };
+  const words = deps.words.begin(run.id, signal);
   /** What its row says it does: saying it again would be a transaction for nothing. */
   let known: string | null = null;
-  return deps.turns.run({
-    ...childSteps(deps, run, agent, signal),
+  const ended = deps.turns.run({
+    ...childSteps(deps, run, agent, { signal, purse: await deps.payments.ofRun(run) }),
     id: `run:${run.id}:${run.generation}`,
     sessionKey: run.childKey,
     runId: run.id,
     address: run.address,
+    person: run.person,
     workspace: agent.workspace,
     readOnly: await isReadOnly(deps, run),
     maxIterations: run.maxIterations,
@@ -45,7 +48,10 @@ export async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSigna
     mail: () => mailFor(deps, run),
     // A run whose children still work is not done (SP5).
     news: () => newsOf(deps, run),
-    onText: () => {},
+    onText: (text) => words.say("text", text),
+    onThoughts: (text) => words.say("thoughts", text),
+    ...(isTyped(run.params) ? { isFinished: async () => isFinished((await deps.runs.get(run.id)) ?? run) } : {}),
+    ...(deps.gate === undefined ? {} : { gate: deps.gate }),
     ...(deps.isShared === true ? { isOver: async () => !(await deps.runs.isOwn(run.id)) } : {}),
     async onStep(step) {
       // Put aside since its last look: its row says so, and must go on saying so.
@@ -54,6 +60,8 @@ export async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSigna
       return deps.runs.beginStep(run.id, step, THINKING);
     },
     onDoing(doing) {
+      // It thinks anew, or does what it has just decided: what it wrote is on record, or it writes it again.
+      words.clear();
       // What a tool still says while it is ended is no news, and would hide that the run was put aside.
       if (signal.aborted) return;
       // Nobody waits for it: writes come one after the other, so that the last one said is the one that stays.
@@ -65,6 +73,7 @@ export async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSigna
       deps.bus.emit({ type: "turn.doing", sessionKey: run.childKey, address: null, runId: run.id, doing });
     },
   });
+  return ended.finally(words.end);
 }
 
 /** Messages to the run, and results of its own children, in that order. */

@@ -1,13 +1,16 @@
 // What a child may do and starts with: its tools (policy ∩ role ∩ list ∩ the requester's own, asked at every call) and its
 // first message. It starts blank: nothing of the requester's history comes along (SP3). What it is told: child-prompt.ts.
+
 import type { Agent } from "../agents/agent.ts";
 import { effectiveTools } from "../agents/policy.ts";
+import type { Attachment } from "../core/attachment.ts";
 import type { Run, SpawnParams } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
-import { SESSION_TOOLS } from "../core/tool-names.ts";
+import { FINISH_TOOL, SESSION_TOOLS } from "../core/tool-names.ts";
 import type { NewEntry } from "../stores/transcripts.ts";
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { parseRole, type Role } from "./roles.ts";
+import { isTyped } from "./typed-result.ts";
 
 /** The stored role; it was checked at spawn, so a name this version doesn't know falls back to the weakest reading. */
 export function roleOf(params: SpawnParams): Role | null {
@@ -29,8 +32,10 @@ export function childTools(tools: readonly Tool[], agent: Agent, run: ToolScope)
     // No requester of its own has the plan tool, and it gives a child nothing its requester lacks.
     ceiling: [...run.toolCeiling, ...agent.subagents.grant, PLAN_TOOL],
   });
-  const denied = [...(role?.deniedTools ?? []), ...(agent.subagents.planning ? [] : [PLAN_TOOL])];
-  return allowed.filter((tool) => !denied.includes(tool.name));
+  const denied = [...(role?.deniedTools ?? []), ...(agent.subagents.planning ? [] : [PLAN_TOOL]), FINISH_TOOL];
+  // Whatever the policies say: without it such a run could only fail. A requester that has it hands it on to nobody.
+  const finish = isTyped(run.params) ? tools.filter((tool) => tool.name === FINISH_TOOL) : [];
+  return [...allowed.filter((tool) => !denied.includes(tool.name)), ...finish];
 }
 
 const maySpawn = (agent: Agent, { depth }: ToolScope): boolean => depth < agent.subagents.maxSpawnDepth;
@@ -63,13 +68,25 @@ export function childFallbacks(agent: Agent, model: string): readonly string[] {
   return [own, defaultModel].find((choice) => choice?.primary === model)?.fallbacks ?? agent.fallbacks;
 }
 
-/** How a child's transcript begins. */
-export const taskEntries = (requesterKey: string, text: string): NewEntry[] => [
-  { type: "message", role: "user", text, from: requesterKey, id: "task" },
+/** How a child's transcript begins. `pictures`: those its task names, which it sees as its requester did (CH2). */
+export const taskEntries = (requesterKey: string, text: string, pictures: readonly Attachment[] = []): NewEntry[] => [
+  { type: "message", role: "user", text, from: requesterKey, id: "task", ...(pictures.length === 0 ? {} : { files: pictures }) },
 ];
 
 /** The child's first message: context and task apart (NV1). */
 export function firstMessage(task: string, params: SpawnParams, transfer: string): string {
   const context = [params.briefing ?? "", transfer].filter((part) => part.trim() !== "").join("\n\n");
-  return context === "" ? task : `## Context\n${context}\n\n## Task\n${task}`;
+  return joinMessage({ context, task });
+}
+
+const CONTEXT = "## Context\n";
+const TASK = "\n\n## Task\n";
+
+export const joinMessage = ({ context, task }: { context: string; task: string }): string =>
+  context === "" ? task : `${CONTEXT}${context}${TASK}${task}`;
+
+/** Taken apart again. The briefing is known, so that a heading like ours inside it doesn't count. */
+export function splitMessage(text: string, briefing: string): { context: string; task: string } {
+  const at = text.startsWith(CONTEXT) ? text.indexOf(TASK, CONTEXT.length + briefing.length) : -1;
+  return at === -1 ? { context: "", task: text } : { context: text.slice(CONTEXT.length, at), task: text.slice(at + TASK.length) };
 }

@@ -22,6 +22,10 @@ export function count(n: number): string {
 export const cost = (usd: number | null): string | null =>
   usd === null ? null : `est $${usd === 0 || usd >= 0.01 ? usd.toFixed(2) : usd.toPrecision(2)}`;
 
+/** `est $0.12 of $0.50`: with what is spent of its own limit, all below it included. */
+export const costOf = (usd: number | null, limit: string | null): string | null =>
+  limit === null ? cost(usd) : usd === null ? `spent ${limit}` : `${cost(usd)} (${limit})`;
+
 export function tokens({ usage }: Spend): string {
   return usage === null ? "tokens n/a" : `tokens ${count(totalTokens(usage))} (in ${count(usage.input)} / out ${count(usage.output)})`;
 }

@@ -3,11 +3,12 @@
 // a provider's cache goes on serving it.
 import { disarm, fence, newFenceToken } from "../core/fence.ts";
 import { shortId } from "../core/ids.ts";
-import { type EndState, type Run, type RunSections, SECTION_NAMES, STATUS_WORD } from "../core/run.ts";
+import { announceAddress, type EndState, type Run, type RunSections, SECTION_NAMES, STATUS_WORD } from "../core/run.ts";
 import type { Mail } from "../stores/mail.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { NewEntry } from "../stores/transcripts.ts";
 import type { RunResult } from "./announcement.ts";
+import { isElsewhere, placeWords } from "./announcing.ts";
 import { missingSections, sectionsText } from "./outcome.ts";
 
 /** What a requester's model reads of the notes. */
@@ -20,12 +21,17 @@ export interface NoteOptions {
   readonly answer: RunResult;
   readonly sentence: string;
   readonly sections?: RunSections | null;
+  /** How much of each text, and what is said of the rest; left out: as much as a note of its own has. */
+  readonly cut?: { readonly max: number; readonly more: string };
+  /** Its typed result: what a model reads is the data itself (TR1). */
+  readonly data?: string | null;
 }
 
 /** For the requester's model: quoted data behind a fence no text can forge, never instructions (AN5). noteEntries adds what the person has seen. */
 export function noteText(options: NoteOptions): string {
-  const result = cutForNote(options.answer.result, MAX_NOTE_RESULT) || "(not available)";
-  const notes = cutForNote(options.answer.notes, MAX_NOTES);
+  const { max, more } = options.cut ?? { max: MAX_NOTE_RESULT, more: 'call subagents with action "result"' };
+  const result = cutForNote(options.data ?? options.answer.result, max, more) || "(not available)";
+  const notes = cutForNote(options.answer.notes, Math.min(max, MAX_NOTES), more);
   const words = [result, ...(notes === "" ? [] : ["", "Notes:", notes]), ...noteSections(options)];
   return [
     `[Sub-agent ${options.run.childKey} — runtime status: ${STATUS_WORD[options.as]}]`,
@@ -34,10 +40,10 @@ export function noteText(options: NoteOptions): string {
   ].join("\n");
 }
 
-function cutForNote(text: string, max: number): string {
+function cutForNote(text: string, max: number, more: string): string {
   const whole = text.trim();
   if (whole.length <= max) return whole;
-  return `${whole.slice(0, max)}\n… [${whole.length - max} more characters: call subagents with action "result"]`;
+  return `${whole.slice(0, max)}\n… [${whole.length - max} more characters: ${more}]`;
 }
 
 /** Not when the result is the child's own last text: then they stand in it. */
@@ -66,12 +72,24 @@ async function withDelivery(runs: Pick<Runs, "get">, { text, from }: Mail): Prom
 }
 
 /** What became of an announcement, for a model that read the result before it was known. */
-export function deliveryNote(run: Pick<Run, "id">, state: "delivered" | "blocked", reason = "no reason is known"): string {
+export function deliveryNote(run: Run, state: "delivered" | "blocked", reason = "no reason is known"): string {
   const became =
     state === "delivered"
-      ? "has reached the chat since: the person has seen it. Don't repeat it unless asked."
+      ? isElsewhere(run)
+        ? `has been posted since, ${seenElsewhere(run)}`
+        : "has reached the chat since: the person has seen it. Don't repeat it unless asked."
       : `could not be delivered (${disarm(reason)}). The person has not seen it.`;
   return `[The gateway notes: the announcement of the sub-agent's run ${shortId(run.id)} ${became}]`;
+}
+
+const ON_ITS_WAY = "Its announcement is still on its way to the chat: the person has probably not seen it yet.";
+
+/** Posted elsewhere than in the asking chat: who has seen it then. */
+function seenElsewhere(run: Run): string {
+  const address = announceAddress(run);
+  return address.kind === "dm" && address.chat === run.person?.id
+    ? "not in this chat but to the person who asked, in their direct chat: they have seen it. Don't repeat it unless asked."
+    : `not in this chat but ${placeWords(address)}: whether the person who asked reads there is not known.`;
 }
 
 /** Has the person seen it? `isLatest`: the run was not sent on since. */
@@ -79,10 +97,13 @@ function deliverySentence(run: Run, isLatest: boolean): string {
   if (!isLatest) return "It was sent on since; whether the person saw this first result is not known.";
   switch (run.delivery) {
     case "delivered":
+      if (isElsewhere(run)) return `Its announcement was posted, ${seenElsewhere(run)}`;
       return "The person has already seen this as an announcement in the chat; don't repeat it unless asked.";
     case "pending":
+      if (run.deliveryReason !== null) return `Its announcement is ${run.deliveryReason}: the person has not seen it yet.`;
+      return ON_ITS_WAY;
     case "sending":
-      return "Its announcement is still on its way to the chat: the person has probably not seen it yet.";
+      return ON_ITS_WAY;
     case "blocked":
       return `Its announcement could not be delivered (${run.deliveryReason ?? "no reason is known"}). The person has not seen this.`;
     case "skipped":

@@ -1,4 +1,5 @@
 // What became of a run, in words: the one sentence for models (NV3), and the sections of its last message (RO3). Pure.
+import type { CheckResult } from "../core/check.ts";
 import { quotedLine } from "../core/fence.ts";
 import { shortId } from "../core/ids.ts";
 import { type EndState, type Run, type RunSections, SECTION_NAMES } from "../core/run.ts";
@@ -17,6 +18,10 @@ export interface Ending {
   readonly error?: ModelError | null;
   /** Its transcript was waited for long enough. */
   readonly isLost?: boolean;
+  /** Its budget is used up: it had its last call already, so nothing is asked for the announcement (BG4). */
+  readonly isUnpaid?: boolean;
+  /** What its checks found; left out: they were not run at its end. */
+  readonly checks?: readonly CheckResult[];
   /** Messages to it that it did not come to read. */
   readonly unread?: number;
 }

@@ -9,8 +9,9 @@ import type { WebMessages } from "../stores/web-messages.ts";
 import type { SubagentDeps } from "./deps.ts";
 import { announceDeliveries } from "./posting.ts";
 
-export interface PurgeDeps extends Pick<SubagentDeps, "db" | "runs" | "mail" | "transcripts" | "agents" | "clock" | "log" | "settings"> {
-  readonly briefs: Pick<Briefs, "remove">;
+export interface PurgeDeps
+  extends Pick<SubagentDeps, "db" | "runs" | "mail" | "digests" | "groups" | "transcripts" | "agents" | "clock" | "log" | "settings"> {
+  readonly briefs: Pick<Briefs, "forget">;
   readonly webMessages: Pick<WebMessages, "removeOf">;
   readonly sessionDocuments: Pick<SessionDocuments, "removeAll">;
 }
@@ -37,9 +38,11 @@ async function purgeSession(deps: PurgeDeps, ref: SessionRef): Promise<void> {
   if (run !== null && run.archivedAt === null) return;
   await deps.sessionDocuments.removeAll(ref);
   await deps.db.transaction([], async (tx) => {
-    await deps.briefs.remove(tx, ref.sessionId, null);
+    await deps.briefs.forget(tx, ref.sessionId);
     if (run === null) return;
     await deps.mail.removeOf(tx, run.id);
+    await deps.digests.removeOf(tx, run.id);
+    await deps.groups.drop(tx, run.id);
     await deps.webMessages.removeOf(tx, announceDeliveries(run));
   });
 }

@@ -19,7 +19,7 @@ export const oneLine = (text: string): string =>
 const CONTROL_TOKENS = /<\|[a-z_]{1,40}\|>/gi;
 
 /** A line that could pass for one of ours. */
-const OUR_HEADING = /^(?:[^\S\n]|[*_#])*(?:status|result|notes|stats)(?:[^\S\n]|[*_])*:/im;
+const OUR_HEADING = /^(?:[^\S\n]|[*_#])*(?:status|result|notes|checks|stats)(?:[^\S\n]|[*_])*:/im;
 
 /** Control tokens and chat-template marks never reach a chat; lines that look like our own headings are quoted. */
 export function quotable(text: string): string {

@@ -5,10 +5,11 @@
 // touched, and each further one makes the attempt smaller: go on → end it from its last words → end the row and say so → the
 // row alone.
 import { standingOf } from "../agents/context.ts";
-import { isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
+import { isUnbegun, isUnfinished, type Run, SUSPENDED } from "../core/run.ts";
 import { MAX_DEATHS, MAX_WORDLESS } from "../stores/tries.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { endNow, endUnread } from "./ending.ts";
+import { isTyped } from "./typed-result.ts";
 import { isDue } from "./waits.ts";
 
 /** Of a run that has not said its last word. */
@@ -40,8 +41,7 @@ export async function ringUnrung(deps: SubagentDeps): Promise<void> {
   for (const id of (await deps.lane.unrung?.()) ?? []) {
     const run = await deps.runs.get(id);
     if (run === null || (run.state !== "queued" && run.state !== "waiting")) continue;
-    if (run.state === "queued") deps.lane.ring(id, run.requesterKey);
-    else if (await isDue(deps, run)) deps.lane.ring(id, run.requesterKey, "front");
+    await ring(deps, run);
   }
 }
 
@@ -58,14 +58,14 @@ async function takeUp(deps: SubagentDeps, left: readonly Run[]): Promise<Recover
     // A requester that was given up has taken it along.
     if (counted === null || !isUnfinished(counted.state)) continue;
     // What waits has lost nothing: only its process is another one now.
-    if (run.state !== "queued" && (await giveUp(deps, counted, run.state === "running" && hasCrashed(run)))) counts.interrupted++;
+    if (!isUnbegun(run) && (await giveUp(deps, counted, run.state === "running" && hasCrashed(run)))) counts.interrupted++;
     else goesOn.push(run);
   }
   await deps.db.transaction([], async (tx) => {
     for (const run of goesOn) {
       // Only now: what was given up was not resumed, and its announcement must not say so.
-      if (run.state !== "queued") await deps.runs.countResume(tx, run.id);
-      counts[run.state === "queued" ? "queued" : "resumed"]++;
+      if (!isUnbegun(run)) await deps.runs.countResume(tx, run.id);
+      counts[isUnbegun(run) ? "queued" : "resumed"]++;
     }
   });
   for (const run of goesOn) await ring(deps, run);
@@ -74,8 +74,9 @@ async function takeUp(deps: SubagentDeps, left: readonly Run[]): Promise<Recover
 
 async function ring(deps: SubagentDeps, { ...run }: Run): Promise<void> {
   if (run.state === "running" && deps.isShared === true && !(await deps.runs.isOwn(run.id))) return;
-  if (run.state !== "waiting") deps.lane.ring(run.id, run.requesterKey);
-  else if (await isDue(deps, run)) deps.lane.ring(run.id, run.requesterKey, "front");
+  if (run.state === "waiting" && !(await isDue(deps, run))) return;
+  if (run.state !== "waiting" || isUnbegun(run)) deps.lane.ring(run.id, run.requesterKey);
+  else deps.lane.ring(run.id, run.requesterKey, "front");
 }
 
 const hasCrashed = ({ doing }: Run): boolean => doing !== SUSPENDED;
@@ -98,16 +99,20 @@ async function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): Promise<b
     return false;
   }
   const times = run.crashes === MAX_CRASHES ? "twice" : `${run.crashes} times`;
-  if (answered) {
+  // Its word alone makes no success where it was to be checked (EV2), nor where data was to be handed in (TR1).
+  const isProven = run.params.checks === undefined && (!isTyped(run.params) || run.data !== null);
+  if (answered && isProven) {
     const reason = `The gateway ended ${times} while this was announced; these are the sub-agent's own last words.`;
     return endNow(deps, run, { as: "done", reason, incomplete: false, isLost: true });
   }
-  const reason = byConfig ? "the gateway restarted" : `the gateway ended ${times} while it ran`;
+  const at = answered ? "it was checked" : "it ran";
+  const reason = byConfig ? "the gateway restarted" : `the gateway ended ${times} while ${at}`;
   return endNow(deps, run, { as: "interrupted", reason, incomplete: false });
 }
 
-/** Its last word stands in the transcript. */
+/** Its last word stands in the transcript, or its data in the row. */
 export async function isAnswered(deps: SubagentDeps, run: Run): Promise<boolean> {
+  if (run.data !== null) return true;
   try {
     return standingOf(await deps.transcripts.tail(transcriptOfRun(run), 200)).kind === "answered";
   } catch (error) {

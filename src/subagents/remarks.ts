@@ -2,6 +2,7 @@
 import { shortId } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import type { ModelError } from "../models/model.ts";
+import { checksNote } from "./checks.ts";
 import type { Ending } from "./outcome.ts";
 import { oneLine } from "./quoting.ts";
 
@@ -21,7 +22,8 @@ interface Answered {
 
 /** What the runtime adds to the notes: people must not take half a result for a whole one. */
 export function remarksOf(run: Run, ending: Ending, { models, result }: Answered, isOperator: boolean): string[] {
-  const remarks: string[] = [];
+  const checked = checksNote(run.params, ending.checks ?? run.checks);
+  const remarks: string[] = checked === null ? [] : [checked];
   const had = result.trim() === "" ? "." : "; this is what it had until then.";
   const others = models.filter((model) => model !== run.model);
   if (others.length > 0) remarks.push(`- ${others.map(oneLine).join(", ")} answered instead of ${oneLine(run.model)}, which failed.`);

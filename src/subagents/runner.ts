@@ -3,13 +3,16 @@
 import type { TurnEnd } from "../agents/turn.ts";
 import { abortAfter } from "../core/clock.ts";
 import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
-import { isUnfinished, type Run, SUSPENDED, type Wait } from "../core/run.ts";
+import { isUnbegun, isUnfinished, type Run, SUSPENDED, type Wait } from "../core/run.ts";
 import { RELAXED } from "../stores/database.ts";
 import { lock } from "../stores/lock-keys.ts";
 import { childTurn } from "./child-turn.ts";
+import { complete, RUNTIME } from "./completion.ts";
+import { afterText, haveEnded, quoteBefore, whyNotBegun } from "./dependencies.ts";
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { finishRun } from "./ending.ts";
 import { duration } from "./figures.ts";
+import { land } from "./landing.ts";
 import type { Ending } from "./outcome.ts";
 import { isAnswered } from "./recover.ts";
 import { isDue, unfinishedChildren, waitingText } from "./waits.ts";
@@ -104,15 +107,42 @@ function createJob(runId: string): Job {
 async function claim(deps: SubagentDeps, { runId, signal }: Job): Promise<Run | null> {
   const run = await deps.runs.get(runId);
   if (run === null || !isUnfinished(run.state) || signal.aborted) return null;
+  if (isUnbegun(run) && run.params.after !== undefined && !(await mayBegin(deps, run, signal))) return null;
   if (run.state === "waiting" && !((await isDue(deps, run)) && !signal.aborted && (await deps.runs.wake(runId)))) return null;
   // First of all: from here on a process that ends at it is counted against it (recover.ts).
   if (run.state === "queued" && !(await deps.runs.start(runId))) return null;
   await deps.transcripts.ensure(transcriptOfRun(run));
   if (signal.aborted) return null;
   if (run.state === "running") await takeUp(deps, run);
+  // Also of one that was begun: its process may have ended right here.
+  await quoteBefore(deps, run);
   deps.failpoint("run.started");
   return deps.runs.get(runId);
 }
+
+/** One that comes after others: false as long as they work, or when one of them failed, which ends it. */
+async function mayBegin(deps: SubagentDeps, run: Run, signal: AbortSignal): Promise<boolean> {
+  if (run.state === "waiting" ? !(await isDue(deps, run)) : await isPutOff(deps, run)) return false;
+  const reason = await whyNotBegun(deps, run);
+  if (reason !== null) await deps.transcripts.ensure(transcriptOfRun(run));
+  if (reason !== null) await finishRun(deps, run, { as: "error", reason, incomplete: false }, signal);
+  return reason === null;
+}
+
+/**
+ * All had ended when it was queued, and one of them was sent on since: begun now it would miss what it is to read. Under the lock of
+ * whatever ends that one, or nobody would ring again.
+ */
+const isPutOff = async (deps: SubagentDeps, { id, rootKey, generation, params: { after } }: Run): Promise<boolean> =>
+  after !== undefined &&
+  generation === 1 &&
+  !(await haveEnded(deps.runs, after.ids)) &&
+  deps.db.transaction(
+    [lock.tree(rootKey)],
+    async (tx) =>
+      !(await haveEnded(deps.runs, after.ids)) &&
+      deps.runs.putOff(tx, id, [{ for: "after", ids: after.ids }], await afterText(deps.runs, after.ids)),
+  );
 
 /**
  * Again, after a restart, a disk that refused, or its own last word. Whoever wrote to it after that word was told that it
@@ -120,7 +150,9 @@ async function claim(deps: SubagentDeps, { runId, signal }: Job): Promise<Run | 
  */
 async function takeUp(deps: SubagentDeps, run: Run): Promise<void> {
   await deps.runs.own(run.id);
-  if ((await deps.mail.listForRun(run.id)).length > 0 && (await isAnswered(deps, run))) await deps.runs.renewLimits(run.id);
+  // What the runtime itself sent back belongs to the work that is under way.
+  const isWrittenTo = (await deps.mail.listForRun(run.id)).some(({ from }) => from !== RUNTIME);
+  if (isWrittenTo && (await isAnswered(deps, run))) await deps.runs.renewLimits(run.id);
 }
 
 /**
@@ -152,23 +184,48 @@ async function comeBack(deps: SubagentDeps, job: Job, waitMs: number): Promise<v
   deps.lane.ring(job.runId, job.runId, "front");
 }
 
-/** `again`: it waits no more, or there is something to read before it ends, which is new work. */
+/**
+ * Its last call is kept for before its first one. Not only by who starts it: killed in between it would have none. And not later: once
+ * it has made a step nobody can tell a reserve that was never there from one that a last call has used up.
+ */
+async function workOn(deps: SubagentDeps, run: Run, signal: AbortSignal): Promise<TurnEnd> {
+  if (run.steps === 0) await deps.payments.reserve(run, signal);
+  return childTurn(deps, run, signal);
+}
+
+/** `again`: it waits no more, has something to put right, or there is something to read before it ends, which is new work. */
 async function workOnce(deps: SubagentDeps, job: Job): Promise<"over" | "again"> {
   const run = await claim(deps, job);
   if (run === null) return "over";
   job.isStarted = true;
   const limit = await limitOf(deps, run);
-  const end = await childTurn(deps, run, AbortSignal.any([job.signal, limit.signal])).finally(limit.clear);
-  if (job.signal.aborted) return "over";
-  // Not by its own time: whoever ended it elsewhere has said so.
-  if (end.outcome === "aborted" && !limit.signal.aborted) return "over";
-  if (end.outcome === "waiting") return rest(deps, run, end.waits ?? []);
-  deps.failpoint("run.worked");
-  const left = await finishRun(deps, run, { ...endingOf(run, end), words: end.text, notice: end.notice, error: end.error }, job.signal);
+  const ending = await workToEnd(deps, run, job, limit.signal).finally(limit.clear);
+  if (typeof ending === "string") return ending;
+  const left = await finishRun(deps, run, ending, job.signal);
   // Its steps may be used up, and its time: read without a further step it would never be answered.
   if (left === "over") return "over";
   await deps.runs.renewLimits(run.id);
   return "again";
+}
+
+/** Up to its end, which is not on record yet. */
+async function workToEnd(deps: SubagentDeps, run: Run, job: Job, limit: AbortSignal): Promise<Ending | "over" | "again"> {
+  const signal = AbortSignal.any([job.signal, limit]);
+  const end = await workOn(deps, run, signal);
+  if (job.signal.aborted) return "over";
+  // Not by its own time: whoever ended it elsewhere has said so.
+  if (end.outcome === "aborted" && !limit.aborted) return "over";
+  if (end.outcome === "waiting") return rest(deps, run, end.waits ?? []);
+  deps.failpoint("run.worked");
+  const landed = end.error?.kind === "refused" ? await land(deps, run, end, job.signal) : null;
+  const ending = landed ?? { ...endingOf(run, end), words: end.text, notice: end.notice, error: end.error };
+  const completed = await complete(deps, run, ending, signal);
+  if (job.signal.aborted) return "over";
+  if (completed === "returned") return "again";
+  // Its time ran out while it was checked: nobody knows whether they all pass.
+  return limit.aborted && completed.as === "done" && completed.checks === undefined && run.params.checks !== undefined
+    ? { ...completed, ...timedOut(run) }
+    : completed;
 }
 
 /**
@@ -194,7 +251,8 @@ async function limitOf(deps: SubagentDeps, run: Run): Promise<{ readonly signal:
   const leftMs = Math.min(run.deadlineAt - deps.clock.now(), run.timeoutMs);
   if (leftMs > 0) return { signal: over.signal, clear: abortAfter(deps.clock, leftMs, over) };
   // Its last word came in time; only its end was not recorded before the process died or the disk refused.
-  const isOver = (await isAnswered(deps, run)) && (await unfinishedChildren(deps.runs, run)) === 0;
+  const isRead = (await deps.mail.listForRun(run.id)).length === 0;
+  const isOver = isRead && (await isAnswered(deps, run)) && (await unfinishedChildren(deps.runs, run)) === 0;
   if (!isOver) over.abort("timeout");
   return { signal: over.signal, clear() {} };
 }
@@ -210,9 +268,11 @@ function endingOf(run: Run, end: TurnEnd): Ending {
     // `waiting` is no end and doesn't come here.
     case "waiting":
     case "aborted":
-      return { as: "timeout", reason: `runTimeoutSeconds ${duration(run.timeoutMs)}`, incomplete: false };
+      return timedOut(run);
   }
 }
+
+const timedOut = (run: Run): Ending => ({ as: "timeout", reason: `runTimeoutSeconds ${duration(run.timeoutMs)}`, incomplete: false });
 
 /** Announced as an error. False: not even that could be recorded. */
 async function giveUp(deps: SubagentDeps, { runId, signal }: Job, error: unknown, isLost = false): Promise<boolean> {

@@ -4,10 +4,15 @@ import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { Tx } from "../stores/database.ts";
-import { type LockKey, lock } from "../stores/lock-keys.ts";
-import { type SubagentDeps, startedDelivery, transcriptOfRun } from "./deps.ts";
-import { breakOff, postLate } from "./ending.ts";
+import type { LockKey } from "../stores/lock-keys.ts";
+import { RUNTIME } from "./completion.ts";
+import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+import { dropOut, retryDigest } from "./digests.ts";
+import { breakOff, locksOf, postLate } from "./ending.ts";
+import { retryGroup, takeOutOfGroup } from "./groups.ts";
 import { announceDelivery } from "./posting.ts";
+import { startedDelivery } from "./start-line.ts";
+import { statusId } from "./status-message.ts";
 
 export type SendAnswer = "queued" | "running" | "continued" | { readonly refused: string };
 
@@ -44,7 +49,7 @@ export function createSteering(deps: SubagentDeps): Steering {
     return stopped;
   };
   return {
-    locks: (runs) => runs.flatMap((run) => [lock.tree(run.rootKey), lock.chat(run.address)]),
+    locks: (runs) => runs.flatMap(locksOf),
     async stop(tx, runs, by) {
       const all = new Map<string, Run>();
       for (const run of runs) {
@@ -56,7 +61,8 @@ export function createSteering(deps: SubagentDeps): Steering {
     stopBelow: async (tx, sessionKey, by) => stopAll(tx, await deps.runs.unfinishedBelow(sessionKey), by),
     send: (tx, run, from, text) => send(deps, tx, run, from, text),
     async leaveUnsaid(tx, run) {
-      const isUnsaid = await deps.outbox.withdraw(tx, announceDelivery(run));
+      const isDropped = (await dropOut(deps, tx, run)) || (await takeOutOfGroup(deps, tx, run));
+      const isUnsaid = (await deps.outbox.withdraw(tx, announceDelivery(run))) || isDropped;
       if (isUnsaid) {
         await deps.runs.setDelivery(tx, run.id, "skipped", "stopped before it was sent");
         await deps.runs.markSettled(tx, run.id);
@@ -64,6 +70,10 @@ export function createSteering(deps: SubagentDeps): Steering {
       return isUnsaid;
     },
     async retry(tx, run) {
+      const { delivery = null } = (await deps.digests.find({ runId: run.id, generation: run.generation })) ?? {};
+      if (delivery !== null) return retryDigest(deps, tx, delivery);
+      const isGroupOnItsWay = await retryGroup(deps, tx, run);
+      if (isGroupOnItsWay !== null) return isGroupOnItsWay;
       const isOnItsWay = (await postLate(deps, tx, run)) || (await deps.outbox.requeue(tx, run.id)) > 0;
       if (isOnItsWay) await deps.runs.setDelivery(tx, run.id, "pending");
       return isOnItsWay;
@@ -82,8 +92,10 @@ async function send(deps: SubagentDeps, tx: Tx, run: Run, from: string, written:
   // Looked up again: it may have ended since the caller found it. A run looks for mail at the moment of its end, so what is
   // sent is either read before that end or meets a finished run here; told "it reads this" and then unread is neither.
   const fresh = (await deps.runs.get(run.id)) ?? run;
+  // People choose their names: under the runtime's own, what they write would be thrown away with what a check sent back.
+  const sender = from === RUNTIME ? JSON.stringify(from) : from;
   if (isUnfinished(fresh.state)) {
-    await deps.mail.sendToRun(tx, run.id, from, text);
+    await deps.mail.sendToRun(tx, run.id, sender, text);
     tx.emit({ type: "run.mail", runId: run.id });
     // One that waits reads it when it goes on, which this may be the reason for.
     return fresh.state === "queued" ? "queued" : "running";
@@ -96,9 +108,11 @@ async function send(deps: SubagentDeps, tx: Tx, run: Run, from: string, written:
   }
   // Back under its own name before the row says so: a crash in between leaves a readable file either way.
   if (!(await deps.transcripts.restore(transcriptOfRun(fresh)))) return { refused: GONE };
-  await deps.mail.sendToRun(tx, run.id, from, text);
+  await deps.mail.sendToRun(tx, run.id, sender, text);
   // Its task still stands in its transcript, and nothing there says that somebody ended it.
   if (fresh.state === "stopped") await deps.mail.addNote(tx, run.sessionId, `stopped:${run.id}:${fresh.generation}`, WAS_STOPPED);
   await deps.runs.reopen(tx, run);
+  // Its batch's message had shown the end.
+  if (fresh.batch !== null) await deps.live.open(tx, statusId(fresh.batch), fresh.address);
   return "continued";
 }

@@ -7,15 +7,23 @@ import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, to
 import type { Tx } from "../stores/database.ts";
 import { resultOf } from "./announce.ts";
 import type { SubagentDeps } from "./deps.ts";
-import { briefParamsSchema } from "./documents/brief-params.ts";
+import { briefRequestSchema } from "./documents/brief-params.ts";
+import type { BriefSummary } from "./documents/brief-summary.ts";
 import type { Briefing } from "./documents/briefing.ts";
 import { outcomeSentence } from "./outcome.ts";
 import type { Steering } from "./steering.ts";
 import { currentRuns, type Found, findTarget, runsOf } from "./targets.ts";
 import { DEFAULT_LOG, logText, MAX_LOG } from "./transcript-view.ts";
+import { parsed } from "./typed-result.ts";
 import { isOver } from "./waits.ts";
 
-export type ControlDeps = SubagentDeps & { readonly steering: Steering; readonly briefing: Briefing };
+export type ControlDeps = SubagentDeps & {
+  readonly steering: Steering;
+  readonly briefing: Briefing;
+  readonly briefSummary: BriefSummary;
+  /** The message of a main session's turn is settled. */
+  isTurnOver(turnId: string): Promise<boolean>;
+};
 
 const MAX_WAIT_SECONDS = 600;
 const EARLIER = "from before the gateway's last start: includeEarlier shows them.";
@@ -46,7 +54,7 @@ const subagentsSchema = z.strictObject({
     .optional()
     .describe("send: the message. assign: the new task. resume: what to mind."),
   limit: z.number().int().min(1).max(MAX_LOG).optional().describe("log: how many messages."),
-  brief: briefParamsSchema.optional().describe("brief: the whole new brief; what you gave before is replaced."),
+  brief: briefRequestSchema.optional().describe("brief: the whole new brief; what you gave before is replaced."),
   includeEarlier,
 });
 
@@ -149,7 +157,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
     case "brief":
       return brief(deps, runs, context, args.brief);
     case "revoke": {
-      const revoked = await deps.db.transaction([], (tx) => revokeAll(deps, tx, runs, context.sessionKey));
+      const revoked = await deps.db.transaction(deps.steering.locks(runs), (tx) => revokeAll(deps, tx, runs, context.sessionKey));
       await deps.briefing.written();
       // Whoever revokes it is told that it is gone.
       for (const one of revoked) await deps.briefing.write(one);
@@ -159,7 +167,7 @@ async function act(deps: ControlDeps, args: ActArgs, context: ToolContext, runs:
 }
 
 export async function send(
-  deps: Pick<ControlDeps, "db" | "runs" | "steering">,
+  deps: Pick<ControlDeps, "db" | "runs" | "steering" | "isTurnOver">,
   run: Run,
   context: ToolContext,
   text: string | undefined,
@@ -180,26 +188,35 @@ export async function send(
 const HAS_ENDED = "This turn was ended; nothing was sent.";
 
 /** In the transaction of what it asks for: a turn that was stopped a moment ago must not set anybody to work again (ST2). */
-async function hasEnded({ runs }: Pick<ControlDeps, "runs">, { runId, signal }: ToolContext): Promise<boolean> {
+async function hasEnded(
+  { runs, isTurnOver }: Pick<ControlDeps, "runs" | "isTurnOver">,
+  { runId, signal, turnId }: ToolContext,
+): Promise<boolean> {
   const run = runId === null ? null : await runs.get(runId);
-  return signal.aborted || (run !== null && !isUnfinished(run.state));
+  // The rows, too: what another process has stopped this one may not have heard of.
+  return signal.aborted || (run === null ? await isTurnOver(turnId) : !isUnfinished(run.state));
 }
 
 async function revokeAll(deps: ControlDeps, tx: Tx, runs: readonly Run[], requesterKey: string): Promise<Run[]> {
   const revoked: Run[] = [];
-  for (const run of runs) if ((await deps.briefing.revoke(tx, run, requesterKey)) > 0) revoked.push(run);
+  for (const run of runs) if ((await deps.briefing.revoke(tx, run, requesterKey, requesterKey)) > 0) revoked.push(run);
   return revoked;
 }
 
-async function brief(deps: ControlDeps, runs: readonly Run[], context: ToolContext, params: Args["brief"]): Promise<ToolResult> {
-  if (params === undefined) return toolError("brief is required for this action.");
+async function brief(deps: ControlDeps, runs: Targets, context: ToolContext, request: Args["brief"]): Promise<ToolResult> {
+  if (request === undefined) return toolError("brief is required for this action.");
+  const briefed = await deps.briefSummary.of(context, request, runs[0].task);
+  if ("refused" in briefed) return toolError(briefed.refused);
+  const params = briefed.brief;
   const refused = await deps.briefing.check(context.sessionKey, params);
   if (refused !== null) return toolError(refused);
-  await deps.db.transaction([], async (tx) => {
+  // Under the lock of their trees: a person who replaces a brief on the page looks first which one that is.
+  await deps.db.transaction(deps.steering.locks(runs), async (tx) => {
     for (const run of runs) await deps.briefing.apply(tx, run, context.sessionKey, params);
   });
   await deps.briefing.written();
-  return toolJson({ briefed: runs.map((run) => run.id), note: "It sees this brief from its next step on. It grants nothing." });
+  const shown = request.fromTurns === undefined ? {} : { brief: params };
+  return toolJson({ briefed: runs.map((run) => run.id), note: "It sees this brief from its next step on. It grants nothing.", ...shown });
 }
 
 type WaitArgs = Pick<Args, "mode" | "timeoutSeconds">;
@@ -257,6 +274,9 @@ const view = (run: Run, places: ReadonlyMap<string, number> = new Map()) => ({
 /** Looked up again: archived since, its transcript has another name. */
 const withResult = async (deps: ControlDeps, run: Run) => ({
   ...view(run),
-  ...(await resultOf(deps.transcripts, (await deps.runs.get(run.id)) ?? run)),
-  sections: run.sections,
+  // A typed result is its data alone (TR1).
+  ...(run.data !== null
+    ? { data: parsed(run.data) ?? run.data }
+    : { ...(await resultOf(deps.transcripts, (await deps.runs.get(run.id)) ?? run)), sections: run.sections }),
+  ...(run.checks === null ? {} : { checks: run.checks }),
 });

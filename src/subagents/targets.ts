@@ -1,12 +1,13 @@
 // Which run a person or a model means: a number of the last list, `last`, a run-id prefix, a label or a full key (CM3).
 // Looks only below the caller's own session: a run of somebody else and one that does not exist get the same answer.
 import { quotedLine } from "../core/fence.ts";
-import { shortId } from "../core/ids.ts";
+import { isUuid, shortId } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import { isUnfinished } from "../core/run.ts";
 import { readSpelled } from "../core/visible-text.ts";
 import type { Listings } from "../stores/listings.ts";
 import type { Runs } from "../stores/runs.ts";
+import { needsPerson } from "./waits.ts";
 
 export type Found = { readonly run: Run } | { readonly problem: string };
 
@@ -24,10 +25,19 @@ export async function runsOf(runs: Runs, sessionKey: string): Promise<Run[]> {
 export const currentRuns = (runs: readonly Run[], boots: ReadonlySet<string>): Run[] =>
   runs.filter((run) => boots.has(run.bootId) || isUnfinished(run.state));
 
+/** Those that wait for a person before all others, whatever their age (QA2). */
+export const needyFirst = (runs: readonly Run[]): Run[] => [...runs.filter(needsPerson), ...runs.filter((run) => !needsPerson(run))];
+
 export interface TargetDeps {
   readonly runs: Runs;
   readonly listings: Listings;
 }
+
+const NUMBER = /^#?\d{1,4}$/;
+
+/** By its place in a list, its id or its key: it means a run, whatever else is called so. */
+export const isRunsOwn = (target: string): boolean =>
+  NUMBER.test(target) || target.toLowerCase() === "last" || isUuid(target) || target.startsWith("agent:");
 
 /** `knownBy`: only runs that were there by then. */
 export async function findTarget(deps: TargetDeps, sessionKey: string, text: string, knownBy = Number.POSITIVE_INFINITY): Promise<Found> {
@@ -36,7 +46,7 @@ export async function findTarget(deps: TargetDeps, sessionKey: string, text: str
     .trim()
     .replace(/^"(.*)"$/, "$1");
   if (target === "") return { problem: "Which sub-agent? Give a number of the list, `last`, a run id, a label or a session key." };
-  if (/^#?\d{1,4}$/.test(target)) return byNumber(deps, sessionKey, Number(target.replace("#", "")));
+  if (NUMBER.test(target)) return byNumber(deps, sessionKey, Number(target.replace("#", "")));
   const all = (await runsOf(deps.runs, sessionKey)).filter((run) => run.createdAt <= knownBy);
   const [newest] = all;
   if (target.toLowerCase() === "last")

@@ -13,6 +13,9 @@ export const MAX_LOG = 200;
 const MAX_ENTRY = 1_500;
 /** A page ends after so many bytes read; a stretch of tool results that long and longer may lie before the messages. */
 const MAX_PAGES = 10;
+/** For what may stand at the very beginning. */
+const MAX_SEARCHED = 500;
+const MAX_CALLS = 10_000;
 
 /** The last `limit` messages, tool calls only with `tools`. */
 export async function logText(transcripts: Transcripts, run: Run, options: { limit: number; tools: boolean }): Promise<string> {
@@ -48,6 +51,29 @@ export async function answeredBy(transcripts: Transcripts, run: Run): Promise<st
   return [...new Set(answers.flatMap((entry) => (entry.type === "message" && entry.role === "assistant" ? [entry.model] : [])))];
 }
 
+/** The entry with this id, wherever it stands; null: it is not there, or the transcript is gone. */
+export async function findEntry(transcripts: Transcripts, run: Run, id: string): Promise<Entry | null> {
+  try {
+    return (await lastEntries(transcripts, run, 1, (entry) => entry.id === id, MAX_SEARCHED))[0] ?? null;
+  } catch (error) {
+    unreadable(error);
+    return null;
+  }
+}
+
+/** How often it called each tool, as far back as such a look reaches; null: its transcript is gone. */
+export async function toolCounts(transcripts: Transcripts, run: Run): Promise<ReadonlyMap<string, number> | null> {
+  const counts = new Map<string, number>();
+  try {
+    for (const entry of await lastEntries(transcripts, run, MAX_CALLS, ({ type }) => type === "tool_call", MAX_SEARCHED))
+      if (entry.type === "tool_call") counts.set(entry.name, (counts.get(entry.name) ?? 0) + 1);
+    return counts;
+  } catch (error) {
+    unreadable(error);
+    return null;
+  }
+}
+
 /** The same as one of many facts about a run, which are told without it when there is nothing to read. */
 export async function answeredByIfReadable(transcripts: Transcripts, run: Run): Promise<string[]> {
   try {
@@ -59,10 +85,16 @@ export async function answeredByIfReadable(transcripts: Transcripts, run: Run): 
 }
 
 /** What is hidden doesn't count: an ended run closes with the announce step, which would use up a small limit. */
-async function lastEntries(transcripts: Transcripts, run: Run, limit: number, fits: (entry: Entry) => boolean): Promise<Entry[]> {
+async function lastEntries(
+  transcripts: Transcripts,
+  run: Run,
+  limit: number,
+  fits: (entry: Entry) => boolean,
+  maxPages = MAX_PAGES,
+): Promise<Entry[]> {
   const found: Entry[] = [];
   let before: number | null = null;
-  for (let pages = 0; pages < MAX_PAGES && found.length < limit; pages++) {
+  for (let pages = 0; pages < maxPages && found.length < limit; pages++) {
     const page = await transcripts.page(transcriptOfRun(run), { before, limit: limit - found.length, fits });
     found.unshift(...page.entries.map(({ entry }) => entry));
     before = page.before;
@@ -73,7 +105,7 @@ async function lastEntries(transcripts: Transcripts, run: Run, limit: number, fi
 
 /** The announce step is the runtime talking to the child; its prompt is nobody's business (AN5). */
 function isShown(entry: Entry, tools: boolean): boolean {
-  if (entry.phase === "announce" || isTopicNote(entry)) return false;
+  if (entry.phase === "announce" || entry.type === "rewound" || isTopicNote(entry)) return false;
   if (entry.type === "tool_call" || entry.type === "tool_result") return tools;
   return entry.type !== "message" || entry.text.trim() !== "";
 }
@@ -92,5 +124,7 @@ function line(entry: Entry): string {
       return `\`${time}\` → ${entry.name} ${short(argsText(entry.args))}`;
     case "tool_result":
       return `\`${time}\` ← ${entry.name}${entry.isError ? " (error)" : ""}: ${short(entry.text)}`;
+    case "rewound":
+      return "";
   }
 }

@@ -1,10 +1,12 @@
 // Waiting is a row: what a waiting run waits for, whether that has come, and who rings it then. A ring too many is harmless
 // (the runner looks again), one that is lost with its process is made good by recover.ts.
 import type { Clock } from "../core/clock.ts";
+import type { AppEvent } from "../core/events.ts";
 import { isUnfinished, type Run, type Wait } from "../core/run.ts";
+import { haveEnded } from "./dependencies.ts";
 import type { SubagentDeps } from "./deps.ts";
 
-type WaitDeps = Pick<SubagentDeps, "runs" | "mail" | "clock">;
+type WaitDeps = Pick<SubagentDeps, "runs" | "mail" | "clock" | "questions">;
 
 /** Any of them: the others are asked again when the run goes on. */
 export async function isDue(deps: WaitDeps, run: Run): Promise<boolean> {
@@ -13,6 +15,7 @@ export async function isDue(deps: WaitDeps, run: Run): Promise<boolean> {
 }
 
 async function hasCome(deps: WaitDeps, run: Run, wait: Wait): Promise<boolean> {
+  if (wait.for === "after") return haveEnded(deps.runs, wait.ids);
   return wait.for === "children" ? (await newsOf(deps, run)) !== "later" : await isOver(deps, wait);
 }
 
@@ -27,14 +30,20 @@ export const unfinishedChildren = async (runs: WaitDeps["runs"], { id }: Run): P
 
 export interface OverDeps {
   readonly runs: Pick<SubagentDeps["runs"], "get">;
+  readonly questions: Pick<SubagentDeps["questions"], "get">;
   readonly clock: Clock;
 }
 
-/** Have those it waits for ended, or is its time over? A run that is on record no more will not end either. */
-export async function isOver({ runs, clock }: OverDeps, wait: Extract<Wait, { for: "runs" }>): Promise<boolean> {
+/** What a call waits for, at the latest until some time. */
+export type TimedWait = Extract<Wait, { until: number }>;
+
+/** Has what it waits for come, or is its time over? A run or a question that is on record no more will not come either. */
+export async function isOver({ runs, questions, clock }: OverDeps, wait: TimedWait): Promise<boolean> {
   const now = clock.now();
+  if (now >= wait.until) return true;
+  if (wait.for === "answer") return (await questions.get(wait.id))?.state !== "open";
   // Before it began: the clock was set back, and nobody knows how much of its time is left.
-  if (now >= wait.until || now < wait.since) return true;
+  if (now < wait.since) return true;
   const ended: boolean[] = [];
   for (const id of wait.ids) ended.push(!isUnfinished((await runs.get(id))?.state ?? "done"));
   return wait.mode === "any" ? ended.includes(true) : !ended.includes(false);
@@ -42,10 +51,17 @@ export async function isOver({ runs, clock }: OverDeps, wait: Extract<Wait, { fo
 
 /** As lists and the page show it. */
 export async function waitingText({ runs }: Pick<WaitDeps, "runs">, run: Run, waits: readonly Wait[]): Promise<string> {
+  if (waits.some((wait) => wait.for === "answer")) return WAITING_FOR_ANSWER;
   const awaited = new Set(waits.flatMap((wait) => (wait.for === "runs" ? wait.ids : [])));
   const count = awaited.size > 0 ? awaited.size : await unfinishedChildren(runs, run);
   return `waiting for ${count} sub-agent${count === 1 ? "" : "s"}`;
 }
+
+const WAITING_FOR_ANSWER = "waiting for an answer";
+
+/** Somebody is asked: nothing goes on without a person (QA2). */
+export const needsPerson = ({ state, waits }: Pick<Run, "state" | "waits">): boolean =>
+  state === "waiting" && waits.some((wait) => wait.for === "answer");
 
 export interface Waker {
   /** From now on whoever waits is rung when something ended or was sent that it may wait for, and when its time is over. */
@@ -57,6 +73,13 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   const stopped = new AbortController();
   let alarm = new AbortController();
   const ring = ({ id, requesterKey }: Pick<Run, "id" | "requesterKey">): void => deps.lane.ring(id, requesterKey, "front");
+  /** What was to begin after it. It has had no turn yet, so it takes its place behind the others. */
+  const ringDependents = async (runId: string): Promise<void> => {
+    // Who sent it out, and everybody above: a run further down may be named by its id.
+    for (let run = await deps.runs.get(runId); run !== null; run = await requesterOf(deps, run.id))
+      for (const { id, waits, requesterKey } of await deps.runs.listUnfinishedOf(run.requesterKey))
+        if (waits.some((wait) => wait.for === "after" && wait.ids.includes(runId))) deps.lane.ring(id, requesterKey);
+  };
   const ringAncestors = async (runId: string): Promise<void> => {
     for (let run = await requesterOf(deps, runId); run !== null; run = await requesterOf(deps, run.id))
       if (run.state === "waiting") ring(run);
@@ -81,13 +104,24 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   };
   return {
     start() {
-      const off = deps.bus.on(async (event) => {
-        if (event.type === "run.ended") await ringAncestors(event.runId);
-        if (event.type === "run.mail") {
-          const run = await deps.runs.get(event.runId);
+      const look = async (event: AppEvent): Promise<void> => {
+        if (event.type === "run.ended") {
+          await ringAncestors(event.runId);
+          await ringDependents(event.runId);
+        }
+        if (event.type === "run.mail" || event.type === "question.changed") {
+          const run = event.runId === null ? null : await deps.runs.get(event.runId);
           if (run?.state === "waiting") ring(run);
         }
         if (event.type === "run.changed" && event.state === "waiting") void setAlarm();
+      };
+      const off = deps.bus.on(async (event) => {
+        try {
+          await look(event);
+        } catch (error) {
+          // Its stores may be closed by now; at the next start everybody is looked at.
+          if (!stopped.signal.aborted) throw error;
+        }
       }, "here");
       stopped.signal.addEventListener("abort", off, { once: true });
       void setAlarm();

@@ -91,7 +91,8 @@ export function createDiskMeters(limits: DiskLimits): (folder: string) => Promis
             .catch(() => undefined)
             .finally(() => {
               countingUntil = 0;
-              countedBytes = takenNow();
+              // Not what came during the walk: on a disk others fill, that may be a file written again.
+              countedBytes = Math.min(takenNow(), files.bytes() + removedBytes);
             });
         }
         void look(disk, folder);

@@ -5,14 +5,15 @@ import { existsSync } from "node:fs";
 import { constants } from "node:os";
 import { stripVTControlCharacters } from "node:util";
 import { z } from "zod";
-import { defineTool, type Tool, type ToolContext, type ToolResult, toolError, toolQuote } from "../core/tool.ts";
+import { codeBlock } from "../core/code-block.ts";
+import { defineTool, type Tool, type ToolContext, toolError, toolQuote } from "../core/tool.ts";
 import { spellUnseen } from "../core/visible-text.ts";
 import { createAtMost } from "./at-most.ts";
 import { type Command, type CommandOptions, createPrepare, FILE_BYTES, type ReadyCommand } from "./command.ts";
 import { createOutputWindow, escapeName, formatBytes, MAX_TEXT_BYTES } from "./output.ts";
 import { type ProcessResult, runProcess } from "./process.ts";
 import { createPromptFiles, type PromptFiles } from "./prompt-files.ts";
-import { answerFileErrors, openFolder } from "./workspace-files.ts";
+import { fileErrorText, openFolder } from "./workspace-files.ts";
 import { resolveFor } from "./workspace-path.ts";
 
 const MAX_TIMEOUT_SECONDS = 1800;
@@ -31,12 +32,48 @@ export interface ExecOptions extends Omit<CommandOptions, "promptFiles"> {
   readonly maxConcurrent: number;
 }
 
-/** The tool, or null when there is no sandbox and the operator did not choose to go without. */
-export function createExecTool(options: ExecOptions): Tool | null {
-  if (!options.sandbox.available && !options.unsandboxed) return null;
+export interface WantedCommand {
+  readonly command: string | readonly string[];
+  readonly timeoutSeconds?: number | undefined;
+  readonly cwd?: string | undefined;
+}
+
+/** A command that was run; `text` is what it printed, `remark` how it ended. */
+export interface Ran {
+  readonly result: ProcessResult;
+  readonly text: string;
+  readonly remark: string;
+}
+
+/** One at a place, under the limits that all commands share: of exec and of checks. */
+export type RunCommand = (wanted: WantedCommand, context: ToolContext) => Promise<Ran | { readonly refused: string }>;
+
+export function createRunCommand(options: ExecOptions): RunCommand {
   const promptFiles = options.promptFiles ?? createPromptFiles();
   const prepare = createPrepare({ ...options, promptFiles });
   const takePlace = createPlaces(options.maxConcurrent);
+  return async ({ command, timeoutSeconds, cwd = "." }, context) => {
+    if (JSON.stringify(command).includes("\\u0000")) return { refused: "The command holds a NUL character, which no program can take." };
+    return await takePlace(context, async () => {
+      try {
+        const place = await resolveFor(promptFiles, context, cwd);
+        await using _ = await openFolder(place.root, place.parts);
+        const wanted = { argv: toArgv(command), place, seconds: timeoutSeconds ?? options.timeoutSeconds };
+        const ready = await prepare(wanted, context);
+        return "refused" in ready ? ready : await run(ready, wanted, context);
+      } catch (error) {
+        const sentence = fileErrorText(cwd, error);
+        if (sentence === null) throw error;
+        return { refused: sentence };
+      }
+    });
+  };
+}
+
+/** The tool, or null when there is no sandbox and the operator did not choose to go without. */
+export function createExecTool(options: ExecOptions, runCommand = createRunCommand(options)): Tool | null {
+  if (!options.sandbox.available && !options.unsandboxed) return null;
+  const promptFiles = options.promptFiles ?? createPromptFiles();
   const defaultSeconds = options.timeoutSeconds;
   const maxSeconds = Math.max(defaultSeconds, MAX_TIMEOUT_SECONDS);
   return defineTool({
@@ -55,18 +92,22 @@ export function createExecTool(options: ExecOptions): Tool | null {
       cwd: z.string().min(1).optional().describe("Folder inside the workspace to run in; default the workspace itself"),
     }),
     capability: "exec",
-    run: async (args, context) => {
-      if (JSON.stringify(args.command).includes("\\u0000"))
-        return toolError("The command holds a NUL character, which no program can take.");
-      return await takePlace(context, () =>
-        answerFileErrors(args.cwd ?? ".", async () => {
-          const place = await resolveFor(promptFiles, context, args.cwd ?? ".");
-          await using _ = await openFolder(place.root, place.parts);
-          const command = { argv: toArgv(args.command), place, seconds: args.timeoutSeconds ?? defaultSeconds };
-          const ready = await prepare(command, context);
-          return "refused" in ready ? toolError(ready.refused) : await run(ready, command, context);
-        }),
-      );
+    async preview({ command, cwd, timeoutSeconds }, context) {
+      const { shown } = await resolveFor(promptFiles, context, cwd ?? ".");
+      const { available } = options.sandbox;
+      const where = available ? (context.readOnly ? IN_READ_ONLY : IN_SANDBOX) : ON_HOST;
+      return {
+        markdown: `${codeBlock(typeof command === "string" ? command : shellWords(command), "sh")}\n\n${where}; folder \`${shown.replaceAll("`", "'")}\`; at most ${timeoutSeconds ?? defaultSeconds} s.`,
+        // A sandbox that is gone since would make it another deed.
+        basis: where,
+      };
+    },
+    async run(args, context) {
+      const ran = await runCommand(args, context);
+      if ("refused" in ran) return toolError(ran.refused);
+      const { result, text, remark } = ran;
+      const answer = text === "" ? { text: `(no output)\n\n${remark}` } : toolQuote("command output", text, remark);
+      return result.end === "exit" && result.code === 0 ? answer : { ...answer, isError: true };
     },
   });
 }
@@ -85,11 +126,19 @@ const SANDBOXED =
   "Runs a command in a sandbox: the workspace is /workspace, there is no network and nothing else of the machine to see, /tmp is empty each time. In a read-only workspace write to /scratch.";
 const UNSANDBOXED = "Runs a command on the machine itself, starting in the workspace.";
 
+const IN_SANDBOX = "In the sandbox, without network";
+const IN_READ_ONLY = "In the sandbox, without network, the workspace only to be read";
+const ON_HOST = "**On the machine itself, with network and all rights of the gateway's user**";
+
+/** A program and its arguments as one would type them: which blanks belong to an argument must be seen. */
+const shellWords = (argv: readonly string[]): string =>
+  argv.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`)).join(" ");
+
 const SHELL = existsSync("/bin/bash") ? "/bin/bash" : "/bin/sh";
 
 const toArgv = (command: string | readonly string[]): readonly string[] => (typeof command === "string" ? [SHELL, "-c", command] : command);
 
-async function run(ready: ReadyCommand, command: Command, context: ToolContext): Promise<ToolResult> {
+async function run(ready: ReadyCommand, command: Command, context: ToolContext): Promise<Ran> {
   const output = createOutputWindow(MAX_TEXT_BYTES, context.secrets);
   const progress = createProgress(context);
   let replaced: readonly string[] = [];
@@ -110,8 +159,7 @@ async function run(ready: ReadyCommand, command: Command, context: ToolContext):
   }
   const text = spellUnseen(stripVTControlCharacters(output.text(result.end !== "exit")).replace(/\r(?!\n)/g, "\n")).trimEnd();
   const remark = `[${[describeEnd(result, command.seconds), ...replaced].join("; ")}]`;
-  const answer = text === "" ? { text: `(no output)\n\n${remark}` } : toolQuote("command output", text, remark);
-  return result.end === "exit" && result.code === 0 ? answer : { ...answer, isError: true };
+  return { result, text, remark };
 }
 
 /** Passes the last line on, at most twice a second; `lastLine` is only asked when it is time. */

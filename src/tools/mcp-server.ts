@@ -8,6 +8,7 @@ import type { Logger } from "../core/logger.ts";
 import { type Tool, type ToolContext, type ToolResult, toolError } from "../core/tool.ts";
 import { matchesTool } from "../core/tool-names.ts";
 import { visibleLine } from "../core/visible-text.ts";
+import { createOpenCalls, type Elicit, type OpenCalls } from "./mcp-elicitation.ts";
 import { createMcpTool, definitionHash, type McpArguments, type McpDefinition, quoteAnswer, toToolResult } from "./mcp-tool.ts";
 
 /** The connection below a client. `end` never rejects and resolves when everything it started is gone. */
@@ -38,6 +39,7 @@ export interface McpServerOptions {
   createLink(onToolsChanged: () => void): McpLink;
   readonly log: Logger;
   readonly clock: Clock;
+  readonly elicit?: Elicit;
   readonly initializeTimeoutMs: number;
   readonly callTimeoutMs: number;
 }
@@ -65,6 +67,7 @@ interface Server {
   readonly stopping: AbortController;
   /** Hash of each tool as first seen. A server may drop and re-offer a tool, but not change it unnoticed (SR-33). */
   readonly pins: Map<string, string>;
+  readonly calls: OpenCalls;
   tools: readonly Tool[];
   withheld: readonly string[];
   status: McpStatus;
@@ -78,6 +81,7 @@ export function createMcpServer(options: McpServerOptions): McpServer {
     options,
     stopping: new AbortController(),
     pins: new Map(),
+    calls: createOpenCalls(options.elicit),
     tools: [],
     withheld: [],
     status: { name: options.name, state: "connecting", detail: "not started" },
@@ -123,13 +127,15 @@ async function connectOnce(server: Server): Promise<string> {
   let client: MCPClient | null = null;
   try {
     // Loaded on first use: a gateway without MCP servers never pays for it.
-    const { createMCPClient } = await import("@ai-sdk/mcp");
+    const { createMCPClient, ElicitationRequestSchema } = await import("@ai-sdk/mcp");
     client = await createMCPClient({
       transport: link.transport,
       clientName: "herald",
+      ...(options.elicit === undefined ? {} : { capabilities: { elicitation: {} } }),
       initializationOptions: { timeout: options.initializeTimeoutMs, signal: stopping.signal },
       onUncaughtError: (error) => options.log.debug({ server: options.name, err: error }, "MCP protocol error"),
     });
+    client.onElicitationRequest(ElicitationRequestSchema, ({ params }) => server.calls.answer(options.name, params));
     adopt(server, await listTools(client, options.initializeTimeoutMs, stopping.signal));
     server.connection = { client, link };
     setReady(server);
@@ -220,8 +226,11 @@ async function call(server: Server, tool: string, args: McpArguments, context: T
   const source = { server: name, tool, secrets: context.secrets };
   context.progress(`calling ${visibleLine(tool, 60)} of ${name}`);
   try {
-    const options = { signal: context.signal, timeout: callTimeoutMs };
-    return toToolResult(source, await connection.client.callTool({ name: tool, arguments: args, options }));
+    const { client } = connection;
+    return toToolResult(
+      source,
+      await server.calls.run(context, callTimeoutMs, (signal) => client.callTool({ name: tool, arguments: args, options: { signal } })),
+    );
   } catch (error) {
     if (context.signal.aborted) return toolError("The call was stopped.");
     void probe(server, connection);

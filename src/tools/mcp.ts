@@ -3,6 +3,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Tool } from "../core/tool.ts";
+import type { Elicit } from "./mcp-elicitation.ts";
 import { createHttpLink, type HttpServer } from "./mcp-http.ts";
 import { createMcpServer, type McpStatus } from "./mcp-server.ts";
 import { createStdioLink, type StdioServer } from "./mcp-stdio.ts";
@@ -11,6 +12,8 @@ export interface McpOptions {
   readonly servers: Readonly<Record<string, (StdioServer | HttpServer) & { readonly readOnly?: readonly string[] }>>;
   readonly log: Logger;
   readonly clock: Clock;
+  /** Asks a person what a server wants to know; left out: servers are not told that they may ask. */
+  readonly elicit?: Elicit;
   /** Where stdio servers take their few inherited variables from. */
   readonly environment?: NodeJS.ProcessEnv;
   readonly initializeTimeoutMs?: number;
@@ -39,6 +42,7 @@ export function createMcpTools(options: McpOptions): McpTools {
         "command" in config ? createStdioLink(config, options.environment ?? process.env, onToolsChanged) : createHttpLink(config),
       log: options.log,
       clock: options.clock,
+      ...(options.elicit === undefined ? {} : { elicit: options.elicit }),
       initializeTimeoutMs: options.initializeTimeoutMs ?? INITIALIZE_MS,
       callTimeoutMs: options.callTimeoutMs ?? CALL_MS,
     }),

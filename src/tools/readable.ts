@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
+import { ownEntry } from "../core/own-files.ts";
 
 export interface Page {
   readonly html: string;
@@ -36,7 +37,7 @@ export async function toReadable(page: Page, signal: AbortSignal, options: Reada
 async function extract(page: Page, signal: AbortSignal): Promise<Readable | null> {
   // Neither files to write nor processes to start: should the page ever get the parser to run something.
   const flags = [`--max-old-space-size=${MEMORY_MB}`, "--permission", "--allow-fs-read=*"];
-  const child = spawn(process.execPath, [...flags, fileURLToPath(new URL("./readable-process.ts", import.meta.url))], {
+  const child = spawn(process.execPath, [...flags, fileURLToPath(ownEntry("src/tools/readable-process"))], {
     stdio: ["pipe", "pipe", "ignore"],
     env: {},
     signal,

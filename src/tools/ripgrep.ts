@@ -52,7 +52,7 @@ export async function findRipgrep(): Promise<string | null> {
   try {
     return (await import("@vscode/ripgrep")).rgPath;
   } catch {
-    // No binary for this machine, or optional packages were left out.
+    // The published package, which brings no programs along; no binary for this machine; or optional packages were left out.
     return findOnPath("rg", process.env.PATH ?? "");
   }
 }

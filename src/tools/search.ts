@@ -19,8 +19,7 @@ const DEFAULT_LIMIT = 100;
 const LINE_CHARS = 300;
 /** ripgrep uses all cores for one search; a model may ask for a hundred at once. */
 const MAX_CONCURRENT = 4;
-const NO_RIPGREP =
-  "Nothing can be searched: ripgrep is missing. Install Herald's packages again, optional ones included, or ripgrep itself.";
+const NO_RIPGREP = "Nothing can be searched: ripgrep is missing. Install it on this machine (apt-get install ripgrep).";
 
 export interface SearchOptions {
   readonly sandbox: Sandbox;

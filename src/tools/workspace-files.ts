@@ -113,14 +113,19 @@ export async function answerFileErrors(path: string, work: () => Promise<ToolRes
   try {
     return await work();
   } catch (error) {
-    if (error instanceof AppError && error.code === "invalid") return toolError(error.message);
-    const code = (error as NodeJS.ErrnoException).code ?? "";
-    const shown = `"${escapeName(path.slice(0, 200))}"`;
-    const sentence = SENTENCES[code];
-    if (sentence !== undefined) return toolError(`${shown} ${sentence}.`);
-    if (isStorageError(error)) return toolError(`${shown} could not be used: ${withoutPath(errorText(error))}.`);
-    throw error;
+    const sentence = fileErrorText(path, error);
+    if (sentence === null) throw error;
+    return toolError(sentence);
   }
+}
+
+/** Null: nothing a model can act on. */
+export function fileErrorText(path: string, error: unknown): string | null {
+  if (error instanceof AppError && error.code === "invalid") return error.message;
+  const shown = `"${escapeName(path.slice(0, 200))}"`;
+  const sentence = SENTENCES[(error as NodeJS.ErrnoException).code ?? ""];
+  if (sentence !== undefined) return `${shown} ${sentence}.`;
+  return isStorageError(error) ? `${shown} could not be used: ${withoutPath(errorText(error))}.` : null;
 }
 
 // Node's messages quote the /proc/self/fd path, which tells nobody anything.

@@ -3,13 +3,20 @@
 import { z } from "zod";
 import { safeParse } from "../core/safe-parse.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
+import { cursorText, parseCursor } from "./cursor.ts";
 import { json, problem, type Route, type WebRequest, wholeNumber } from "./http.ts";
 import type { Live } from "./live.ts";
 import type { MessageViews } from "./message-view.ts";
 
 /** The receive side of the web channel (channels/web/channel.ts). */
 export interface PostTaker {
-  accept(post: { id: string; chat: string; text: string; kind: "message" | "button" }): Promise<"accepted" | "known" | "conflict" | "off">;
+  accept(post: {
+    id: string;
+    chat: string;
+    text: string;
+    kind: "message" | "button";
+    files?: readonly string[];
+  }): Promise<"accepted" | "known" | "conflict" | "off" | "no-file">;
   isChat(text: string): boolean;
 }
 
@@ -26,20 +33,25 @@ export interface ApiOptions {
 /** Of the gateway behind the page. */
 export type Stage = "starting" | "ready" | "stopping";
 
-const MAX_TEXT_LENGTH = 60_000;
+export const MAX_TEXT_LENGTH = 60_000;
 const HISTORY_LIMIT = 100;
+/** The settings may allow fewer. */
+const MAX_FILES = 50;
 
 // Fields the client makes up (a role, scopes) are dropped: rights come from the token alone.
-const Post = z.object({
-  id: z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
-  text: z
-    .string()
-    .max(MAX_TEXT_LENGTH)
-    .refine((text) => text.trim() !== ""),
-  kind: z.enum(["message", "button"]).default("message"),
-});
+export const POST_ID = z.string().regex(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+const Post = z
+  .object({
+    id: POST_ID,
+    text: z.string().max(MAX_TEXT_LENGTH),
+    kind: z.enum(["message", "button"]).default("message"),
+    files: z.array(POST_ID).max(MAX_FILES).optional(),
+  })
+  .refine(({ text, files = [] }) => text.trim() !== "" || files.length > 0);
 
-const NO_CHAT = problem(404, "There is no such chat.");
+export const NO_CHAT = problem(404, "There is no such chat.");
+export const OFF = problem(503, "Herald is not taking messages right now.", { "retry-after": "2" });
+export const USED_ID = problem(409, "This id was used for another message. Send it with a new one.");
 
 export function createApiRoutes(options: ApiOptions): Route[] {
   const { live, channel } = options;
@@ -70,11 +82,16 @@ async function post(request: WebRequest, channel: PostTaker) {
   if (!channel.isChat(chat)) return NO_CHAT;
   const body = safeParse(Post, await request.json());
   if (!body.success) {
-    return problem(400, `Send {"id": a lower-case uuid, "text": 1 to ${MAX_TEXT_LENGTH} characters, "kind": "message" or "button"}.`);
+    return problem(
+      400,
+      `Send {"id": a lower-case uuid, "text": 1 to ${MAX_TEXT_LENGTH} characters, "kind": "message" or "button"}; with "files": [ids of uploaded files] the text may be empty.`,
+    );
   }
-  const outcome = await channel.accept({ ...body.data, chat });
-  if (outcome === "off") return problem(503, "Herald is not taking messages right now.", { "retry-after": "2" });
-  if (outcome === "conflict") return problem(409, "This id was used for another message. Send it with a new one.");
+  const { files, ...words } = body.data;
+  const outcome = await channel.accept({ ...words, chat, ...(files === undefined ? {} : { files }) });
+  if (outcome === "off") return OFF;
+  if (outcome === "conflict") return USED_ID;
+  if (outcome === "no-file") return problem(410, "A file of this message is not here any more. Attach it again.");
   return json(202, { id: body.data.id, status: outcome });
 }
 
@@ -85,11 +102,16 @@ async function history(request: WebRequest, { channel, messages, views }: ApiOpt
   if (!channel.isChat(chat)) return NO_CHAT;
   if (Number.isNaN(beforeSeq) || !(limit >= 1)) return problem(400, "before and limit are whole numbers.");
   const size = Math.min(limit, HISTORY_LIMIT);
+  // Before the rows: what is changed while they are read comes once more with the stream, and takes the place of what is there.
+  const editedAt = await messages.lastEdit(chat);
   const rows = await messages.list(chat, { ...(beforeSeq !== null && { beforeSeq }), limit: size + 1 });
   // Where the stream goes on from these rows: behind the last of them, whatever is posted meanwhile.
-  const cursor = beforeSeq === null ? (rows.at(-1)?.seq ?? 0) : await messages.lastSeq(chat);
+  const seq = beforeSeq === null ? (rows.at(-1)?.seq ?? 0) : await messages.lastSeq(chat);
+  const cursor = cursorText({ seq, editedAt });
   const hasEarlier = rows.length > size;
-  return json(200, { messages: await views.toViews(hasEarlier ? rows.slice(1) : rows), hasEarlier, cursor });
+  const shown = hasEarlier ? rows.slice(1) : rows;
+  const isPlain = request.query.get("as") === "text";
+  return json(200, { messages: isPlain ? views.toTexts(shown) : await views.toViews(shown), hasEarlier, cursor });
 }
 
 async function events(request: WebRequest, { channel, live }: ApiOptions) {
@@ -97,8 +119,9 @@ async function events(request: WebRequest, { channel, live }: ApiOptions) {
   if (!channel.isChat(chat)) return NO_CHAT;
   const lastId = request.headers["last-event-id"];
   // A reconnecting browser repeats the old URL; what it really saw last stands in the header.
-  const cursor = wholeNumber(typeof lastId === "string" && lastId !== "" ? lastId : request.query.get("cursor"));
-  if (Number.isNaN(cursor)) return problem(400, "The cursor is a whole number.");
+  const given = typeof lastId === "string" && lastId !== "" ? lastId : request.query.get("cursor");
+  const cursor = given === null ? null : parseCursor(given);
+  if (cursor === undefined) return problem(400, "The cursor is what a message or a history came with.");
   return (await live.open(request.response, { chat, cursor, browserId: request.browser?.id ?? null }))
     ? null
     : problem(503, "Too many tabs are open.", { "retry-after": "10" });

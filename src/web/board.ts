@@ -1,8 +1,25 @@
 // What the page knows of runs: one line each for the board, and everything on record for the one that is open. The
 // source is an argument (the stores adapted by app/board.ts), so the page depends on these views and not on the record.
+import type { CheckResult } from "../core/check.ts";
 import { type DeliveryState, isUnfinished, type PlanStep, type RunSections, type RunState } from "../core/run.ts";
 import type { Usage } from "../core/usage.ts";
 import type { TranscriptPage } from "../stores/transcript-page.ts";
+import type { BriefsView } from "./briefs.ts";
+
+/** What is spent of a limit, in words; null: that side of it has no limit. */
+export interface SpentView {
+  /** `$0.12 of $0.50` */
+  readonly usd: string | null;
+  /** `18k of 20k tokens` */
+  readonly tokens: string | null;
+  /** How much of it, from 0 to 1. */
+  readonly share: number;
+}
+
+/** Of the installation: `everything today`. */
+export interface BudgetLine extends SpentView {
+  readonly name: string;
+}
 
 export interface RunView {
   readonly id: string;
@@ -15,9 +32,11 @@ export interface RunView {
   readonly parentId: string | null;
   /** Where it was asked for, in words: `telegram 5551`. Runs of one origin stand together. */
   readonly origin: string;
-  /** The page's chat that asked for it; null when another channel did: then the page can watch it but not steer it. */
+  /** The page's chat that asked for it; null when another channel did: then what comes of it is announced there. */
   readonly chat: string | null;
   readonly depth: number;
+  /** Counts up when it goes on after its end: what is pressed is meant for the one that was seen. */
+  readonly generation: number;
   readonly createdAt: number;
   readonly startedAt: number | null;
   readonly endedAt: number | null;
@@ -28,6 +47,18 @@ export interface RunView {
   readonly costUsd: number | null;
   /** Place in the queue, from 1; null when it does not wait. */
   readonly position: number | null;
+  /** It waits for somebody's answer. */
+  readonly isAsking: boolean;
+  /** What it and all below it have spent of its own limit; null: it has none. */
+  readonly limit: SpentView | null;
+  /** It ended for want of its own budget: the button that raises it, and its command in the chat that asked. */
+  readonly goOn: { readonly label: string; readonly command: string } | null;
+  /** The run this one repeats. */
+  readonly rerunOf: string | null;
+  /** The name of the group it was sent out with. */
+  readonly group: string | null;
+  /** When the digest goes out that its announcement is held for; null: it is held for none. */
+  readonly digestAt: number | null;
 }
 
 export interface Board {
@@ -52,6 +83,31 @@ interface RunFacts {
   readonly resumes: number;
 }
 
+/** Another run as one is pointed to it. */
+export type RunLink = Pick<RunView, "id" | "shortId" | "label" | "state" | "createdAt">;
+
+/** Runs it can be held against (RP2). */
+export interface RelatedRuns {
+  readonly repeats: RunLink | null;
+  /** Newest first. */
+  readonly repeatedBy: readonly RunLink[];
+  /** Those of the same requester and of the chat it goes back to, newest first. */
+  readonly others: readonly RunLink[];
+}
+
+/** Two runs side by side. */
+export interface ComparisonView {
+  readonly one: RunLink;
+  readonly other: RunLink;
+  readonly fields: readonly { readonly name: string; readonly one: string; readonly other: string }[];
+  /** That one is the other once more. */
+  readonly link: string | null;
+  /** The difference of their results as a patch; null: what is said instead. */
+  readonly patch: string | null;
+  /** About their results; empty: nothing. */
+  readonly note: string;
+}
+
 export interface RunDetail {
   readonly run: RunView;
   readonly task: string;
@@ -59,16 +115,31 @@ export interface RunDetail {
   readonly reason: string | null;
   readonly incomplete: boolean;
   readonly facts: RunFacts;
+  readonly repeats: RunLink | null;
+  readonly repeatedBy: readonly RunLink[];
+  /** Those it sent out itself, newest first. */
+  readonly children: readonly RunLink[];
+  /** What it was told and has not read yet, oldest first. */
+  readonly unread: readonly { readonly id: string; readonly from: string; readonly text: string }[];
   readonly plan?: readonly PlanStep[];
   readonly sections?: RunSections;
-  /** BRIEF.md of the child, as Markdown. */
-  readonly brief?: string;
+  /** What its checks found last. */
+  readonly checks?: readonly CheckResult[];
+  /** Its typed result, as Markdown. */
+  readonly data?: string;
+  /** What it may know, and from whom. */
+  readonly briefing: BriefsView;
   /** The newest entries of trace.md, oldest first. */
   readonly trace?: readonly { readonly agent: string; readonly action: string; readonly timestamp: string }[];
 }
 
 export interface RunDetails {
   find(id: string): Promise<RunDetail | null>;
+  /** What it was asked, the whole of it: null when there is no such run, `task: null` when that is on record no more. */
+  task(id: string): Promise<{ readonly task: string | null; readonly model: string } | null>;
+  related(id: string): Promise<RelatedRuns | null>;
+  /** Null: one of them is not there. */
+  compare(id: string, otherId: string): Promise<ComparisonView | null>;
   /** The newest entries before the cursor, without the announce step; null when there is no such run or no file. */
   transcript(id: string, range: { before: number | null; limit: number }): Promise<TranscriptPage | null>;
 }
@@ -119,7 +190,7 @@ function toTree(root: RunView, below: ReadonlyMap<string | null, readonly RunVie
   return {
     root,
     rows,
-    needsPerson: rows.some(({ run }) => run.delivery === "blocked"),
+    needsPerson: rows.some(({ run }) => run.delivery === "blocked" || run.isAsking),
     isActive: rows.some(({ run }) => isUnfinished(run.state)),
   };
 }

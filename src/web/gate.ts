@@ -3,22 +3,27 @@
 // request → checkOrigin (all routes) → route → checkAccess (its `access`) → checkBody → handler
 import type { IncomingMessage } from "node:http";
 import type { Logger } from "../core/logger.ts";
+import { commandWords } from "../core/own-files.ts";
+import type { Program } from "../core/program.ts";
 import type { RateLimit } from "../core/rate-limit.ts";
 import type { Browser } from "../stores/browsers.ts";
 import type { Hosts } from "./hosts.ts";
 import { MAX_BODY_BYTES, problem, type Route } from "./http.ts";
 import type { Reply } from "./outgoing.ts";
+import type { Programs } from "./programs.ts";
 import { SIGN_IN_SECONDS, type SignIns } from "./sign-ins.ts";
 import { isSame } from "./token.ts";
 
 /** Let through, or the refusal to send. `browser` is null for a script with the token and on a public route. */
-export type Passage = { readonly refusal: Reply } | { readonly refusal: null; readonly browser: Browser | null };
+export type Passage =
+  | { readonly refusal: Reply }
+  | { readonly refusal: null; readonly browser: Browser | null; readonly program: Program | null };
 
 export interface Gate {
   /** Null: may go on. Else the refusal to send. */
   checkOrigin(req: IncomingMessage, path: string, query: URLSearchParams, route: Pick<Route, "access"> | null): Reply | null;
   checkAccess(req: IncomingMessage, route: Pick<Route, "access" | "method">): Promise<Passage>;
-  checkBody(req: IncomingMessage): Reply | null;
+  checkBody(req: IncomingMessage, route: Pick<Route, "body">, program: Program | null): Reply | null;
   /** The token as typed or taken from the link; limited like every other guess. */
   signIn(visitor: Visitor, token: string): Promise<Reply>;
   /** The same browser's cookie, gone. */
@@ -35,6 +40,7 @@ export interface Visitor {
 export interface GateOptions {
   token(): string;
   signIns: SignIns;
+  programs: Pick<Programs, "find">;
   hosts: Hosts;
   port(): number;
   failures: RateLimit;
@@ -46,7 +52,17 @@ export interface GateOptions {
 const KEY_HEADER = "x-herald-key";
 
 const JSON_TYPE = /^application\/json(?:\s*;\s*charset="?utf-8"?)?$/i;
+/** No form can send it: a page elsewhere would have to ask first. */
+const BYTES_TYPE = "application/octet-stream";
 const TOO_MANY = problem(429, "Too many attempts. Wait a minute, then try again.", { "retry-after": "60" });
+/** What OAuth's clients look for: there is nothing to sign in to, only a token to be given. */
+const CHALLENGE = { "www-authenticate": 'Bearer realm="herald"' };
+const NEEDS_TOKEN = problem(401, `Send a token of \`${commandWords("token")}\` as the header Authorization: Bearer <token>.`, CHALLENGE);
+const WRONG_TOKEN = problem(
+  401,
+  `This token is not right, was taken back, or its time is over. \`${commandWords("token")}\` makes another.`,
+  CHALLENGE,
+);
 const SIGN_IN_FIRST = problem(401, "Sign in first.");
 
 export function createGate(options: GateOptions): Gate {
@@ -70,6 +86,15 @@ export function createGate(options: GateOptions): Gate {
     }
     return null;
   };
+  const passProgram = async (caller: string, bearer: string | null): Promise<Passage> => {
+    if (bearer === null) return { refusal: NEEDS_TOKEN };
+    // The right token first: another program on the same machine that guesses must not lock this one out, nor people out of the page.
+    const program = await options.programs.find(bearer);
+    if (program !== null) return { refusal: null, browser: null, program };
+    if (!options.failures.take(`mcp ${caller}`)) return { refusal: TOO_MANY };
+    options.log.warn({ caller }, "a wrong token of a program was refused");
+    return { refusal: WRONG_TOKEN };
+  };
   const setCookie = (value: string, maxAge: number, origin: string | undefined): Record<string, string> => ({
     "set-cookie": `${cookieName()}=${value}; Path=/api; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${hosts.isSecure(origin) ? "; Secure" : ""}`,
   });
@@ -78,6 +103,7 @@ export function createGate(options: GateOptions): Gate {
     checkOrigin: (req, path, query, route) => checkOrigin(req, { path, query, hosts, isProbe: route?.access === "probe" }),
     async checkAccess(req, route) {
       const bearer = bearerOf(req);
+      if (route.access === "program") return passProgram(callerOf(req), bearer);
       if (route.method === "POST" && bearer === null && req.headers.origin === undefined) {
         return { refusal: problem(403, "A request without an Origin header needs an Authorization header.") };
       }
@@ -85,18 +111,19 @@ export function createGate(options: GateOptions): Gate {
       const caller = callerOf(req);
       if (bearer !== null && route.access === "token") {
         const refusal = guess(caller, () => isSame(bearer, options.token()));
-        return refusal === null ? { refusal, browser: null } : { refusal };
+        return refusal === null ? { refusal, browser: null, program: null } : { refusal };
       }
       const browser = await browserOf(req, caller);
-      if (browser !== null || route.access !== "token") return { refusal: null, browser };
+      if (browser !== null || route.access !== "token") return { refusal: null, browser, program: null };
       // No guess, whatever it sent: nobody guesses two secrets of 32 random bytes, and a page that was signed out, or whose
       // cookie another port has replaced, would lock its own person out of signing in.
       return { refusal: SIGN_IN_FIRST };
     },
-    checkBody(req) {
-      if (!options.posts.take(callerOf(req)))
+    checkBody(req, route, program) {
+      // By token, where there is one: a busy program must not use up what a person on the same machine may post.
+      if (!options.posts.take(program === null ? callerOf(req) : `token ${program.id}`))
         return problem(429, "Too many messages at once. Try again in a moment.", { "retry-after": "5" });
-      return checkBody(req);
+      return checkBody(req, route.body === "bytes");
     },
     async signIn({ caller, headers, browser }, token) {
       const refusal = guess(caller, () => isSame(token, options.token()));
@@ -138,10 +165,11 @@ function checkOrigin(req: IncomingMessage, { path, query, hosts, isProbe }: Targ
   return null;
 }
 
-function checkBody(req: IncomingMessage): Reply | null {
-  if (!JSON_TYPE.test(req.headers["content-type"] ?? "")) return problem(415, "Send application/json in UTF-8.");
+function checkBody(req: IncomingMessage, isBytes: boolean): Reply | null {
+  if (isBytes && req.headers["content-type"] !== BYTES_TYPE) return problem(415, `Send ${BYTES_TYPE}.`);
+  if (!isBytes && !JSON_TYPE.test(req.headers["content-type"] ?? "")) return problem(415, "Send application/json in UTF-8.");
   if (req.headers["content-encoding"] !== undefined) return problem(415, "Send the body without compression.");
-  if (Number(req.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return tooLarge();
+  if (!isBytes && Number(req.headers["content-length"] ?? 0) > MAX_BODY_BYTES) return tooLarge();
   return null;
 }
 

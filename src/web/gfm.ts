@@ -3,10 +3,21 @@
 import { micromark, type Options } from "micromark";
 import { gfm, gfmHtml } from "micromark-extension-gfm";
 
-const OPTIONS: Options = {
+const EXTENSIONS = [
+  gfm(),
   // Footnotes make ids, which would clash between the messages of one page.
-  extensions: [gfm(), { disable: { null: ["gfmFootnoteCall", "gfmPotentialFootnoteCall", "gfmFootnoteDefinition"] } }],
-  htmlExtensions: [gfmHtml()],
-};
+  { disable: { null: ["gfmFootnoteCall", "gfmPotentialFootnoteCall", "gfmFootnoteDefinition"] } },
+];
+const HTML_EXTENSIONS = [gfmHtml()];
 
-export const gfmToHtml = (markdown: string): string => micromark(markdown, OPTIONS);
+/** What else is read and written (math.ts). */
+export interface MoreMarkdown {
+  readonly mathSyntax: NonNullable<Options["extensions"]>[number];
+  readonly mathToHtml: NonNullable<Options["htmlExtensions"]>[number];
+}
+
+export const gfmToHtml = (markdown: string, more: MoreMarkdown | null): string =>
+  micromark(markdown, {
+    extensions: more === null ? EXTENSIONS : [...EXTENSIONS, more.mathSyntax],
+    htmlExtensions: more === null ? HTML_EXTENSIONS : [...HTML_EXTENSIONS, more.mathToHtml],
+  });

@@ -2,9 +2,10 @@
 // server.ts dispatches, gate.ts decides who may pass, api.ts and page-files.ts hold the routes, outgoing.ts writes.
 
 import type { IncomingMessage } from "node:http";
+import type { Program } from "../core/program.ts";
 import { readBytes } from "../core/read-bytes.ts";
 import type { Browser } from "../stores/browsers.ts";
-import type { Outlet, Reply } from "./outgoing.ts";
+import type { Outgoing, Outlet, Reply } from "./outgoing.ts";
 import { parseStrictJson } from "./strict-json.ts";
 
 export const MAX_BODY_BYTES = 256 * 1024;
@@ -17,10 +18,16 @@ export interface WebRequest {
   readonly caller: string;
   /** The signed-in browser; null for a script with the token and on public routes. */
   readonly browser: Browser | null;
+  /** Whose token it is, on a route for programs; null on all others. */
+  readonly program: Program | null;
   /** The body as strict JSON, or null when it is none. Throws BodyTooLarge. */
   json(): Promise<unknown>;
+  /** The body as it arrives; only where the route takes bytes, and then whoever reads counts. */
+  bytes(): AsyncIterable<Uint8Array>;
   /** For a stream: the handler takes over and returns null. */
   readonly response: Outlet;
+  /** What a stream may be given to write. */
+  readonly event: Outgoing["event"];
 }
 
 /** One entry of the route table. Plain data but for the handler, so a test can list it and prove each gate. */
@@ -30,26 +37,46 @@ export interface Route {
   readonly path: string;
   /**
    * `public`: carries nothing of the gateway's; `token`: refused but for the token and signed-in browsers; `probe`: public,
-   * and by any host name.
+   * and by any host name; `program`: refused but for a token of another program, which opens nothing else (PR1).
    */
-  readonly access: "public" | "token" | "probe";
+  readonly access: "public" | "token" | "probe" | "program";
+  /** Takes a body of any bytes and size, counted by the handler. Left out: JSON. */
+  readonly body?: "bytes";
   handle(request: WebRequest): Reply | null | Promise<Reply | null>;
 }
 
 export class BodyTooLarge extends Error {}
+export class BodyTooSlow extends Error {}
 
 export const json = (status: number, body: unknown, headers?: Reply["headers"]): Reply => ({ status, body, ...(headers && { headers }) });
 export const problem = (status: number, error: string, headers?: Reply["headers"]): Reply => json(status, { error }, headers);
 
-/** Reads at most MAX_BODY_BYTES, also when no length was announced. */
-export async function readJson(req: IncomingMessage): Promise<unknown> {
-  const bytes = await readBytes(req.iterator({ destroyOnReturn: false }), MAX_BODY_BYTES);
-  if (bytes === null) throw new BodyTooLarge();
-  return parseStrictJson(bytes);
+/** Reads at most MAX_BODY_BYTES, also when no length was announced, and no longer than that. */
+export async function readJson(req: IncomingMessage, timeoutMs: number): Promise<unknown> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new BodyTooSlow()), timeoutMs);
+  try {
+    const bytes = await Promise.race([readBytes(req.iterator({ destroyOnReturn: false }), MAX_BODY_BYTES), late.promise]);
+    if (bytes === null) throw new BodyTooLarge();
+    return parseStrictJson(bytes);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Somebody who sends nothing for this long has gone. */
+const STALLED_MS = 30_000;
+
+export function readUpload(req: IncomingMessage): AsyncIterable<Uint8Array> {
+  req.setTimeout(STALLED_MS, () => req.destroy());
+  return req.iterator({ destroyOnReturn: false });
 }
 
 /** The values of a path that fits the pattern, or null. Segments are compared as sent: nothing is decoded. */
 export function matchPath(pattern: string, path: string): Record<string, string> | null {
+  // Every request is held against every route, and nearly all of them differ before the first value.
+  const fixed = pattern.indexOf(":");
+  if (fixed < 0 ? pattern !== path : !path.startsWith(pattern.slice(0, fixed))) return null;
   const wanted = pattern.split("/");
   const given = path.split("/");
   if (wanted.length !== given.length) return null;

@@ -1,5 +1,5 @@
-// Renders long texts beside the event loop: rendering.ts posts Markdown, one text at a time, and gets its HTML.
+// Renders texts beside the event loop: rendering.ts posts Markdown, one text at a time, and gets its HTML.
 import { parentPort } from "node:worker_threads";
-import { renderMarkdown } from "./markdown.ts";
+import { renderRich } from "./rich-text.ts";
 
-parentPort?.on("message", (markdown: string) => parentPort?.postMessage(renderMarkdown(markdown)));
+parentPort?.on("message", async (markdown: string) => parentPort?.postMessage(await renderRich(markdown)));

@@ -3,32 +3,41 @@
 // whole messages and the pieces of a draft → rendering.ts → here (a long one in a worker) → page
 import { createRequire } from "node:module";
 import { isCostly } from "../core/markdown-cost.ts";
+import type { MoreMarkdown } from "./gfm.ts";
 
 // Nobody may open the page, and the parser is a tenth of the program's start: loaded with the first text.
 const require = createRequire(import.meta.url);
-function toHtml(markdown: string): string {
+function toHtml(markdown: string, more: MoreMarkdown | null): string {
   const { gfmToHtml }: typeof import("./gfm.ts") = require("./gfm.ts");
-  return gfmToHtml(markdown);
+  return gfmToHtml(markdown, more);
 }
 
 /** Nobody reads more formatted text at a stretch, and rendering costs milliseconds per kilobyte. */
 export const MAX_RENDERED_LENGTH = 24_000;
 /** A table's rows are filled up to the width of its head: a wide one over thousands of short rows would be megabytes. */
 const MAX_CELLS = 30_000;
+/** A formula of three characters is two hundred as MathML. */
+const MAX_DOLLARS = 800;
 /** A draft that is longer shows its end. */
 const MAX_DRAFT_LENGTH = 24_000;
 const DRAFT_STEP = 8_000;
 
 /** Never throws, whatever the text; beyond 24 000 characters, with too large a table or too dear to parse, it stays plain text. */
-export function renderMarkdown(markdown: string): string {
+export function renderMarkdown(markdown: string, more: MoreMarkdown | null = null): string {
   if (markdown.length > MAX_RENDERED_LENGTH || mostCells(markdown) > MAX_CELLS || isCostly(markdown)) return renderPlain(markdown);
   // micromark escapes every < and " of the text itself, so these patterns meet only tags it wrote.
-  return toHtml(markdown)
+  return toHtml(markdown, more)
     .replace(/<img src="([^"]*)" alt="([^"]*)"(?: title="[^"]*")? \/>/g, (_tag, url: string, alt: string) => pictureLink(url, alt))
     .replace(/<a href="([^"]*)"/g, (_tag, url: string) =>
       url === "" ? "<a" : `<a href="${url}" target="_blank" rel="noopener noreferrer"`,
     );
 }
+
+/** Is there code that names its language, or what may be a formula? Such a text is rendered in the thread (rendering.ts). */
+export const hasCode = (markdown: string): boolean => /^[ \t>*+\d.-]*(?:`{3,}|~{3,})[ \t]*[\w+#]/m.test(markdown);
+export const hasMath = (markdown: string): boolean => countDollars(markdown) <= MAX_DOLLARS && /\$\$|\$[^\s$][^\n$]*\$/.test(markdown);
+
+const countDollars = (text: string): number => text.split("$").length - 1;
 
 export const renderPlain = (text: string): string => `<pre class="plain">${escapeHtml(text)}</pre>`;
 

@@ -11,6 +11,7 @@ export interface MetricsOptions {
   /** Unfinished runs by state. */
   countRuns(): Promise<Readonly<Record<string, number>>>;
   countOpenMessages(): Promise<number>;
+  countOpenQuestions(): Promise<number>;
   /** This process among several; null: it is alone. */
   readonly node: { readonly name: string; readonly role: string } | null;
 }
@@ -170,6 +171,14 @@ function addGauges({ Gauge }: Prom, options: MetricsOptions, registers: Registry
     registers,
     async collect() {
       this.set(await options.countOpenMessages());
+    },
+  });
+  new Gauge({
+    name: "herald_questions_open",
+    help: "Questions that nobody has answered yet.",
+    registers,
+    async collect() {
+      this.set(await options.countOpenQuestions());
     },
   });
   new Gauge({

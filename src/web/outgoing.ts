@@ -3,13 +3,17 @@
 // route → Reply → reply() → socket;  live.ts → event() → Clean → sse.ts → socket
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Attachment } from "../core/attachment.ts";
+import { ownFile } from "../core/own-files.ts";
 
 export interface Reply {
   readonly status: number;
   /** Sent as JSON; text goes out as text, with the `content-type` of `headers`. */
   readonly body?: unknown;
-  /** One of the page's own files, instead of a body. */
-  readonly file?: URL;
+  /** A file the page is made of, or several as one, instead of a body. */
+  readonly file?: URL | readonly URL[];
+  /** What a person or an agent attached, instead of a body: as it is, because it is theirs. `isInline`: a picture. */
+  readonly download?: { readonly file: Attachment; readonly bytes: Buffer; readonly isInline: boolean };
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -31,13 +35,13 @@ export interface Outgoing {
   /** Writes a reply unless the peer is gone. A refused request with an unread body ends its connection. */
   reply(req: IncomingMessage, res: ServerResponse, reply: Reply): Promise<void>;
   /** One server-sent event. `id` marks a durable one: the tab sends the last one back when it reconnects. */
-  event(name: string, data: unknown, id?: number): Clean;
+  event(name: string, data: unknown, id?: string): Clean;
 }
 
 /** On every answer. No inline script or style, nothing from another host, no framing, no CORS, nothing cached. */
 export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   "content-security-policy":
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'; trusted-types herald lit-html",
   "x-content-type-options": "nosniff",
   "referrer-policy": "no-referrer",
   "cross-origin-opener-policy": "same-origin",
@@ -49,7 +53,8 @@ export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
 export const RETRY = "retry: 1000\n\n" as Clean;
 export const BEAT = ": beat\n\n" as Clean;
 
-const PAGE_FOLDER = new URL("./page/", import.meta.url);
+const PAGE_FOLDER = ownFile("src/web/page/");
+const LIBRARY_FILE = /\/node_modules\/(?:lit-html|uplot)\/[\w./-]+\.(?:js|css)$/;
 
 export function createOutgoing(redact: (text: string) => string): Outgoing {
   const replacer = (_name: string, value: unknown): unknown => {
@@ -80,18 +85,31 @@ export function createOutgoing(redact: (text: string) => string): Outgoing {
 }
 
 async function contentOf(
-  { body, file }: Reply,
+  { body, file, download }: Reply,
   redact: (text: string) => string,
   json: (value: unknown) => string,
 ): Promise<{ body: string | Buffer; type?: Record<string, string> }> {
+  if (download !== undefined) return { body: download.bytes, type: downloadHeaders(download) };
   if (file === undefined) {
     if (typeof body === "string") return { body: redact(body) };
     return { body: json(body), type: { "content-type": "application/json; charset=utf-8" } };
   }
-  // The page's own files go out as they are: they hold nothing of the gateway's, and somebody whose database password is
+  // What the page is made of goes out as it is: it holds nothing of the gateway's, and somebody whose database password is
   // "password" must not get a page with that word replaced in its scripts. That's why no other file may take this way.
-  if (!file.href.startsWith(PAGE_FOLDER.href)) throw new Error("only the page's own files are sent as they are");
-  return { body: await readFile(file) };
+  const files = file instanceof URL ? [file] : file;
+  if (!files.every(({ href }) => href.startsWith(PAGE_FOLDER.href) || LIBRARY_FILE.test(href)))
+    throw new Error("only the page's own files are sent as they are");
+  return { body: Buffer.concat(await Promise.all(files.map((one) => readFile(one)))) };
+}
+
+/** Opened by itself it could do nothing either: no script, no frame, no origin of ours. */
+function downloadHeaders({ file, isInline }: NonNullable<Reply["download"]>): Record<string, string> {
+  const name = encodeURIComponent(file.name).replace(/['()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16)}`);
+  return {
+    "content-type": isInline ? file.type : "application/octet-stream",
+    "content-disposition": `${isInline ? "inline" : "attachment"}; filename*=UTF-8''${name}`,
+    "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
+  };
 }
 
 const hasBody = (req: IncomingMessage): boolean =>

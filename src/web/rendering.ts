@@ -1,8 +1,8 @@
-// How the page's texts become HTML without holding up the gateway: each once, a long one in a worker, and never for long
-// at a stretch. message-view.ts, run-log.ts, board-api.ts → here → markdown.ts.
-import { extname } from "node:path";
+// How the page's texts become HTML without holding up the gateway: each once, a long one or one with code or formulas
+// in a worker, and never for long at a stretch. message-view.ts, run-log.ts, board-api.ts → here → markdown.ts.
 import { Worker } from "node:worker_threads";
-import { MAX_RENDERED_LENGTH, renderMarkdown, renderPlain } from "./markdown.ts";
+import { ownEntry } from "../core/own-files.ts";
+import { hasCode, hasMath, MAX_RENDERED_LENGTH, renderMarkdown, renderPlain } from "./markdown.ts";
 
 const MAX_CACHED_LENGTH = 4_000_000;
 const BUSY_MS = 10;
@@ -31,17 +31,16 @@ export function createRenderer(deadlineMs = DEADLINE_MS): Renderer {
     worker = null;
   };
   const start = (): Worker => {
-    // By its own ending, which is another one once everything is bundled.
-    const fresh = new Worker(new URL(`./markdown-worker${extname(import.meta.url)}`, import.meta.url), {
-      env: {},
-      resourceLimits: { maxOldGenerationSizeMb: 256 },
-    });
+    const fresh = new Worker(ownEntry("src/web/markdown-worker"), { env: {}, resourceLimits: { maxOldGenerationSizeMb: 256 } });
     // A page that waits for nothing must not keep the process from ending.
     fresh.unref();
-    fresh.on("message", (html: string) => end?.(html));
-    fresh.on("error", () => end?.(null));
+    // What one that was given up still says is another text: it may have had it ready all the while, and a machine that slept looks
+    // at its timers first.
+    const isCurrent = (): boolean => worker === fresh;
+    fresh.on("message", (html: string) => isCurrent() && end?.(html));
+    fresh.on("error", () => isCurrent() && end?.(null));
     fresh.on("exit", () => {
-      if (worker !== fresh) return;
+      if (!isCurrent()) return;
       worker = null;
       end?.(null);
     });
@@ -63,7 +62,8 @@ export function createRenderer(deadlineMs = DEADLINE_MS): Renderer {
     });
   return {
     render(markdown) {
-      const isQuick = markdown.length <= MAX_SHORT_LENGTH || markdown.length > MAX_RENDERED_LENGTH;
+      const isShort = markdown.length <= MAX_SHORT_LENGTH && !hasCode(markdown) && !hasMath(markdown);
+      const isQuick = isShort || markdown.length > MAX_RENDERED_LENGTH;
       if (isQuick) return Promise.resolve(renderMarkdown(markdown));
       // One after the other: the deadline counts from when the worker has it.
       const mine = last.then(() => ask(markdown));

@@ -10,28 +10,26 @@ import type { Bus } from "../core/events.ts";
 import type { Logger } from "../core/logger.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
 import type { Browsers } from "../stores/browsers.ts";
-import type { WebMessages } from "../stores/web-messages.ts";
-import { createApiRoutes, type PostTaker, type Stage } from "./api.ts";
-import type { Board, RunDetails } from "./board.ts";
-import { createBoardRoutes, type Redeliver } from "./board-api.ts";
+import { createApiRoutes, type Stage } from "./api.ts";
+import type { BudgetLine } from "./board.ts";
 import { createBrowsersRoutes } from "./browsers-api.ts";
 import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
 import { createHosts, hostText, isWildcard } from "./hosts.ts";
-import { BodyTooLarge, matchPath, problem, type Route, readJson } from "./http.ts";
+import { BodyTooLarge, BodyTooSlow, matchPath, problem, type Route, readJson, readUpload } from "./http.ts";
 import { createLive, type NodeLine, type PageStatus } from "./live.ts";
 import { createMessageViews } from "./message-view.ts";
 import { createOutgoing, type Outgoing, type Reply } from "./outgoing.ts";
-import { createPageRoutes } from "./page-files.ts";
-import { createPeopleRoutes, type PairingDesk } from "./people-api.ts";
+import type { Programs } from "./programs.ts";
+import { createQuestionViews } from "./questions.ts";
 import { createRenderer } from "./rendering.ts";
-import { createLogViews } from "./run-log.ts";
+import { createOwnRoutes, type PageDesks } from "./routes.ts";
 import { createSignIns } from "./sign-ins.ts";
 import type { StreamLimits } from "./sse.ts";
 
 // Not imported: the namespace of node:http reads every getter, and one of them loads Node's fetch, a tenth of the start.
 const { createServer } = process.getBuiltinModule("node:http");
 
-export interface WebServerOptions {
+export interface WebServerOptions extends PageDesks {
   host: string;
   /** 0 takes a free one (tests). */
   port: number;
@@ -40,27 +38,23 @@ export interface WebServerOptions {
   /** As it is now; tell followToken when it changed. */
   token(): string;
   browsers: Browsers;
+  programs: Pick<Programs, "find">;
   log: Logger;
   clock: Clock;
   bus: Bus;
-  channel: PostTaker;
-  messages: WebMessages;
-  board: Board;
-  details: RunDetails;
-  pairing: PairingDesk;
-  redeliver: Redeliver;
   /** Replaces known secrets by their names. */
   redact(text: string): string;
   /** How much of a growing text's end may be the beginning of a secret. */
   heldBack(text: string): number;
   status(): PageStatus;
   nodes(): Promise<readonly NodeLine[]>;
+  budgets(): Promise<readonly BudgetLine[]>;
   /** No page here, only /healthz, /readyz and the routes below: a process that works for others must be watched, too. */
   isProbed?: boolean;
-  /** Routes of other parts (metrics); gated like all others. */
+  /** Routes of other parts (metrics, /mcp); gated like all others. */
   routes?: readonly Route[];
   streams?: { limits?: StreamLimits; heartbeatMs?: number };
-  /** How long a request may take to arrive; slow senders are dropped then. */
+  /** How long a request may take to arrive, but for a file; slow senders are dropped then. */
   requestTimeoutMs?: number;
 }
 
@@ -82,25 +76,31 @@ const MAX_CONNECTIONS = 1024;
 const CLOSE_GRACE_MS = 500;
 
 export const REQUEST_TIMEOUT_MS = 8000;
+/** A large file over a slow line; who stalls is dropped long before. */
+const UPLOAD_TIMEOUT_MS = 15 * 60_000;
 const KEEP_ALIVE_MS = 5000;
 const MAX_HEADER_BYTES = 16 * 1024;
 
 export function createWebServer(options: WebServerOptions): WebServer {
-  const { clock, log, bus, messages, board, details, pairing, redact } = options;
+  const { clock, log, bus, messages, board, questions, pairing, redact, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
   let stage: Stage = "starting";
   const outgoing = createOutgoing(redact);
   const renderer = createRenderer();
   const views = createMessageViews(redact, renderer);
-  const { status, nodes, streams, token, browsers, publicUrl, host } = options;
-  const port = (): number => portOf(server);
+  const questionViews = createQuestionViews(redact, renderer);
+  const { status, nodes, budgets, streams, token, browsers, publicUrl, host } = options;
+  // Known from the moment it listens; asking the system costs more than the rest of the check of a caller.
+  let boundPort = 0;
+  const port = (): number => boundPort;
   const signIns = createSignIns({ browsers, clock, log, token });
   const { isSignedIn } = signIns;
   const gates = { redact, heldBack: options.heldBack, outgoing, isSignedIn };
-  const shown = { messages, views, board, pairing, status, nodes, render: renderer.render };
+  const shown = { messages, views, board, questions, questionViews, pairing, status, nodes, budgets, render: renderer.render };
   const live = createLive({ bus, clock, log, ...shown, ...gates, ...streams });
   const gate = createGate({
     token,
     signIns,
+    programs: options.programs,
     log,
     port,
     hosts: createHosts({ host, port, publicUrl }),
@@ -110,11 +110,10 @@ export function createWebServer(options: WebServerOptions): WebServer {
   });
   const api = createApiRoutes({ channel: options.channel, messages, views, live, stage: () => stage, problem: () => status().problem });
   const browsersApi = createBrowsersRoutes({ gate, signIns, onEnded: live.recheck });
-  const boardApi = createBoardRoutes({ details, redeliver: options.redeliver, redact, renderer, logs: createLogViews(redact, renderer) });
-  const peopleApi = createPeopleRoutes(pairing);
-  const all = [...api, ...browsersApi, ...boardApi, ...peopleApi, ...createPageRoutes()];
+  const own = createOwnRoutes(options, { questionViews, renderer, live, clock, redact });
+  const all = [...api, ...browsersApi, ...own];
   const routes = [...(options.isProbed === true ? api.filter(({ access }) => access === "probe") : all), ...(options.routes ?? [])];
-  const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log }));
+  const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log, requestTimeoutMs }));
   server.maxConnections = MAX_CONNECTIONS;
 
   return {
@@ -122,6 +121,7 @@ export function createWebServer(options: WebServerOptions): WebServer {
     async listen() {
       await signIns.followToken();
       await listenOn(server, options.host, options.port);
+      boundPort = (server.address() as AddressInfo).port;
       // Out of file handles at an accept, for one: that must not end the gateway.
       server.on("error", (error) => log.warn({ err: error }, "the page's server reported an error"));
       return `http://${hostText(isWildcard(host) ? "127.0.0.1" : host)}:${port()}`;
@@ -153,7 +153,8 @@ export function createWebServer(options: WebServerOptions): WebServer {
 function limitsOf({ requestTimeoutMs = REQUEST_TIMEOUT_MS }: WebServerOptions): ServerOptions {
   return {
     headersTimeout: requestTimeoutMs,
-    requestTimeout: requestTimeoutMs,
+    // Of all that is no file the body is timed where it is read.
+    requestTimeout: UPLOAD_TIMEOUT_MS,
     connectionsCheckingInterval: Math.min(1000, requestTimeoutMs),
     keepAliveTimeout: KEEP_ALIVE_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
@@ -176,8 +177,6 @@ async function listenOn(server: Server, host: string, port: number): Promise<voi
   }
 }
 
-const portOf = (server: Server): number => (server.address() as AddressInfo | null)?.port ?? 0;
-
 const DISK_FULL = problem(503, "Herald can't write to its disk right now. Nothing was taken; send it again later.", { "retry-after": "5" });
 
 interface Serving {
@@ -185,6 +184,7 @@ interface Serving {
   routes: readonly Route[];
   outgoing: Outgoing;
   log: Logger;
+  requestTimeoutMs: number;
 }
 
 async function serve(req: IncomingMessage, res: ServerResponse, serving: Serving): Promise<void> {
@@ -195,6 +195,7 @@ async function serve(req: IncomingMessage, res: ServerResponse, serving: Serving
     if (reply !== null) await outgoing.reply(req, res, reply);
   } catch (error) {
     if (error instanceof BodyTooLarge) return outgoing.reply(req, res, tooLarge());
+    if (error instanceof BodyTooSlow) return outgoing.reply(req, res, problem(408, "The request took too long to arrive."));
     // The caller hung up in the middle of the body: no failure of ours, and nobody is left to answer.
     if ((error as NodeJS.ErrnoException).code === "ECONNRESET") return;
     // The path only: a query is the caller's text.
@@ -224,10 +225,12 @@ async function answer(
   const { route, params } = match;
   const passage = await gate.checkAccess(req, route);
   if (passage.refusal !== null) return passage.refusal;
-  const denied = route.method === "POST" ? gate.checkBody(req) : null;
+  const denied = route.method === "POST" ? gate.checkBody(req, route, passage.program) : null;
   if (denied !== null) return denied;
-  const { browser } = passage;
-  return route.handle({ params, query, headers: req.headers, caller: callerOf(req), browser, json: () => readJson(req), response: res });
+  const { browser, program } = passage;
+  const body = { json: () => readJson(req, at.requestTimeoutMs), bytes: () => readUpload(req) };
+  const asked = { params, query, headers: req.headers, caller: callerOf(req), browser, program, event: at.outgoing.event };
+  return route.handle({ ...asked, ...body, response: res });
 }
 
 const isHeadOf = (route: Route, method: string | undefined): boolean =>

@@ -8,7 +8,7 @@ import { AppError, errorText } from "../core/errors.ts";
 
 /** Its name in the state folder. */
 export const TOKEN_FILE = "web-token";
-const LINK_FILE_NAME = "sign-in-link";
+export const LINK_FILE = "sign-in-link";
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
 /** Reads the token, making it at first start. Throws AppError("state") when the file can't be used; never replaces a damaged one. */
@@ -79,7 +79,7 @@ export const signInUrl = (origin: string, token: string): string => `${origin}/#
  * read, because what is printed there ends up in a log. Returns its path.
  */
 export function keepLink(stateDir: string, link: string): string {
-  const path = join(stateDir, LINK_FILE_NAME);
+  const path = join(stateDir, LINK_FILE);
   const draft = `${path}.${process.pid}.new`;
   try {
     writeFileSync(draft, `${link}\n`, { mode: 0o600 });
@@ -91,4 +91,4 @@ export function keepLink(stateDir: string, link: string): string {
 }
 
 /** A gateway that is off has no link. */
-export const dropLink = (stateDir: string): void => rmSync(join(stateDir, LINK_FILE_NAME), { force: true });
+export const dropLink = (stateDir: string): void => rmSync(join(stateDir, LINK_FILE), { force: true });

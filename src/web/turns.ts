@@ -3,10 +3,10 @@
 // bus (turn.*) → see → onWorking / onDraft → live.ts → tabs
 import type { Clock } from "../core/clock.ts";
 import type { AppEvent } from "../core/events.ts";
+import { createThrottle } from "../core/throttle.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { createDraft } from "./markdown.ts";
 import type { Renderer } from "./rendering.ts";
-import { createThrottle } from "./throttle.ts";
 
 interface WorkingView {
   readonly working: boolean;
@@ -22,6 +22,8 @@ interface DraftView {
 export interface Turns {
   see(event: AppEvent): void;
   working(chat: string): WorkingView;
+  /** Somebody looks from now on: what was written before is rendered soon. */
+  watch(chat: string): void;
   /** Null while nothing is written. */
   draft(chat: string): DraftView | null;
 }
@@ -34,6 +36,8 @@ export interface TurnsOptions {
   heldBack(text: string): number;
   /** A long draft beside the event loop. */
   render: Renderer["render"];
+  /** Somebody looks at this chat: for nobody nothing is rendered, and nothing told. */
+  isWatched(chat: string): boolean;
   onWorking(chat: string): void;
   onDraft(chat: string): void;
   onError(error: unknown): void;
@@ -58,35 +62,44 @@ const DRAFT_AT_LEAST_EVERY_MS = 1_000;
 
 export function createTurns(options: TurnsOptions): Turns {
   const turns = new Map<string, Turn>();
+  const tell = (chat: string): void => {
+    if (options.isWatched(chat)) options.onWorking(chat);
+  };
   return {
     see(event) {
       switch (event.type) {
         case "turn.started":
-          if (event.address.channel === "web") start(turns, options, event.address.chat, event.turnId);
-          return;
+          if (event.address.channel !== "web") return;
+          start(turns, options, event.address.chat, event.turnId);
+          return tell(event.address.chat);
         case "turn.text": {
           const turn = turns.get(event.address.chat);
           if (event.address.channel !== "web" || turn?.turnId !== event.turnId) return;
           turn.text = event.text;
-          return turn.ring();
+          if (options.isWatched(event.address.chat)) turn.ring();
+          return;
         }
         case "turn.doing": {
           if (event.address?.channel !== "web" || event.runId !== null) return;
           const turn = turns.get(event.address.chat);
           if (turn === undefined) return;
           turn.doing = event.doing;
-          return options.onWorking(event.address.chat);
+          return tell(event.address.chat);
         }
         case "turn.ended":
           if (event.address.channel !== "web" || turns.get(event.address.chat)?.turnId !== event.turnId) return;
           turns.delete(event.address.chat);
-          return options.onWorking(event.address.chat);
+          return tell(event.address.chat);
       }
     },
     working(chat) {
       const turn = turns.get(chat);
       if (turn === undefined) return { working: false, startedAt: null, doing: null };
       return { working: true, startedAt: turn.startedAt, doing: turn.doing === null ? null : shown(options, turn.doing) };
+    },
+    watch(chat) {
+      const turn = turns.get(chat);
+      if (turn !== undefined && turn.text !== "") turn.ring();
     },
     draft(chat) {
       const turn = turns.get(chat);
@@ -114,5 +127,4 @@ function start(turns: Map<string, Turn>, options: TurnsOptions, chat: string, tu
   const { ring } = createThrottle({ clock, signal, onError, everyMs: DRAFT_EVERY_MS, work });
   const turn: Turn = { turnId, startedAt: clock.now(), doing: null, text: "", html: "", ring };
   turns.set(chat, turn);
-  options.onWorking(chat);
 }

@@ -5,7 +5,6 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { child, plan, spawns, whoAsks } from "../support/brain.ts";
 import { createDoor, newestWords, obey } from "../support/channel-scene.ts";
-import type { SeenMessage } from "../support/fake-telegram.ts";
 import { createLocalApp, type LocalApp } from "../support/local-app.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -92,32 +91,35 @@ describe("Telegram", () => {
   it("[CM4] TG-022 a button pressed twice, after a restart and two days later stops its run once", async () => {
     const { telegram } = app;
     telegram.say({ chat: ANN, text: plan([spawns(child("to press", "done"))]) });
-    const line = await telegram.until(() => telegram.messages(ANN).find(({ buttons }) => buttons.length > 0), "the started line");
+    const line = await telegram.until(() => telegram.messages(ANN).find(({ buttons }) => buttons.length > 0), "the status message");
+    const { data } = line.buttons.find(({ text }) => text === "Stop") ?? { data: "" };
     await waitFor("the run", () => count("runs WHERE state = 'running'") === 1);
     await app.settled();
-    const answers = (): SeenMessage[] => telegram.messages(ANN).filter(({ text }) => /^⚙️ Stopped|already ended/.test(text));
-    const press = (old = false): void => void telegram.press({ chat: ANN, message: line.id, label: "Stop", old });
+    const answers = (): (string | null)[] => [...telegram.toasts().values()];
+    const known = answers().length;
+    const press = (old = false): void => void telegram.press({ chat: ANN, message: line.id, data, old });
     press();
     const first = telegram.pending().at(-1) ?? {};
     press();
-    await telegram.until(() => answers().length === 2, "both answers");
+    await telegram.until(() => answers().length === known + 2, "both answers");
     await app.settled();
     await app.restart();
     press();
-    await telegram.until(() => answers().length === 3, "the answer after the restart");
+    await telegram.until(() => answers().length === known + 3, "the answer after the restart");
     telegram.replay(first);
     press(true);
     await telegram.until(() => telegram.calls.some(({ payload }) => payload.text === "This button is too old."), "the word about age");
     await roundTrip("after the presses");
-    expect(answers().map(({ text }) => /Stopped 1|already ended \(stopped\)/.exec(text)?.[0])).toEqual([
-      "Stopped 1",
-      "already ended (stopped)",
-      "already ended (stopped)",
+    expect(answers().slice(known)).toEqual([
+      '⚙️ Stopped 1 sub-agent: "to press".',
+      "That run has ended.",
+      "That run has ended.",
+      "This button is too old.",
     ]);
     expect(count("runs WHERE state = 'stopped'")).toBe(1);
   });
 
-  it("[CM9] TG-021 a forged press, by a stranger or by somebody allowed, changes nothing and is not answered in words", async () => {
+  it("[CM9][LV4] TG-021 a forged press changes nothing: a stranger's button only stops spinning, somebody allowed gets a short word", async () => {
     const { telegram } = app;
     telegram.say({ chat: GROUP, from: ANN, text: "something to press under" });
     const { id } = await telegram.until(() => telegram.messages(GROUP).find(({ text }) => text.includes("to press under")), "the answer");
@@ -130,12 +132,13 @@ describe("Telegram", () => {
     for (const data of ["/subagents spawn work for me", "/stop"]) telegram.press({ chat: GROUP, message: id, from: 666, data });
     await telegram.until(() => telegram.pending().length === 0 && answered().length === known + 4, "all presses to be taken");
     await roundTrip("after the forgeries");
-    expect(effects()).toEqual({ ...before, answers: before.answers + 2 });
+    // The word to somebody allowed, and the round trip's two.
+    expect(effects()).toEqual({ ...before, answers: before.answers + 3 });
     expect(
       answered()
         .slice(known)
         .map(({ payload }) => payload.text),
-    ).toEqual([undefined, undefined, undefined, undefined]);
+    ).toEqual(["That button does nothing here.", undefined, undefined, undefined]);
   });
 
   it("[SC4] TG-030 a revoked token stops Telegram only, and stands in no log line", { timeout: 60_000 }, async () => {
@@ -194,7 +197,7 @@ describe("Slack", () => {
     expect(count("runs WHERE requester_key LIKE '%c0other%'")).toBe(0);
   });
 
-  it("[AG2] SL-012 a long text is cut with a notice, a huge file is a note; nothing is looked up or downloaded", async () => {
+  it("[AG2] SL-012 a long text is cut with a notice, a huge file is refused by its size, in a sentence; nothing is looked up or downloaded", async () => {
     const { slack, model } = app;
     const url = `http://127.0.0.1:${slack.port}/api/files.download`;
     const file = {
@@ -212,9 +215,11 @@ describe("Slack", () => {
     await waitFor("the turn", () => model.calls.length > asked);
     await app.settled();
     const words = model.calls[asked]?.messages.at(-1)?.text ?? "";
-    expect(words).toMatch(/^\[file video\.mov video\/quicktime 51200 KB\]\nlong words [\s\S]*\n\[the rest of this message was cut\]$/);
-    expect(words.length).toBeLessThan(40_200);
+    expect(words).toMatch(
+      /^\[Not attached: "“video\.mov” was not taken: [^\n]*"\]\n\[file video\.mov video\/quicktime 50\.0 MB\]\nlong words [\s\S]*\n\[the rest of this message was cut\]$/,
+    );
+    expect(words.length).toBeLessThan(40_300);
     expect(words).not.toContain("block 7");
-    expect(slack.calls.filter(({ method }) => method.startsWith("files."))).toEqual([]);
+    expect(slack.calls.filter(({ method }) => method.startsWith("files.") || method === "download")).toEqual([]);
   });
 });

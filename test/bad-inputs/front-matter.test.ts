@@ -55,7 +55,15 @@ describe("files of a run", () => {
     writeFileSync(secret, "TOP SECRET");
     mkdirSync(scene.folderOf(run));
     for (const name of ["BRIEF.md", "trace.md"]) put(join(scene.folderOf(run), name), secret);
-    const { details } = createRunBoard({ stores, lane: { positions: async () => new Map() }, archiver: { dueAt: () => null }, log });
+    const { details } = createRunBoard({
+      ...{ stores, lane: { positions: async () => new Map() }, archiver: { dueAt: () => null }, log },
+      ...{
+        payments: { ownLevels: async () => new Map() },
+        again: { taskOf: async () => null },
+        briefing: scene.briefing,
+        clock: scene.folder.clock,
+      },
+    });
     expect(await details.find(run.id)).toMatchObject({ run: { id: run.id } });
     expect(JSON.stringify(await details.find(run.id))).not.toContain("TOP SECRET");
     expect(await details.find(run.id)).not.toHaveProperty("brief");

@@ -19,6 +19,7 @@ import { createFileTools } from "../../src/tools/files.ts";
 import { detectSandbox, sandboxCommand } from "../../src/tools/sandbox.ts";
 import { createRenderer } from "../../src/web/rendering.ts";
 import { createLogViews } from "../../src/web/run-log.ts";
+import { noOutlet } from "../support/files.ts";
 import { createLocalApp } from "../support/local-app.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../support/stage.ts";
 import { createToolBench, EXEC_DEFAULTS } from "../support/tool-bench.ts";
@@ -39,7 +40,11 @@ describe("commands", () => {
     expect(await logText(stage.stores.transcripts, run, { limit: 5, tools: true })).toContain(`→ exec ${shown}`);
     const entries = (await stage.stores.transcripts.tail(ref, 5)).map((entry, position) => ({ entry, position }));
     const views = await createLogViews((text) => text, createRenderer()).toViews(run.id, entries);
-    expect(views.find(({ kind }) => kind === "call")?.text).toBe(shown);
+    const view = views.find(({ kind }) => kind === "call");
+    expect(view?.line).toMatch(/^\P{C}*$/u);
+    expect(view?.line).toContain("rm -rf work");
+    // Opened, it is the command as it was, with what can't be seen spelled out.
+    expect(view?.text).toBe("echo safe\n⟦U+202E⟧#⟦U+200B⟧; rm -rf work⟦U+2028⟧");
     // What is stored is what was called, to the byte.
     expect(await stage.stores.transcripts.tail(ref, 1)).toEqual([expect.objectContaining({ args: { command } })]);
   });
@@ -141,10 +146,10 @@ describe("children", () => {
       return isError ? text : desk.tools(await now.get((JSON.parse(text) as { runId: string }).runId)).map((tool) => tool.name);
     };
     const grant = { subagents: { tools: { grant: ["write", "sessions_spawn"] } } };
-    expect(await under({})).toEqual(["read", "list"]);
+    expect(await under({})).toEqual(["read", "list", "ask"]);
     expect(await under({}, { allowedTools: ["write"] })).toMatch(/allowedTools names .*: write \(you don't have it yourself\)\./);
     // Granted: write, and neither edit nor, at this depth, a session tool.
-    expect(await under(grant)).toEqual(["read", "write", "list"]);
+    expect(await under(grant)).toEqual(["read", "write", "list", "ask"]);
     expect(await under(grant, { allowedTools: ["write"] })).toEqual(["write"]);
     expect(await under(grant, { allowedTools: ["edit"] })).toMatch(/allowedTools names .*: edit \(you don't have it yourself\)\./);
     expect(await under(grant, { role: "explore" })).not.toContain("write");
@@ -158,6 +163,7 @@ describe("children", () => {
     const loaded = { ...loadConfig({ env: { HOME: stateDir }, cwd: stateDir }), config };
     const crewPath = join(stateDir, "CREW.md");
     return createTools({
+      outlet: noOutlet,
       ...stores,
       agents,
       loaded,
@@ -228,11 +234,12 @@ describe("children", () => {
     expect(call.tools.filter((name) => /^(write|edit|web_fetch|subagents|agents_list|sessions_)/.test(name))).toEqual([]);
     const [row] = app.rows<{ tool_ceiling: string }>("SELECT tool_ceiling FROM runs");
     expect(JSON.parse(row?.tool_ceiling ?? "[]")).not.toContain("write");
-    // Nothing else starts runs: no timer, no hook.
+    // Nothing else starts runs: no timer, no hook. `again` is a person's command, too; a program has a token for it (PR1).
     const callers: string[] = [];
     for await (const file of glob("src/**/*.ts", { cwd: ROOT })) {
       if (/(?:deps|options)\.spawn\.(?:in|now)\(/.test(readFileSync(join(ROOT, file), "utf8"))) callers.push(file);
     }
-    expect(callers.sort()).toEqual(["src/gateway/subagent-commands.ts", "src/subagents/spawn-tool.ts"]);
+    const doors = ["src/app/program-desk.ts", "src/gateway/subagent-commands.ts", "src/subagents/again.ts", "src/subagents/spawn-tool.ts"];
+    expect(callers.sort()).toEqual(doors);
   });
 });

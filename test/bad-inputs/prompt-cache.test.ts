@@ -127,10 +127,10 @@ it("[SE7][SE6] CACHE-002 a second compaction, a kill before the summary is on re
   await herald.reply(/^heard/);
   // Enough of a window of 128 000 tokens that the next message sets off a compaction.
   for (let n = 0; n < 5; n++) {
-    await herald.say(`part ${n} ${"many words ".repeat(4_500)}`);
+    await herald.say(`part ${n} ${"many words ".repeat(4_300)}`);
     await herald.reply(new RegExp(`^heard part ${n}`));
   }
-  await herald.say(`and now? ${"many words ".repeat(4_500)}`);
+  await herald.say(`and now? ${"many words ".repeat(4_300)}`);
   await waitFor("the compaction", () => model.calls.some((call) => call.system.startsWith("[COMPACTION]")));
   await herald.say("/compact");
   await herald.reply(/^The agent is at work; it makes room by itself/);

@@ -23,7 +23,9 @@ import { createGateway } from "../../src/gateway/gateway.ts";
 import { createLane } from "../../src/lanes/lanes.ts";
 import type { ModelRequest } from "../../src/models/model.ts";
 import { fillRuns, runId } from "../bench/filled-runs.ts";
+import { noFiles } from "../support/files.ts";
 import { createManualClock } from "../support/manual-clock.ts";
+import { paymentsOf } from "../support/payments.ts";
 import { createStage, makeStateDir, okReply } from "../support/stage.ts";
 import { createStateFolder } from "../support/state-folder.ts";
 import { allOf, waitFor } from "../support/wait.ts";
@@ -38,7 +40,13 @@ it("[RU1] SCALE-003 with 20 000 finished runs on record the stores open and ever
     stores,
     lane: { positions: async () => new Map() },
     archiver: { dueAt: () => null },
-    log: folder.log,
+    payments: paymentsOf({ ...stores, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints }),
+    ...{
+      again: { taskOf: async () => null },
+      briefing: { list: async () => [], version: async () => 0 },
+      clock: folder.clock,
+      log: folder.log,
+    },
   });
   expect(await board.listRuns({ limit: 100 })).toHaveLength(100);
   expect(await details.find(runId(19_999))).not.toBeNull();
@@ -78,6 +86,7 @@ describe("many chats", () => {
     const call = async (request: ModelRequest) => okReply(request.messages.at(-1)?.text ?? "");
     const models = { call, check: () => null, contextWindow: () => 100_000 };
     const conversations = createConversations({
+      gather: noFiles,
       ...{
         ...base,
         ...stores,
@@ -87,11 +96,13 @@ describe("many chats", () => {
         tools: () => [],
         prompt: async () => ({ system: "system", topics: [] }),
         heldBack: () => 0,
+        payments: paymentsOf({ ...base, ...stores }),
       },
       turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() }),
     });
     const gateway = createGateway({
       ...{ ...base, ...stores, lane, agents, channel: () => channel, commands: createCommands([]) },
+      replies: { settle: async () => expect.unreachable() },
       access: createAccess({ pairing: stores.pairing, rules: () => ({ allowFrom: ["ann"], groups: {} }) }),
       commandLimit: createRateLimit({ burst: 60, refillMs: 12_000, clock: systemClock }),
     });

@@ -65,7 +65,7 @@ describe("parameters", () => {
 
   it("[SP1] SPAWN-001 without a task there is no run", async () => {
     for (const args of [{}, undefined, { label: "x" }, { task: " \n" }])
-      await refused(args, /task is required/, /Accepted: task \(required\)/);
+      await refused(args, /task is required/, /Accepted: task,.*\btasks\b/);
     await refused({ task: 7 }, /expected string/);
   });
 
@@ -183,6 +183,8 @@ describe("what it may do", () => {
 
 let keys = 0;
 const requesterOf = (run: Run) => ({
+  person: null,
+  turnId: "turn",
   ...{ sessionKey: run.childKey, sessionId: run.sessionId, agentId: run.agentId, runId: run.id, address: run.address },
   spawnKey: `direct:${++keys}`,
 });

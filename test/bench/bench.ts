@@ -1,17 +1,19 @@
-// `npm run bench [-- --only <topic>,…] [--against <folder>] [--out <file>] [--readme]`: what Herald costs, as ratios within one run, so that a
+// `npm run bench [-- --only <topic>,…] [--against <folder>] [--out <file>] [--figures]`: what Herald costs, as ratios within one run, so that a
 // slow or busy machine cancels out. Prints one Markdown table with the facts of the machine; --out writes the same into a
-// file, --readme into README.md.
+// file, --figures into docs/figures.md.
 import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { writeSection } from "../support/readme-section.ts";
+import { FIGURES, writeSection } from "../support/document-section.ts";
 import { children } from "./children.ts";
 import { cost } from "./cost.ts";
 import type { Row, Topic } from "./measure.ts";
 import { models } from "./models.ts";
 import { nodes } from "./nodes.ts";
 import { pace } from "./pace.ts";
+import { packageTopic } from "./package.ts";
+import { page } from "./page.ts";
 import { postgres } from "./postgres.ts";
 import { processTopic } from "./process.ts";
 import { prompts } from "./prompts.ts";
@@ -28,6 +30,7 @@ const TOPICS: readonly Topic[] = [
   transcripts,
   transitions,
   processTopic,
+  packageTopic,
   sessions,
   spawn,
   throughput,
@@ -37,10 +40,10 @@ const TOPICS: readonly Topic[] = [
   children,
   models,
   pace,
+  page,
   prompts,
   cost,
 ];
-const README = new URL("../../README.md", import.meta.url).pathname;
 
 function machineFacts(): string {
   const cores = cpus();
@@ -72,10 +75,11 @@ function chosen(only: string | undefined): readonly Topic[] {
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
-    options: { only: { type: "string" }, against: { type: "string" }, out: { type: "string" }, readme: { type: "boolean" } },
+    options: { only: { type: "string" }, against: { type: "string" }, out: { type: "string" }, figures: { type: "boolean" } },
   });
   const topics = chosen(values.only);
-  if (values.readme === true && values.only !== undefined) throw new Error("README.md shows all topics: --readme goes without --only.");
+  if (values.figures === true && values.only !== undefined)
+    throw new Error("docs/figures.md shows all topics: --figures goes without --only.");
   const rows: Row[] = [];
   for (const topic of topics) {
     const startedAt = performance.now();
@@ -89,7 +93,7 @@ async function main(): Promise<void> {
   const table = toMarkdown(rows);
   process.stdout.write(table);
   if (values.out !== undefined) writeFileSync(values.out, table);
-  if (values.readme === true) writeSection(README, "bench", table);
+  if (values.figures === true) writeSection(FIGURES, "figures:bench", table);
 }
 
 await main();

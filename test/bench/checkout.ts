@@ -30,7 +30,10 @@ export async function startCheckout(root: string, folder: string, config: Record
   const whole = { ...config, web: { port: 0 }, models: { probeLocal: false, ...(config.models as object | undefined) } };
   writeFileSync(join(folder, "config/herald.json5"), JSON.stringify(whole), { mode: 0o600 });
   const stateDir = join(folder, "state");
-  const child = spawn(join(root, "node_modules/.bin/node"), [join(root, "src/start.js")], {
+  // Its own words for it: they were others in earlier code.
+  const { scripts } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { scripts: { start: string } };
+  const [, entry = "", ...words] = scripts.start.split(" ");
+  const child = spawn(join(root, "node_modules/.bin/node"), [join(root, entry), ...words], {
     cwd: folder,
     env: { PATH: process.env.PATH, HOME: folder, HERALD_STATE_DIR: stateDir },
     stdio: ["ignore", "pipe", "pipe"],

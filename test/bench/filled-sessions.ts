@@ -11,6 +11,7 @@ import { createBus } from "../../src/core/events.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { chatKey, subagentKey } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { ALWAYS } from "../../src/core/run.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tx } from "../../src/stores/database.ts";
 import type { NewEntry } from "../../src/stores/transcripts.ts";
@@ -76,7 +77,7 @@ async function addLive(stores: Stores, tx: Tx): Promise<string> {
     if (row !== null) await stores.outbox.markSent(tx, row.id, id);
     await stores.webMessages.post(tx, { chat, key: delivery, author: "agent", text: WORDS });
   }
-  await stores.sessions.addSpend(tx, session.id, "bench/model", SPEND);
+  await stores.sessions.addSpend(tx, session.id, "bench/model", SPEND, null);
   return chat;
 }
 
@@ -110,6 +111,13 @@ async function addArchived(stores: Stores, tx: Tx, chat: string, archive: (sessi
       label: "count",
       task: WORDS,
       params: {},
+      person: null,
+      batch: null,
+      announcing: ALWAYS,
+      rerunOf: null,
+      groupId: null,
+      budget: null,
+      message: "message",
     },
     ...{ model: "bench/model", thinking: "off", timeoutMs: 0, maxIterations: 20, cleanup: "keep", announce: "post" },
     ...{ toolCeiling: ["read", "list", "search"], bootId: "before" },

@@ -27,10 +27,12 @@ const STOPS = 20;
 
 async function measure(folder: string): Promise<Row[]> {
   const worker = new Worker(new URL("./nodes-worker.ts", import.meta.url));
+  // Listened for at once: a server takes longer to start than the worker does to say where it is, and says it once.
+  const where = once(worker, "message") as Promise<[string]>;
   // As on a real server: commits wait for the disk.
   const server = await startPostgres({ fsync: "on", full_page_writes: "on" });
   try {
-    const [url] = (await once(worker, "message")) as [string];
+    const [url] = await where;
     const sides: Partial<Record<Side, Measured>> = {};
     for (const concurrency of [8, 64]) {
       for (const side of Object.keys(SIDES) as Side[]) {

@@ -35,7 +35,7 @@ async function announceAll(folder: string): Promise<Row> {
   const bus = createBus((error) => {
     throw error;
   });
-  const db = openDatabase({ path: join(folder, "herald.db") });
+  const db = openDatabase({ path: join(folder, "herald.db"), onEvent: bus.emit });
   const outbox = createOutbox({ db, clock, bootId: "boot" });
   const channel = createTelegramChannel({
     ...{ botToken: telegram.token, apiRoot: telegram.apiRoot, mode: "polling", clock, log: silentLogger },

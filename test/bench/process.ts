@@ -1,10 +1,11 @@
-// The real process, from `node src/start.js` to ready and then at rest: offline model, no channels (RN3); and again with
+// The real process, from `node src/herald.js start` to ready and then at rest: offline model, no channels (RN3); and again with
 // many runs on record, a thousand of them unfinished.
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { systemClock } from "../../src/core/clock.ts";
 import { subagentKey } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
+import { ALWAYS } from "../../src/core/run.ts";
 import { openDatabase } from "../../src/stores/database.ts";
 import { createRuns } from "../../src/stores/runs.ts";
 import { createSessions } from "../../src/stores/sessions.ts";
@@ -114,6 +115,7 @@ function unfinishedRun(requesterKey: string): Parameters<ReturnType<typeof creat
     ...{ requesterKey, requesterSessionId: randomUUID(), requesterRunId: null, rootKey: requesterKey, depth: 1 },
     address: { channel: "web", account: "local", chat, kind: "dm" },
     ...{ label: "count", task: "Count the lines of every file.", model: "offline/rules", thinking: "off", timeoutMs: 0, maxIterations: 20 },
+    ...{ person: null, batch: null, announcing: ALWAYS, rerunOf: null, groupId: null, budget: null, message: "message" },
     ...{ cleanup: "keep", announce: "post", params: {}, toolCeiling: ["read", "list", "search"], bootId: "before" },
   };
 }

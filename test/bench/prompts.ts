@@ -1,9 +1,12 @@
 // What a provider's cache can serve, and what announcing costs: requests of the real process as the provider received them, in a
 // conversation of ten turns with spawns, and of a sub-agent with a long result.
+import { randomUUID } from "node:crypto";
 import { calls, child, plan, repeated, spawns, whoAsks } from "../support/brain.ts";
 import { stableShare, textOf } from "../support/prefix.ts";
 import { createScene, type Scene } from "../support/scene.ts";
-import type { Row, Topic } from "./measure.ts";
+import { scriptedConfig } from "../support/scripted-model.ts";
+import { startCheckout } from "./checkout.ts";
+import { atMost, type Row, type Topic, told, withFolder } from "./measure.ts";
 
 const TURNS = 10;
 const LEAST_SHARE = 0.95;
@@ -12,14 +15,39 @@ const MOST_TO_ANNOUNCE = 0.05;
 /** As providers' price lists stand to each other: what is written beside what is read, and what is read from the cache. */
 const WRITTEN = 5;
 const CACHED = 0.1;
+/** Of what they were before budgets, groups and checks. */
+const MOST_TOOLS = 1.3;
 
 type Call = Scene["model"]["calls"][number];
 
-export const prompts: Topic = { name: "prompts", run: measurePrompts };
+export const prompts: Topic = { name: "prompts", run: ({ against }) => withFolder((folder) => measurePrompts(folder, against)) };
 
-async function measurePrompts(): Promise<Row[]> {
+async function measurePrompts(folder: string, against: string | null): Promise<Row[]> {
   await using scene = await createScene();
-  return [...(await measurePrefix(scene)), await measureAnnouncing(scene)];
+  return [...(await measurePrefix(scene)), await measureAnnouncing(scene), await measureTools(scene, folder, against)];
+}
+
+/** As they are sent: what a provider reads of them before each answer. */
+async function measureTools(scene: Scene, folder: string, against: string | null): Promise<Row> {
+  const measure = "definitions of all tools of a main session, as sent";
+  const own = toolsOf(scene.model.calls.find((call) => whoAsks(call) === "main"));
+  if (against === null) return told(measure, `${own.bytes} bytes`, `${own.count} tools, default settings`);
+  const other = await startCheckout(against, folder, scriptedConfig(scene.model.url));
+  try {
+    const before = scene.model.calls.length;
+    await other.post(randomUUID(), "How are you?");
+    await other.said(1);
+    const theirs = toolsOf(scene.model.calls[before]);
+    const detail = `${own.bytes} bytes (${own.count} tools) against ${theirs.bytes} (${theirs.count})`;
+    return atMost(`${measure}, against the code before`, own.bytes / theirs.bytes, MOST_TOOLS, detail);
+  } finally {
+    await other.stop();
+  }
+}
+
+function toolsOf(call: Call | undefined): { readonly bytes: number; readonly count: number } {
+  if (call === undefined) throw new Error("no main session asked the model anything");
+  return { bytes: Buffer.byteLength(JSON.stringify(call.body.tools)), count: call.tools.length };
 }
 
 /** Children that end and children still at work when the next turn begins: what used to change the prompt. */

@@ -10,6 +10,9 @@ import { createAgents } from "../../src/app/agents.ts";
 import { createChannels } from "../../src/app/channels.ts";
 import { createFrontDoor } from "../../src/app/front-door.ts";
 import { createLife } from "../../src/app/life.ts";
+import { createOutward } from "../../src/app/outward.ts";
+import { createPaymentParts } from "../../src/app/payments.ts";
+import { createQuestionParts } from "../../src/app/questions.ts";
 import type { Stores } from "../../src/app/store-parts.ts";
 import { openStores } from "../../src/app/stores.ts";
 import { createSubagentParts, type SubagentParts } from "../../src/app/subagents.ts";
@@ -21,12 +24,11 @@ import { noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
-import { createDelivery } from "../../src/gateway/delivery.ts";
 import { createLane, type Lane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
 import type { ModelRouter } from "../../src/models/router.ts";
-import { recordDelivery } from "../../src/subagents/posting.ts";
 import { detectSandbox } from "../../src/tools/sandbox.ts";
+import { noFiles, noOutlet } from "../support/files.ts";
 
 export interface Rig {
   readonly stores: Stores;
@@ -70,16 +72,21 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
     subagent: createLane({ name: "subagent", concurrency: children.maxConcurrent, onError: (_, error) => fail(error) }),
   };
   const sandbox = await detectSandbox({ log: silentLogger });
-  const channels = await createChannels({ ...base, config: loaded.config, stores });
-  const tools = createTools({ ...base, ...stores, loaded, sandbox, agents });
+  const channels = await createChannels({ ...base, config: loaded.config, current: () => loaded.config, stores });
+  const tools = createTools({ ...base, ...stores, outlet: noOutlet, loaded, sandbox, agents });
   const turns = createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() });
-  const parts = { ...base, stores, agents, models, turns, channels, confirmed: tools.confirmed, memoryViews: createMemoryViews() };
-  const subagents = createSubagentParts({ ...parts, lane: lanes.subagent, tools: tools.list });
-  const frontDoor = createFrontDoor({ ...parts, lanes, subagents, statusText: async () => "" });
-  const delivery = createDelivery({
-    ...{ ...base, ...stores, channel: channels.find },
-    recordDelivery: (...moved) => recordDelivery(stores, ...moved),
+  const people = createQuestionParts({ ...base, stores, agents, channels });
+  const payments = createPaymentParts({ ...base, stores, channels, priceOf: () => () => null });
+  const memory = { confirmed: tools.confirmed, memoryViews: createMemoryViews() };
+  const parts = { ...base, ...memory, payments, stores, agents, models, turns, channels, people };
+  const subagents = createSubagentParts({
+    ...parts,
+    ...{ judge: tools.judge, runCheck: tools.runCheck },
+    lane: lanes.subagent,
+    tools: tools.list,
   });
+  const frontDoor = createFrontDoor({ ...parts, lanes, subagents, attaching: { gather: noFiles }, statusText: async () => "" });
+  const outward = createOutward({ ...base, stateDir: loaded.stateDir, stores, channels });
   let handler: Parameters<Lane["serve"]>[0] = async () => {};
   const held: Lane = {
     ...lanes.subagent,
@@ -88,7 +95,17 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
     },
   };
   const life = createLife({
-    ...{ ...parts, subagents, frontDoor, delivery, page: null, mcp: tools.mcp, runsWork: true, lanes: { ...lanes, subagent: held } },
+    ...{
+      ...parts,
+      subagents,
+      frontDoor,
+      ...outward,
+      page: null,
+      mcp: tools.mcp,
+      attaching: { sweep: async () => {} },
+      runsWork: true,
+      lanes: { ...lanes, subagent: held },
+    },
     facts: () => ({
       ...{ version: "0", model: MODEL, why: "", stateDir: loaded.stateDir, config: loaded.config, channels: channels.list(), sandbox },
       ...{ mcp: [], problem: null },

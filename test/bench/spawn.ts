@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import type { AppEvent } from "../../src/core/events.ts";
 import { chatKey } from "../../src/core/ids.ts";
-import type { Requester, SpawnAnswer } from "../../src/subagents/spawn.ts";
+import type { Requester, SpawnAnswer } from "../../src/subagents/spawn-request.ts";
 import { countWrites, createBareDisk, each } from "./durable-writes.ts";
 import { atMost, interleave, type Row, type Topic, us, withFolder } from "./measure.ts";
 import { createBenchModels, createRig, nextEvent, type Rig } from "./rig.ts";
@@ -86,6 +86,7 @@ export function createRequester(chat: string): Omit<Requester, "spawnKey"> {
   const address = { channel: "web", account: "local", chat, kind: "dm" } as const;
   return {
     ...{ sessionKey: chatKey("main", address), sessionId: randomUUID(), agentId: "main", runId: null, address },
+    ...{ person: null, turnId: "turn" },
     tools: ["read", "write", "edit", "list", "search", "exec", "web_fetch"],
   };
 }

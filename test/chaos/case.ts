@@ -14,6 +14,7 @@ export type ViolationKind =
   | "transcript"
   | "archive"
   | "slot"
+  | "wrong-answer"
   | "trouble";
 
 export interface Violation {
@@ -55,9 +56,12 @@ export function generationsOf({ runs, ends, said }: History, index: Index, sight
   });
 }
 
+/** On either of its accounts. */
+export const isOnTelegram = (place: string): boolean => /^telegram(?:@[^/]+)?\//.test(place);
+
 /** The second and later ones say that they may be repeats, and only on Telegram may they be there at all. */
 export const isMarkedRepeat = (fact: Fact): boolean =>
-  fact.place.startsWith("telegram/") && fact.sightings.filter((sighting) => !sighting.marked).length <= 1;
+  isOnTelegram(fact.place) && fact.sightings.filter((sighting) => !sighting.marked).length <= 1;
 
 export function repeatedly(fact: Fact): Violation[] {
   if (fact.sightings.length <= 1 || isMarkedRepeat(fact)) return [];
@@ -67,11 +71,15 @@ export function repeatedly(fact: Fact): Violation[] {
 }
 
 export const isSessionStop = (said: Said): boolean => said.kind === "stop" || said.kind === "new";
-export const isStop = (said: Said): boolean => isSessionStop(said) || said.kind === "stop-all" || said.kind === "stop-one";
+export const isStop = (said: Said): boolean => isSessionStop(said) || ["stop-all", "stop-one", "stop-group"].includes(said.kind);
 
 export const covers = (stop: Said, label: string, place: string): boolean =>
   stop.place === place &&
   (stop.kind === "stop" || stop.kind === "new" || stop.kind === "stop-all" || (stop.kind === "stop-one" && stop.target === label));
+
+/** The same of a group. */
+export const coversGroup = (stop: Said, name: string, place: string): boolean =>
+  stop.kind === "stop-group" ? stop.place === place && stop.target === name : covers(stop, name, place);
 
 export const announceDelivery = ({ run, number }: Generation): string =>
   `announce:v1:${run.childKey}:${run.id}${number === 1 ? "" : `:g${number}`}`;

@@ -1,11 +1,12 @@
-// npm run chaos -- --kills N --seed S [--minutes M] [--nodes K] [--keep folder] [--out file] [--readme]: kills the real process N times under traffic
-// and proves that nothing was lost, said twice, misplaced or said after a stop. Exit code 1 on a violation. --readme puts
-// the figures into README.md. With --nodes K the same with K processes on one PostgreSQL, which is tormented too.
+// npm run chaos -- --kills N --seed S [--minutes M] [--nodes K] [--platforms all] [--keep folder] [--out file] [--figures]: kills the real process N times under traffic
+// and proves that nothing was lost, said twice, misplaced or said after a stop. Exit code 1 on a violation. --figures puts
+// them into docs/figures.md. With --nodes K the same with K processes on one PostgreSQL, which is tormented too.
+// --platforms all adds a second Telegram bot, a second Slack workspace, Matrix and Discord to the traffic.
 // --keep folder leaves the whole history there and, with --nodes, the logs of all processes.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { writeSection } from "../support/readme-section.ts";
+import { FIGURES, writeSection } from "../support/document-section.ts";
 import { runNodesChaos } from "./nodes-run.ts";
 import { type ChaosFigures, figuresOf, markdownLine, nodesFiguresOf, nodesMarkdownLine, shortHistory } from "./report.ts";
 import { type ChaosOptions, type ChaosOutcome, runChaos } from "./run.ts";
@@ -13,7 +14,7 @@ import { type ChaosOptions, type ChaosOutcome, runChaos } from "./run.ts";
 const SHOWN_VIOLATIONS = 20;
 const SHOWN_IN_FULL = 4;
 
-function readOptions(): ChaosOptions & { nodes: number | null; keep: string | null; out: string | null; readme: boolean } {
+function readOptions(): ChaosOptions & { nodes: number | null; keep: string | null; out: string | null; writes: boolean } {
   const { values } = parseArgs({
     options: {
       kills: { type: "string", default: "100" },
@@ -22,7 +23,8 @@ function readOptions(): ChaosOptions & { nodes: number | null; keep: string | nu
       nodes: { type: "string" },
       keep: { type: "string" },
       out: { type: "string" },
-      readme: { type: "boolean", default: false },
+      platforms: { type: "string", default: "usual" },
+      figures: { type: "boolean", default: false },
     },
   });
   const whole = (name: "kills" | "seed" | "minutes" | "nodes", max: number): number => {
@@ -35,9 +37,10 @@ function readOptions(): ChaosOptions & { nodes: number | null; keep: string | nu
     seed: whole("seed", 2 ** 31),
     minutes: whole("minutes", 24 * 60),
     nodes: values.nodes === undefined ? null : whole("nodes", 20),
+    platforms: values.platforms === "all" ? "all" : "usual",
     keep: values.keep ?? null,
     out: values.out ?? null,
-    readme: values.readme,
+    writes: values.figures,
   };
 }
 
@@ -45,7 +48,7 @@ interface Told {
   readonly outcome: ChaosOutcome;
   readonly figures: ChaosFigures;
   readonly markdown: string;
-  /** Of README.md. */
+  /** Of docs/figures.md. */
   readonly section: string;
 }
 
@@ -53,14 +56,14 @@ async function run(options: ChaosOptions, nodes: number | null, keep: string | n
   if (nodes === null) {
     const outcome = await runChaos(options);
     const figures = figuresOf(outcome, options);
-    return { outcome, figures, markdown: markdownLine(figures), section: "chaos" };
+    return { outcome, figures, markdown: markdownLine(figures), section: "figures:chaos" };
   }
   const outcome = await runNodesChaos({ ...options, nodes, ...(keep === null ? {} : { logs: keep }) });
   const figures = nodesFiguresOf(outcome, { ...options, nodes });
-  return { outcome, figures, markdown: nodesMarkdownLine(figures), section: "chaos-nodes" };
+  return { outcome, figures, markdown: nodesMarkdownLine(figures), section: "figures:chaos-nodes" };
 }
 
-const { keep, out, readme, nodes, ...options } = readOptions();
+const { keep, out, writes, nodes, ...options } = readOptions();
 if (keep !== null) mkdirSync(keep, { recursive: true });
 const among = nodes === null ? "" : `${nodes} nodes, `;
 console.log(`chaos: ${among}${options.kills} kills, seed ${options.seed}, at most ${options.minutes} min`);
@@ -72,7 +75,7 @@ const { violations } = outcome.verdict;
 if (out !== null) writeFileSync(out, `${JSON.stringify({ ...figures, violations, markdown }, null, 2)}\n`);
 
 if (keep !== null) writeFileSync(join(keep, "history.json"), JSON.stringify({ violations, ...outcome.history }));
-if (readme && violations.length === 0) writeSection(new URL("../../README.md", import.meta.url).pathname, section, markdown);
+if (writes && violations.length === 0) writeSection(FIGURES, section, markdown);
 
 // One of each: a long text that came twice is a violation per piece.
 const subjects = Map.groupBy(violations, ({ kind, about }) => `${kind} ${about}`)

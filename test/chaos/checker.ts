@@ -2,8 +2,10 @@
 // over plain data; nothing here looks at a process, a file or a clock.
 // history → sightings → rules → violations and figures.
 import { type Case, generationsOf, isMarkedRepeat, type Rule, type Violation } from "./case.ts";
+import { afterOthers, announcedTogether, groupsWhole, nothingOfGroupAfterStop, stoppedWithReason, wokenOnce } from "./group-rules.ts";
 import { type History, isMessage } from "./history.ts";
 import { answeredOnce, deliveredInOrder, inPlace, nothingAfterStop, nothingStray, recorded, repliesInOrder } from "./message-rules.ts";
+import { answersRead, askedOnce, firstCounts, nothingAskedAfterStop, onlyWithYes } from "./question-rules.ts";
 import { announcedOnce, archiveComplete, runsOnce, sendsRead, slotsFree, transcriptsWhole } from "./run-rules.ts";
 import { createIndex, readSightings } from "./sightings.ts";
 
@@ -15,6 +17,12 @@ export interface Figures {
   readonly announcements: number;
   /** Dropped by a /stop or /new that came after them. */
   readonly dropped: number;
+  readonly groups: number;
+  /** Turns the agent had because a group was complete. */
+  readonly wakings: number;
+  readonly questions: number;
+  readonly answered: number;
+  readonly expired: number;
   /** Given up after three crashes, which is said. */
   readonly apologies: number;
   /** Given up after two crashes, announced as unknown. */
@@ -49,6 +57,17 @@ const RULES: readonly Rule[] = [
   transcriptsWhole,
   archiveComplete,
   slotsFree,
+  askedOnce,
+  answersRead,
+  firstCounts,
+  onlyWithYes,
+  nothingAskedAfterStop,
+  groupsWhole,
+  announcedTogether,
+  stoppedWithReason,
+  wokenOnce,
+  nothingOfGroupAfterStop,
+  afterOthers,
   (given) => given.history.troubles.map((text) => ({ kind: "trouble", about: "-", text })),
 ];
 
@@ -73,7 +92,12 @@ function figuresOf({ history, sightings, generations }: Case, marked: number): F
     runs: history.runs.length,
     generations: generations.length,
     announcements: sightings.facts.filter((fact) => fact.kind === "announcement").length,
-    dropped: messages.filter((said) => sightings.find("reply", said.id).length === 0).length,
+    dropped: messages.filter((said) => sightings.find("reply", said.id).length + sightings.find("answer", said.id).length === 0).length,
+    groups: history.groups.length,
+    wakings: sightings.facts.filter((fact) => fact.kind === "woken" && !fact.isApology).length,
+    questions: history.questions.length,
+    answered: history.questions.filter(({ state }) => state === "answered").length,
+    expired: history.questions.filter(({ state }) => state === "expired").length,
     apologies: messages.filter((said) => sightings.find("reply", said.id).some((fact) => fact.isApology)).length,
     interrupted: generations.filter((one) => one.status === "unknown").length,
     stopped: generations.filter((one) => one.status === "stopped").length,

@@ -104,7 +104,7 @@ function launch(state: State, failpoint: string | null): void {
     ...state.variables,
     ...(failpoint === null ? {} : { HERALD_FAILPOINT: failpoint }),
   };
-  const child = spawn(NODE, [join(state.dir, "src/start.js")], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(NODE, [join(state.dir, "src/herald.js"), "start"], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
   state.child = child;
   let head = "";
   const read = (chunk: Buffer): void => {

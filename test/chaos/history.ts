@@ -6,22 +6,44 @@ export type Place = string;
 export const placeOf = (channel: string, chat: string | number, thread: string | number | null | undefined): Place =>
   `${channel}/${chat}/${thread ?? "-"}`;
 
-/** Messages go to the agent; the others are commands. */
-const MESSAGE_KINDS = ["say", "tool", "slow", "long", "spawn", "door"] as const;
+/**
+ * Messages go to the agent, unless they answer what it asks; the others are commands. `ask` makes it ask, `reply` points at a question,
+ * `group` has it send out several that belong together.
+ */
+const MESSAGE_KINDS = ["say", "tool", "slow", "long", "spawn", "group", "door", "ask", "reply"] as const;
 export type MessageKind = (typeof MESSAGE_KINDS)[number];
-export type CommandKind = "send" | "stop-one" | "stop-all" | "stop" | "new" | "list" | "status";
+/** `press` is one option of a question; `stranger` the same by somebody who may not write there. */
+export type CommandKind =
+  | "send"
+  | "stop-one"
+  | "stop-group"
+  | "stop-all"
+  | "stop"
+  | "new"
+  | "list"
+  | "status"
+  | "answer"
+  | "press"
+  | "stranger";
 export type SaidKind = MessageKind | CommandKind;
 export const isMessage = (kind: SaidKind): kind is MessageKind => (MESSAGE_KINDS as readonly string[]).includes(kind);
 
 /** What a child is told to do; `door` waits until all slots are taken. */
 /** `parent` and `wait` send one out below them (`m17.2.1`) and wait for it: by having nothing more to do, or with the tool. */
-export type ChildKind = "quick" | "tool" | "slow" | "hang" | "skip" | "fail" | "parent" | "wait" | "door";
+export type ChildKind = "quick" | "tool" | "slow" | "hang" | "skip" | "fail" | "parent" | "wait" | "ask" | "approve" | "door";
 export interface ChildPlan {
-  /** `m17.2`: the second child of message m17. */
+  /** `m17.2`: the second child of message m17; `g17.2` where it belongs to the group m17 asks for. */
   readonly label: string;
   readonly kind: ChildKind;
   readonly cleanup: "keep" | "delete";
+  /** Of a group: it begins after the first one. */
+  readonly isAfter?: true;
 }
+
+/** The group that the message m17 asks for is g17, so that no rule about what m17 sent out takes its runs for its own. */
+export const groupOf = (saidId: string): string => saidId.replace(/^m/, "g");
+/** m17 for m17, m17.2, g17 and g17.2. */
+export const rootOf = (about: string): string => (about.split(".")[0] ?? about).replace(/^g/, "m");
 
 export interface Said {
   /** `m17`. */
@@ -35,10 +57,12 @@ export interface Said {
   /** The platform's id of the message, to which Telegram's answers point. */
   readonly ref: string;
   readonly children: readonly ChildPlan[];
-  /** The child a send or stop is about. */
+  /** The child a send or stop is about, or the group; who asked (`m17.2`, or `m17` where the agent itself did) what an answer is meant for. */
   readonly target: string | null;
   /** False: nobody acknowledged it in time, and Slack delivers a press or a slash command only once; it may have arrived all the same. */
   readonly isTaken: boolean;
+  /** A button: its answer is for whoever pressed, and passes; after a kill it may not come at all. */
+  readonly isPressed?: true;
 }
 
 /** One message of the bot as people see it. */
@@ -48,9 +72,13 @@ export interface Seen {
   readonly order: number;
   readonly at: number;
   readonly text: string;
+  /** As it stood at first, where it was edited since. */
+  readonly firstText?: string;
   readonly ref: string;
   /** The outbox key it carries (Slack's metadata, the page's id); Telegram shows none. */
   readonly key: string | null;
+  /** A digest of that key, where it carries nothing else (Matrix, Discord). */
+  readonly mark?: string;
   /** The message it answers (Telegram). */
   readonly replyTo: string | null;
 }
@@ -97,6 +125,27 @@ export interface RunFact {
   readonly archiveName: string | null;
 }
 
+/** One of a group. */
+export interface MemberFact extends RunFact {
+  readonly reason: string | null;
+  readonly startedAt: number | null;
+  readonly endedAt: number | null;
+}
+
+export interface GroupFact {
+  /** `g17`. */
+  readonly name: string;
+  readonly place: Place;
+  readonly state: string;
+  /** So many successes are enough; null: all have to end. */
+  readonly enough: number | null;
+  readonly createdAt: number;
+  readonly completedAt: number | null;
+  readonly members: readonly MemberFact[];
+  /** The inbox rows that wake its requester. */
+  readonly wakes: readonly Pick<InboxFact, "id" | "state">[];
+}
+
 /** How one generation of a run ended, from the note its requester got. */
 export interface EndFact {
   readonly runId: string;
@@ -111,6 +160,36 @@ export interface TranscriptFact {
   /** Damage found while reading: a line that is no JSON, a header that isn't first, a broken chain. */
   readonly problems: readonly string[];
   readonly entries: readonly { readonly id: string; readonly text: string }[];
+  /** What came back of each `ask`, by the entry that made the call. */
+  readonly answers: readonly { readonly call: string; readonly text: string }[];
+  /** And of each `write`, which needs a yes. */
+  readonly deeds: readonly { readonly call: string; readonly text: string }[];
+}
+
+/** What people were asked, and how that ended. */
+export interface QuestionFact {
+  readonly id: string;
+  readonly kind: "ask" | "approve";
+  /** Of an approval. */
+  readonly verdict: string | null;
+  /** `m17.2`, or `m17`: from its words. */
+  readonly about: string;
+  readonly sessionId: string;
+  /** The entry that asks. */
+  readonly call: string;
+  readonly runId: string | null;
+  readonly generation: number;
+  readonly place: Place;
+  readonly state: string;
+  readonly answer: string | null;
+  readonly answeredBy: string | null;
+  readonly createdAt: number;
+  readonly settledAt: number | null;
+  /** Where its run stands by now. */
+  readonly runState: string | null;
+  readonly runGeneration: number | null;
+  /** Its message as the gateway knows it: closed once it shows the end. */
+  readonly liveState: string | null;
 }
 
 export interface Incident {
@@ -126,7 +205,10 @@ export interface History {
   readonly runs: readonly RunFact[];
   /** Runs of runs: their results go to their requester, not to the chat. */
   readonly below: readonly { readonly label: string; readonly state: string }[];
+  /** Groups and their runs, which are not among the others. */
+  readonly groups: readonly GroupFact[];
   readonly ends: readonly EndFact[];
+  readonly questions: readonly QuestionFact[];
   /** Ids of the sessions on record. A file of no session is what a kill left of one that never came to be. */
   readonly sessions: readonly string[];
   readonly transcripts: readonly TranscriptFact[];

@@ -18,13 +18,22 @@ export function recorded({ history, index }: Case): Violation[] {
 export function answeredOnce(given: Case): Violation[] {
   return given.history.said.flatMap((said): Violation[] => {
     if (given.index.arrival(said.id) === null) return [];
-    const facts = given.sightings.find(isMessage(said.kind) ? "reply" : "answer", said.id);
-    return [...missing(given, said, facts), ...facts.flatMap((fact) => repeatedly(fact)), ...twoAnswers(said, facts)];
+    if (said.kind === "stranger") return [{ kind: "wrong-answer", about: said.id, text: "a stranger's press was recorded" }];
+    const answers = given.sightings.find("answer", said.id);
+    // Words may be taken for the answer to what the agent asks; then that is all.
+    const replies = isMessage(said.kind) ? given.sightings.find("reply", said.id) : [];
+    const facts = replies.length > 0 ? replies : answers;
+    const both: Violation[] =
+      replies.length > 0 && answers.length > 0
+        ? [{ kind: "repeated", about: said.id, text: `"${said.text}" was answered and taken for an answer` }]
+        : [];
+    const behind = given.sightings.find("behind", said.id);
+    return [...missing(given, said, facts), ...[...facts, ...behind].flatMap(repeatedly), ...twoAnswers(said, facts), ...both];
   });
 }
 
 function missing(given: Case, said: Said, facts: readonly Fact[]): Violation[] {
-  if (facts.some((fact) => fact.isApology)) return [];
+  if (facts.some((fact) => fact.isApology) || said.isPressed === true) return [];
   const of = facts[0]?.of ?? 1;
   const pieces = new Set(facts.map((fact) => fact.piece));
   const absent = Array.from({ length: of }, (_, n) => n + 1).filter((piece) => !pieces.has(piece));
@@ -128,7 +137,7 @@ export function repliesInOrder(given: Case): Violation[] {
     ),
   );
   // Telegram and the page hand over what is said in a place in order; Slack's redeliveries may overtake each other.
-  const ordered = history.said.filter((said) => !said.place.startsWith("slack/"));
+  const ordered = history.said.filter((said) => !said.place.startsWith("slack/") && index.arrival(said.id) !== null);
   const arrivals = [...Map.groupBy(ordered, (said) => said.place).values()].flatMap((saids) =>
     outOfOrder(saids, (said) => index.arrival(said.id) ?? 0).map(
       (said): Violation => ({ kind: "reordered", about: said.id, text: "it was recorded before something that was said earlier there" }),

@@ -12,7 +12,7 @@ import { createFaults, type Fault, type Faults } from "./nodes-faults.ts";
 import { type ChaosNode, createNodesWorld, LEASE_MS, type NodesWorld } from "./nodes-world.ts";
 import { readTables, readTranscriptRows, seenOnPage } from "./record.ts";
 import type { ChaosOptions, ChaosOutcome } from "./run.ts";
-import { checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
+import { answerLeft, checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
 import type { ChatMessage } from "./tabs.ts";
 import { createTraffic, type Traffic } from "./traffic.ts";
 
@@ -124,6 +124,7 @@ async function anyReady({ nodes }: NodesWorld): Promise<void> {
 
 function tick({ world, traffic, pace, isCrowded }: State): void {
   world.watch();
+  if (pace.chance(0.15)) traffic.tend();
   if (!isCrowded && pace.chance(0.3)) traffic.step();
 }
 
@@ -268,6 +269,12 @@ async function drain(state: State): Promise<void> {
     }
     world.watch();
     open = await countOpen(world);
+    if ((open?.asked ?? 0) > 0) {
+      traffic.tend();
+      // A look too early is made again.
+      const awake = world.nodes.find(({ gateway }) => gateway.isRunning());
+      if (awake !== undefined) await answerLeft(awake.gateway, world.rows).catch(() => undefined);
+    }
     const known = new Set((await world.rows<{ id: string }>("SELECT external_id AS id FROM inbox")).map((row) => row.id));
     const isArrived = traffic.said().every(({ externalId, isTaken }) => !isTaken || known.has(externalId));
     quiet = isArrived && open?.total === 0 ? quiet + 1 : 0;

@@ -8,7 +8,8 @@ import type { Random } from "../support/random.ts";
 import { createGatewayProcess, type GatewayProcess } from "./gateway-process.ts";
 import { createPgProxy, type PgProxy } from "./pg-proxy.ts";
 import type { Rows } from "./record.ts";
-import { createScene, type Front, type Scene } from "./scene.ts";
+import { createScene, type Scene } from "./scene.ts";
+import type { Front } from "./spots.ts";
 
 export interface ChaosNode {
   readonly name: string;
@@ -58,7 +59,7 @@ export async function createNodesWorld({ dir, count, random, seed, logs }: Nodes
   pool.on("error", () => {}).on("connect", (client) => void client.on("error", () => {}));
   const lines = await Promise.all(Array.from({ length: count }, () => createPgProxy(server.port)));
   const nodes: ChaosNode[] = [];
-  const scene = await createScene(seed, (config, secrets): Front => {
+  const scene = await createScene({ seed }, (config, secrets): Front => {
     for (const [n, line] of lines.entries()) {
       const name = `n${n + 1}`;
       const url = new URL(server.url);

@@ -1,16 +1,24 @@
 // Reads what the gateway has on record after (or between) its lives: tables and transcripts → the facts of a history.
 import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { nonceOf } from "../../src/channels/discord/send.ts";
+import { transactionOf } from "../../src/channels/matrix/post.ts";
 import {
   type EndFact,
+  type GroupFact,
   type History,
   type InboxFact,
+  type MemberFact,
   type OutboxFact,
   placeOf,
+  type QuestionFact,
   type RunFact,
   type Seen,
   type TranscriptFact,
 } from "./history.ts";
+
+/** What a question says about who asks (script.ts). */
+export const ASKED = /\bq (m\d+(?:\.\d+)*)/;
 
 /** One process has its rows at hand, several have them on a server. */
 export type Rows = <T>(sql: string) => T[] | Promise<T[]>;
@@ -26,7 +34,9 @@ const placeOfAddress = (json: string): string => {
   return placeOf(channel, chat, thread);
 };
 
-export async function readTables(rows: Rows): Promise<Pick<History, "inbox" | "outbox" | "runs" | "below" | "ends" | "sessions">> {
+export async function readTables(
+  rows: Rows,
+): Promise<Pick<History, "inbox" | "outbox" | "runs" | "below" | "groups" | "ends" | "sessions" | "questions">> {
   type Stored = Omit<OutboxFact, "place" | "text" | "isAnswer" | "isAside"> & {
     address: string;
     part: string;
@@ -44,24 +54,68 @@ export async function readTables(rows: Rows): Promise<Pick<History, "inbox" | "o
       isAnswer: rank === 0,
       isAside: aside === 1 || (row.joinedAs !== null && asideTogether.has(row.joinedAs)),
       place: placeOfAddress(address),
-      text: (JSON.parse(part) as { text: string }).text,
+      text: textOf(part),
     }),
   );
   const found = await rows<Omit<RunFact, "place"> & { address: string }>(
-    `SELECT id, label, child_key AS "childKey", session_id AS "sessionId", state, delivery, generation, resumes, cleanup,
-       created_at AS "createdAt", settled_at AS "settledAt", archived_at AS "archivedAt", archive_name AS "archiveName", address FROM runs WHERE requester_run_id IS NULL ORDER BY created_at`,
+    `SELECT ${RUN_COLUMNS} FROM runs WHERE requester_run_id IS NULL AND group_id IS NULL ORDER BY created_at`,
   );
   const runs = found.map(({ address, ...run }): RunFact => ({ ...run, place: placeOfAddress(address) }));
+  const inbox = await rows<InboxFact>(`SELECT id, channel, external_id AS "externalId", state FROM inbox ORDER BY id`);
   return {
-    inbox: await rows<InboxFact>(`SELECT id, channel, external_id AS "externalId", state FROM inbox ORDER BY id`),
+    inbox,
     outbox,
     runs,
+    groups: await readGroups(rows, inbox),
     below: await rows<{ label: string; state: string }>(
       "SELECT label, state FROM runs WHERE requester_run_id IS NOT NULL ORDER BY created_at",
     ),
+    questions: await readQuestions(rows),
     sessions: (await rows<{ id: string }>("SELECT id FROM sessions")).map((row) => row.id),
     ends: (await rows<{ about: string; text: string }>("SELECT about, text FROM notes ORDER BY id")).flatMap(toEnd),
   };
+}
+
+/** What a part says, whatever its platform calls that. */
+function textOf(part: string): string {
+  const { text, body, content } = JSON.parse(part) as { text?: string; body?: string; content?: string };
+  return text ?? body ?? content ?? "";
+}
+
+const RUN_COLUMNS = `id, label, child_key AS "childKey", session_id AS "sessionId", state, delivery, generation, resumes, cleanup,
+  created_at AS "createdAt", settled_at AS "settledAt", archived_at AS "archivedAt", archive_name AS "archiveName", address`;
+
+async function readGroups(rows: Rows, inbox: readonly InboxFact[]): Promise<GroupFact[]> {
+  type Stored = Omit<GroupFact, "place" | "members" | "wakes"> & { id: string; address: string };
+  const groups = await rows<Stored>(
+    `SELECT id, name, state, enough, created_at AS "createdAt", completed_at AS "completedAt", address FROM run_groups ORDER BY created_at`,
+  );
+  const found = await rows<Omit<MemberFact, "place"> & { address: string; groupId: string }>(
+    `SELECT ${RUN_COLUMNS}, reason, started_at AS "startedAt", ended_at AS "endedAt", group_id AS "groupId" FROM runs
+     WHERE group_id IS NOT NULL ORDER BY created_at, label`,
+  );
+  const members = Map.groupBy(found, ({ groupId }) => groupId);
+  return groups.map(({ id, address, ...group }) => ({
+    ...group,
+    place: placeOfAddress(address),
+    members: (members.get(id) ?? []).map(({ address: own, groupId: _, ...run }) => ({ ...run, place: placeOfAddress(own) })),
+    wakes: inbox.filter(({ externalId }) => externalId === `wake:${id}`).map(({ id: row, state }) => ({ id: row, state })),
+  }));
+}
+
+async function readQuestions(rows: Rows): Promise<QuestionFact[]> {
+  const found = await rows<Omit<QuestionFact, "place" | "about" | "call"> & { address: string; text: string; callKey: string }>(
+    `SELECT q.id, q.kind, q.verdict, q.text, q.call_key AS "callKey", q.session_id AS "sessionId", q.run_id AS "runId", q.generation, q.address, q.state, q.answer,
+       q.answered_by AS "answeredBy", q.created_at AS "createdAt", q.settled_at AS "settledAt", r.state AS "runState",
+       r.generation AS "runGeneration", l.state AS "liveState"
+     FROM questions q LEFT JOIN runs r ON r.id = q.run_id LEFT JOIN live_messages l ON l.id = 'question:' || q.id ORDER BY q.created_at`,
+  );
+  return found.map(({ address, text, callKey, ...question }) => ({
+    ...question,
+    call: callKey.split(":").at(-1) ?? "?",
+    about: ASKED.exec(text)?.[1] ?? "?",
+    place: placeOfAddress(address),
+  }));
 }
 
 function toEnd({ about, text }: { about: string; text: string }): EndFact[] {
@@ -71,6 +125,13 @@ function toEnd({ about, text }: { about: string; text: string }): EndFact[] {
   // The second line is the runtime's own sentence; everything behind it quotes the child.
   const isStopped = / was stopped\b/.test(text.split("\n")[1] ?? "");
   return [{ runId, generation: Number(generation), status: isStopped ? "stopped" : (status as EndFact["status"]) }];
+}
+
+/** Who carries a digest of its key has it read from the outbox. */
+export function withKeys(seen: readonly Seen[], outbox: readonly OutboxFact[]): Seen[] {
+  const keys = outbox.flatMap(({ delivery, n, joinedAs }) => [`${delivery}#${n}`, ...(joinedAs === null ? [] : [joinedAs])]);
+  const byMark = new Map(keys.flatMap((key) => [transactionOf(key), nonceOf(key)].map((mark) => [mark, key])));
+  return seen.map((one) => (one.mark === undefined ? one : { ...one, key: byMark.get(one.mark) ?? "" }));
 }
 
 export async function seenOnPage(rows: Rows): Promise<Seen[]> {
@@ -115,6 +176,10 @@ export function readTranscript(name: string, text: string): TranscriptFact {
   const sessionId = name.slice(0, 36);
   const problems: string[] = [];
   const entries: { id: string; text: string }[] = [];
+  const answers: { call: string; text: string }[] = [];
+  const deeds: { call: string; text: string }[] = [];
+  /** Entries by the ids their model gave them. */
+  const calls = new Map<unknown, string>();
   const known = new Set<string>();
   const lines = text.split("\n");
   if (lines.pop() !== "") problems.push("its last line is torn");
@@ -133,9 +198,12 @@ export function readTranscript(name: string, text: string): TranscriptFact {
     known.add(id);
     parent = id;
     entries.push({ id, text: typeof value.text === "string" && value.role === "user" ? value.text : "" });
+    if (value.type === "tool_call") calls.set(value.callId, id);
+    const results = value.type !== "tool_result" ? null : value.name === "ask" ? answers : value.name === "write" ? deeds : null;
+    results?.push({ call: calls.get(value.callId) ?? "?", text: String(value.text) });
   }
   if (lines.length === 0) problems.push("it is empty");
-  return { name, sessionId, problems, entries };
+  return { name, sessionId, problems, entries, answers, deeds };
 }
 
 function parseLine(line: string): Record<string, unknown> | null {

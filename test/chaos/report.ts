@@ -1,10 +1,10 @@
 // What a chaos run says at its end: the figures, and for a violation the shortest history of the message or run it is about.
 import type { Violation } from "./case.ts";
-import type { History } from "./history.ts";
+import { groupOf, type History, rootOf } from "./history.ts";
 import type { NodesOptions, NodesOutcome } from "./nodes-run.ts";
 import type { ChaosOptions, ChaosOutcome } from "./run.ts";
 
-/** The figures as they go into a file and the README's line. */
+/** The figures as they go into a file and the line of docs/figures.md. */
 export interface ChaosFigures {
   readonly [name: string]: number | string | Readonly<Record<string, number>> | readonly string[];
 }
@@ -15,6 +15,10 @@ export function figuresOf(outcome: ChaosOutcome, options: ChaosOptions): ChaosFi
   const others = verdict.violations.filter((one) => !["lost", "repeated", "misplaced", "after-stop", "reordered"].includes(one.kind));
   return {
     seed: options.seed,
+    platforms:
+      options.platforms === "all"
+        ? "two Telegram bots, two Slack workspaces, Matrix, Discord and the page"
+        : "Telegram, Slack and the page",
     kills,
     pointKills,
     starts,
@@ -32,13 +36,27 @@ export function figuresOf(outcome: ChaosOutcome, options: ChaosOptions): ChaosFi
   };
 }
 
-/** What README.md says about it, in one paragraph. */
+/** What docs/figures.md says about it, in one paragraph. */
 export function markdownLine(figures: ChaosFigures): string {
-  const { kills, pointKills, minutes, seed, messages, commands, runs, announcements, secrets, otherViolations } = figures;
+  const {
+    kills,
+    pointKills,
+    minutes,
+    seed,
+    messages,
+    commands,
+    runs,
+    groups,
+    announcements,
+    wakings,
+    secrets,
+    otherViolations,
+    platforms,
+  } = figures;
   const { lost, repeated, misplaced, reordered, afterStop, marked } = figures;
   return [
-    `${kills} kills with SIGKILL, ${pointKills} of them at named points, in ${minutes} min (seed ${seed}), under traffic on Telegram, Slack and the page with faults on the platforms:`,
-    `${messages} messages, ${commands} commands, ${runs} runs, ${announcements} announcements.`,
+    `${kills} kills with SIGKILL, ${pointKills} of them at named points, in ${minutes} min (seed ${seed}), under traffic on ${platforms} with faults on the platforms:`,
+    `${messages} messages, ${commands} commands, ${runs} runs, ${groups} groups, ${announcements} announcements, ${wakings} wakings.`,
     `**${lost} lost, ${repeated} repeated, ${misplaced} misplaced, ${reordered} out of order, ${afterStop} said after a stop**, ${otherViolations} other violations.`,
     `Telegram can't be asked whether a message arrived: ${marked} of its messages came again, each marked as such.`,
     `Secrets: ${secrets} in logs, transcripts, database, documents, platforms, page or metrics.`,
@@ -53,7 +71,8 @@ export function nodesFiguresOf(outcome: NodesOutcome, options: NodesOptions): Ch
 
 /** The same paragraph for several processes. */
 export function nodesMarkdownLine(figures: ChaosFigures): string {
-  const { nodes, kills, pointKills, minutes, seed, messages, commands, runs, announcements, secrets, otherViolations } = figures;
+  const { nodes, kills, pointKills, minutes, seed, messages, commands, runs, groups, announcements, wakings, secrets, otherViolations } =
+    figures;
   const { lost, repeated, misplaced, reordered, afterStop, marked, bellsLost, answersLost } = figures;
   const faults = figures.faults as NodesOutcome["faults"];
   const ended = figures.ended as NodesOutcome["ended"];
@@ -62,7 +81,7 @@ export function nodesMarkdownLine(figures: ChaosFigures): string {
     `${nodes} processes on one PostgreSQL: ${kills} kills with SIGKILL, ${pointKills} of them at named points, ${faults.freeze} freezes longer than the lease and ${faults.doze} shorter ones,`,
     `${faults.crash} crashes of PostgreSQL, its connections cut ${faults.cut + faults.cutNode} times, ${faults.hold} times nothing went through to it, ${answersLost} answers to a commit lost, ${bellsLost} notifications dropped,`,
     `in ${minutes} min (seed ${seed}), under the same traffic and faults on the platforms:`,
-    `${messages} messages, ${commands} commands, ${runs} runs, ${announcements} announcements.`,
+    `${messages} messages, ${commands} commands, ${runs} runs, ${groups} groups, ${announcements} announcements, ${wakings} wakings.`,
     `**${lost} lost, ${repeated} repeated, ${misplaced} misplaced, ${reordered} out of order, ${afterStop} said after a stop**, ${otherViolations} other violations.`,
     `Never more than ${most.subagent} runs at work at once where ${most.maxSubagent} may be. ${ended.frozen + ended.cutOff + ended.unasked} times a process began anew because its lease was over.`,
     `${marked} of Telegram's messages came again, each marked as such. Secrets: ${secrets}.`,
@@ -79,7 +98,7 @@ const MAX_EVENTS = 60;
 /** The events that concern it, with the kills in between; everything else is left out. */
 export function shortHistory(history: History, violation: Violation): string[] {
   const { about } = violation;
-  const root = about.split(".")[0] ?? about;
+  const root = rootOf(about);
   const said = history.said.filter((one) => one.id === root || one.target === about || one.children.some((child) => child.label === about));
   const place = said[0]?.place;
   const first = said[0]?.at ?? 0;
@@ -103,6 +122,7 @@ export function shortHistory(history: History, violation: Violation): string[] {
   const rows = [
     ...history.inbox.filter((row) => arrivals.includes(row.id)).map((row) => `inbox ${JSON.stringify(row)}`),
     ...history.runs.filter((run) => run.label === about).map((run) => `run ${JSON.stringify(run)}`),
+    ...history.groups.filter(({ name }) => name === groupOf(root)).map((group) => `group ${JSON.stringify(group)}`),
     ...history.ends
       .filter((end) => history.runs.some((run) => run.label === about && run.id === end.runId))
       .map((end) => `end ${JSON.stringify(end)}`),

@@ -3,13 +3,14 @@
 
 import { isUnfinished, type RunState } from "../../src/core/run.ts";
 import { MAX_DEATHS } from "../../src/stores/tries.ts";
-import { announceDelivery, type Case, covers, type Generation, isWithdrawn, repeatedly, type Violation } from "./case.ts";
+import { announceDelivery, type Case, covers, type Generation, isOnTelegram, isWithdrawn, repeatedly, type Violation } from "./case.ts";
 import { isMessage, type RunFact, type Said } from "./history.ts";
 import type { Fact } from "./sightings.ts";
 
 /** SP2: an answered spawn made each of its runs, none was made twice, and each came to an end. */
 export function runsOnce({ history, sightings, runsByLabel }: Case): Violation[] {
-  const planned = history.said.flatMap((said) => {
+  const spawns = history.said.filter(({ kind }) => kind !== "group");
+  const planned = spawns.flatMap((said) => {
     const isAnswered = sightings.find("reply", said.id).some((fact) => !fact.isApology);
     return said.children.map((child) => ({ child, said, isAnswered }));
   });
@@ -49,7 +50,7 @@ function madeBelow({ runs, below, said }: Case["history"]): Violation[] {
   ];
 }
 
-const STATUS_OF: Record<string, string> = {
+export const STATUS_OF: Record<string, string> = {
   done: "success",
   error: "error",
   timeout: "timeout",
@@ -63,7 +64,8 @@ const WHILE_ANNOUNCED = `The gateway ended ${MAX_DEATHS} times while this was an
 export function announcedOnce(given: Case): Violation[] {
   const plans = new Map(given.history.said.flatMap((said) => said.children.map((child) => [child.label, child])));
   const told = new Set(given.history.said.filter((one) => one.kind === "send").map((one) => one.target));
-  const started = given.history.runs.flatMap((run) => startedOnce(given, run));
+  const isStopped = (run: RunFact): boolean => given.generations.some((one) => one.run.id === run.id && one.status === "stopped");
+  const started = given.history.runs.flatMap((run) => shownOnce(given, run, isStopped(run)));
   const ended = given.generations.flatMap((generation): Violation[] => {
     const { run, number, status } = generation;
     const about = run.label;
@@ -103,14 +105,13 @@ function stoppedByWhom({ history, index }: Case, { run, number, triggeredAt }: G
   return by ? [] : [{ kind: "lost", about: run.label, text: `generation ${number} is stopped, but nobody stopped it after it began` }];
 }
 
-function startedOnce(given: Case, run: RunFact): Violation[] {
+/** LV1, LV3: its batch has one status message, which shows it. On Telegram one more may stand alone, left by a kill before its name was known. */
+export function shownOnce(given: Case, run: RunFact, isStopped: boolean): Violation[] {
   const facts = given.sightings.find("started", run.label);
-  // The page has its own list of runs; of one that was stopped before that was said nobody needs to hear that it started.
-  const isStopped = given.generations.some((one) => one.run.id === run.id && one.status === "stopped");
-  const isLeftOut = isStopped && isWithdrawn(given, `started:v1:${run.childKey}:${run.id}`);
-  const wanted = !run.place.startsWith("web/") && !isLeftOut;
-  if (wanted && facts.length === 0) return [{ kind: "lost", about: run.label, text: "nobody was told that it started" }];
-  return facts.flatMap(repeatedly);
+  // The page has its own list of runs; of one that was stopped before that was shown nobody needs to hear that it started.
+  const wanted = !run.place.startsWith("web/") && !isStopped;
+  if (wanted && facts.length === 0) return [{ kind: "lost", about: run.label, text: "no status message shows it" }];
+  return facts.flatMap((fact) => (isOnTelegram(run.place) && fact.sightings.length <= 2 ? [] : repeatedly(fact)));
 }
 
 function wrongWords(fact: Fact, status: string): Violation[] {
@@ -164,7 +165,7 @@ export function transcriptsWhole({ history, index, sightings }: Case): Violation
 /** AR1, AR3: a settled run that was to be deleted is archived; the file stands under the recorded name and no other. */
 export function archiveComplete({ history }: Case): Violation[] {
   const files = Map.groupBy(history.transcripts, (one) => one.sessionId);
-  return history.runs.flatMap((run): Violation[] => {
+  return [...history.runs, ...history.groups.flatMap(({ members }) => members)].flatMap((run): Violation[] => {
     const names = (files.get(run.sessionId) ?? []).map((one) => one.name);
     const wanted = run.archivedAt === null ? `${run.sessionId}.jsonl` : (run.archiveName ?? "");
     const about = run.label;

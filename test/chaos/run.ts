@@ -9,8 +9,9 @@ import { createRandom, type Random } from "../support/random.ts";
 import { check, type Verdict } from "./checker.ts";
 import { delay, until } from "./gateway-process.ts";
 import type { History, Incident } from "./history.ts";
-import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch } from "./record.ts";
-import { checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
+import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch, withKeys } from "./record.ts";
+import type { Platforms } from "./scene.ts";
+import { answerLeft, checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
 import type { ChatMessage } from "./tabs.ts";
 import { createTraffic, type Traffic } from "./traffic.ts";
 import { createWorld, type World } from "./world.ts";
@@ -20,6 +21,7 @@ export interface ChaosOptions {
   readonly seed: number;
   /** No more kills after this, however many there were. */
   readonly minutes: number;
+  readonly platforms?: Platforms;
   /** Said now and then while it runs. */
   progress?(line: string): void;
 }
@@ -54,10 +56,15 @@ interface State {
   starts: number;
   /** Nobody says anything new while this much waits. */
   isCrowded: boolean;
+  /** How much longer than usual a start takes on this machine: where that is six seconds, a life of one would see nothing else. */
+  slowness: number;
 }
 
 const START_MS = 20_000;
+const USUAL_START_MS = 1_000;
+/** Without anything coming to its end; and in all. */
 const DRAIN_MS = 180_000;
+const MOST_DRAIN_MS = 600_000;
 const TICK_MS = 60;
 const MAX_TROUBLES = 10;
 const CROWDED = 100;
@@ -66,12 +73,12 @@ const ROOMY = 50;
 export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
   const startedAt = performance.now();
   const dir = mkdtempSync(join(tmpdir(), "herald-chaos-"));
-  const world = await createWorld(dir, options.seed + 4);
+  const world = await createWorld(dir, options.seed + 4, options.platforms);
   const random = createRandom(options.seed);
   const state: State = {
     ...{ options, world, random, traffic: createTraffic(world, createRandom(options.seed + 1)), pace: createRandom(options.seed + 3) },
     transcripts: createTranscriptWatch(join(world.gateway.stateDir, "agents/main/sessions")),
-    ...{ incidents: [], troubles: [], points: {}, kills: 0, starts: 0, isCrowded: false },
+    ...{ incidents: [], troubles: [], points: {}, kills: 0, starts: 0, isCrowded: false, slowness: 1 },
   };
   const ticker = setInterval(() => tick(state), TICK_MS);
   try {
@@ -99,10 +106,12 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
   }
 }
 
-function tick({ world, traffic, pace, isCrowded }: State): void {
+function tick({ world, traffic, pace, isCrowded, slowness }: State): void {
   world.watch();
+  // Also when there is much to do: whoever waits for an answer keeps others waiting.
+  if (pace.chance(0.15)) traffic.tend();
   // People also write while nobody is there to read it.
-  if (!isCrowded && pace.chance(world.gateway.isRunning() ? 0.5 : 0.1)) traffic.step();
+  if (!isCrowded && pace.chance((world.gateway.isRunning() ? 0.5 : 0.1) / slowness)) traffic.step();
 }
 
 /** From one start to the kill that ends it. */
@@ -111,9 +120,13 @@ async function oneLife(state: State): Promise<void> {
   const point = random.chance(0.4) ? random.pick(FAILPOINTS) : null;
   const hits = random.weighted({ 1: 6, 2: 2, 3: 1, 5: 1 });
   world.stir(random);
+  const begunAt = performance.now();
   begin(state, point === null ? null : `${point}:${hits}`);
   if (point === null && random.chance(0.1)) await world.gateway.ended(random.between(30, 1_500));
-  else if (await world.gateway.ready(START_MS)) await world.gateway.ended(lifeMs(random, point !== null));
+  else if (await world.gateway.ready(START_MS)) {
+    state.slowness = Math.max(1, (performance.now() - begunAt) / USUAL_START_MS);
+    await world.gateway.ended(lifeMs(random, point !== null) * state.slowness);
+  }
   const byPoint = !world.gateway.isRunning();
   world.gateway.kill("SIGKILL");
   if (!(await world.gateway.ended(10_000))) throw new Error("the gateway survived SIGKILL");
@@ -175,11 +188,12 @@ async function finish(state: State): Promise<History> {
   state.troubles.push(...state.transcripts.look(), ...traffic.refusals().map((text) => `a platform refused ${text}`), ...integrity(world));
   const seen = (await world.seen()).toSorted((a, b) => a.order - b.order);
   state.troubles.push(...leaks(world.secrets, [world.gateway], [shown, ...seen.map((one) => one.text)].join("\n")));
+  const tables = await readTables(world.rows);
   const wanted = { wantedMain: world.lanes.main, wantedSubagent: world.lanes.subagent };
   return {
     said: traffic.said(),
-    seen,
-    ...(await readTables(world.rows)),
+    seen: withKeys(seen, tables.outbox),
+    ...tables,
     transcripts: readTranscripts(join(world.gateway.stateDir, "agents/main/sessions")),
     incidents: state.incidents,
     slots: { main: world.door.most("main"), subagent: world.door.most("subagent"), ...wanted },
@@ -197,13 +211,24 @@ async function drain(state: State): Promise<void> {
     return traffic.said().every(({ externalId, isTaken }) => !isTaken || known.has(externalId));
   };
   let quiet = 0;
+  let least = Number.POSITIVE_INFINITY;
+  let progressAt = performance.now();
   const isQuiet = (): boolean => {
     world.watch();
-    quiet = isArrived() && countOpen(world).total === 0 ? quiet + 1 : 0;
-    return quiet >= 3;
+    const open = countOpen(world);
+    if (open.asked > 0) {
+      traffic.tend();
+      // A look too early is made again.
+      void answerLeft(world.gateway, world.rows).catch(() => undefined);
+    }
+    quiet = isArrived() && open.total === 0 ? quiet + 1 : 0;
+    if (open.total < least) progressAt = performance.now();
+    least = Math.min(least, open.total);
+    return quiet >= 3 || performance.now() - progressAt > DRAIN_MS;
   };
-  if (!(await until(isQuiet, DRAIN_MS, 100)))
+  if (!(await until(isQuiet, MOST_DRAIN_MS, 100)) || quiet < 3)
     state.troubles.push(`it did not settle within ${DRAIN_MS / 1000} s: ${JSON.stringify(countOpen(world))}`);
+  await traffic.settled();
   await delay(200);
 }
 

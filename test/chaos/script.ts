@@ -4,12 +4,14 @@
 import { whoAsks } from "../support/brain.ts";
 import type { FakeMessage, FakeRequest, Respond, Script } from "../support/fake-model-server.ts";
 import { hash } from "../support/random.ts";
-import type { ChildKind, ChildPlan, Said } from "./history.ts";
+import { type ChildKind, type ChildPlan, groupOf, type Said } from "./history.ts";
 
-/** `[m17] spawn quick:keep,slow:delete`; what a person says, and what is sent to a child (`[m40] more`). */
+/** `[m17] spawn quick:keep,slow:delete`, `[m17] group quick:keep,slow:keep:after`; what a person says, and what is sent to a child (`[m40] more`). */
 const MARKED = /\[(m\d+)\] (\w+)(?: (\S+))?/;
-/** `{m17.2} quick`: a child's task; `{m17.2.1} slow` that of what it sends out itself. */
-const TASK = /\{(m\d+(?:\.\d+){1,2})\} (\w+)/;
+/** `{m17.2} quick`: a child's task; `{m17.2.1} slow` that of what it sends out itself, `{g17.2} quick` that of one of a group. */
+const TASK = /\{([mg]\d+(?:\.\d+){1,2})\} (\w+)/;
+/** What the gateway wakes the agent with. */
+const WOKEN = /the group "(g\d+)" of sub-agents you sent out is complete .*\]$/;
 
 const LONG_PIECES = 40;
 const LONG_FILLER = "and so on ".repeat(33);
@@ -17,7 +19,7 @@ const LONG_FILLER = "and so on ".repeat(33);
 const HANG_SECONDS = 1;
 
 export const wordsOf = (said: Pick<Said, "id" | "kind" | "children">): string => {
-  const children = said.children.map(({ kind, cleanup }) => `${kind}:${cleanup}`).join(",");
+  const children = said.children.map(({ kind, cleanup, isAfter }) => `${kind}:${cleanup}${isAfter === true ? ":after" : ""}`).join(",");
   return `[${said.id}] ${said.kind}${children === "" ? "" : ` ${children}`}`;
 };
 
@@ -83,16 +85,44 @@ const isFrom = (message: FakeMessage, pattern: RegExp): boolean =>
 
 async function main(request: FakeRequest, { door, slip }: Stage): Promise<Script> {
   const at = request.messages.findLastIndex((message) => isFrom(message, MARKED));
+  const woken = WOKEN.exec(request.messages.slice(at + 1).findLast(({ role }) => role === "user")?.text ?? "")?.[1];
+  if (woken !== undefined) return { text: `woken ${woken} 1/1 ${slip(woken)}`, delayMs: hash(woken) % 300 };
   const [, id = "?", kind = "say", args = ""] = MARKED.exec(request.messages[at]?.text ?? "") ?? [];
   const hasResults = request.messages.slice(at + 1).some((message) => message.role === "tool");
   const delayMs = hash(`${id} ${hasResults}`) % 120;
   if (kind === "tool" && !hasResults) return { ...look(slip(id)), delayMs };
   if (kind === "spawn" && !hasResults)
     return { text: "", toolCalls: parseChildren(id, args).map((plan, n) => spawnCall(plan, n, slip(plan.label))), delayMs };
+  if (kind === "group" && !hasResults) return { text: "", toolCalls: [groupCall(id, parseChildren(groupOf(id), args), slip)], delayMs };
+  if (kind === "ask" && !hasResults) return { ...asks(id, slip(id)), delayMs };
   if (kind === "door") await door.enter("main");
   if (kind === "long") return { text: longReply(id), delayMs };
   return { text: `re ${id} 1/1 ${slip(id)}`, delayMs: kind === "slow" ? 400 + (hash(id) % 800) : delayMs };
 }
+
+/** What is asked names who asks, and so does each choice: nothing else tells a wrong answer from the right one. */
+const asks = (label: string, slipped: string): Script => ({
+  text: "",
+  toolCalls: [
+    {
+      ...{ name: "ask", id: "q" },
+      args: {
+        question: `q ${label} ${slipped}`,
+        options: optionsOf(label),
+        timeoutSeconds: hash(label) % 4 === 0 ? 3 : 12 + (hash(label) % 10),
+      },
+    },
+  ],
+});
+export const optionsOf = (label: string): string[] => [`${label} red`, `${label} blue`];
+
+/** Its content names who writes it: so does the question whether it may. */
+const writes = (label: string): Script => ({
+  text: "",
+  toolCalls: [{ name: "write", id: "y", args: { path: `${label}.txt`, content: `q ${label}` } }],
+});
+/** What people choose from when it asks for a yes. "Always" would keep all others of the chat from asking. */
+export const VERDICTS = ["Yes", "Yes for this run", "No"];
 
 const look = (slipped: string): Script => ({ text: `looking ${slipped}`, toolCalls: [{ name: "list", args: { path: `./${slipped}` } }] });
 
@@ -101,8 +131,9 @@ const longReply = (id: string): string =>
 
 const parseChildren = (id: string, args: string): ChildPlan[] =>
   args.split(",").map((word, n) => {
-    const [kind, cleanup] = word.split(":");
-    return { label: `${id}.${n + 1}`, kind: kind as ChildKind, cleanup: cleanup as ChildPlan["cleanup"] };
+    const [kind, cleanup, after] = word.split(":");
+    const plan = { label: `${id}.${n + 1}`, kind: kind as ChildKind, cleanup: cleanup as ChildPlan["cleanup"] };
+    return after === undefined ? plan : { ...plan, isAfter: true };
   });
 
 const spawnCall = ({ label, kind, cleanup }: ChildPlan, n: number, slipped: string) => ({
@@ -116,6 +147,20 @@ const spawnCall = ({ label, kind, cleanup }: ChildPlan, n: number, slipped: stri
     ...(kind === "hang" ? { runTimeoutSeconds: HANG_SECONDS } : {}),
   },
 });
+
+/** All of them in one call; what becomes of their transcripts is said for all. */
+const groupCall = (id: string, plans: readonly ChildPlan[], slip: Stage["slip"]) => {
+  const tasks = plans.map((plan, n) => {
+    const { cleanup: _, ...args } = spawnCall(plan, n, slip(plan.label)).args;
+    return plan.isAfter === true ? { ...args, after: [plans[0]?.label] } : args;
+  });
+  // biome-ignore lint/suspicious/noThenProperty: the tool's word, and nobody awaits it.
+  const group = { name: groupOf(id), wait: WAITS[hash(`wait ${id}`) % WAITS.length], announce: "together", then: "wake" };
+  return { name: "sessions_spawn", id: "g", args: { tasks, group, cleanup: plans[0]?.cleanup } };
+};
+const WAITS = ["all", "all", "any", 2];
+
+const BELOW: readonly ChildKind[] = ["slow", "quick", "quick", "ask"];
 
 interface Errand {
   readonly label: string;
@@ -142,8 +187,10 @@ async function child(request: FakeRequest, { door, slip }: Stage): Promise<Scrip
   if (kind === "hang") return { hang: "before-head" };
   if (kind === "fail") return { status: 400, message: `told to fail ${slip(label)}`, delayMs };
   if (kind === "tool" && !hasResults) return { ...look(slip(label)), delayMs };
+  if (kind === "ask" && !hasResults) return { ...asks(label, slip(label)), delayMs };
+  if (kind === "approve" && !hasResults) return { ...writes(label), delayMs };
   if ((kind === "parent" || kind === "wait") && !hasResults) {
-    const below: ChildPlan = { label: `${label}.1`, kind: hash(label) % 3 === 0 ? "slow" : "quick", cleanup: "keep" };
+    const below: ChildPlan = { label: `${label}.1`, kind: BELOW[hash(label) % BELOW.length] ?? "quick", cleanup: "keep" };
     return { text: "", toolCalls: [spawnCall(below, 0, slip(label))], delayMs };
   }
   if (kind === "wait" && results.length === 1) {

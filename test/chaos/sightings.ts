@@ -1,6 +1,8 @@
-// What each message of the bot is about. seen → sightings by fact: `reply m17 3/40`, `answer m20`, `started m17.2`,
-// `announcement m17.2 g1`. A fact is something people may be told once; checker.ts counts and compares. Pure.
-import { type History, isMessage, type OutboxFact, type Place, type Said, type Seen } from "./history.ts";
+// What each message of the bot is about. seen → sightings by fact: `reply m17 3/40`, `answer m20`, `behind m21`, `started m17.2`,
+// `question m17.2`, `announcement m17.2 g1`, `group g17`, `woken g17`. A fact is something people may be told once; checker.ts counts and compares. Pure.
+
+import { type History, isMessage, type OutboxFact, type Place, rootOf, type Said, type Seen } from "./history.ts";
+import { ASKED } from "./record.ts";
 
 /** What Telegram's second attempts begin with. */
 const MARK = "(may be repeated)";
@@ -12,7 +14,9 @@ export interface Sighting extends Seen {
   readonly before: number;
 }
 
-export type FactKind = "reply" | "answer" | "started" | "announcement";
+/** `behind`: its turn comes after an answer that the agent waits for. `group`: what all of a group say together; `woken`: what follows from it. */
+export type FactKind = "reply" | "answer" | "behind" | "started" | "question" | "announcement" | "group" | "woken";
+const OF_LABEL: ReadonlySet<FactKind> = new Set(["started", "question", "announcement", "group", "woken"]);
 
 export interface Fact {
   readonly kind: FactKind;
@@ -49,7 +53,7 @@ export function createIndex(history: History): Index {
   const rows = new Map(history.inbox.map((row) => [`${row.channel} ${row.externalId}`, row.id]));
   return {
     said,
-    placeOfLabel: (label) => said.get(label.split(".")[0] ?? "")?.place ?? "nowhere",
+    placeOfLabel: (label) => said.get(rootOf(label))?.place ?? "nowhere",
     arrival(saidId) {
       const one = said.get(saidId);
       return one === undefined ? null : (rows.get(`${channelOf(one.place)} ${one.externalId}`) ?? null);
@@ -79,8 +83,7 @@ export function readSightings(history: History, index: Index): Sightings {
       return abouts.map((about) => ({ sighting, about }));
     })) {
       const key = `${about.kind} ${about.about} ${about.piece} g${about.generation} ${about.isApology}`;
-      const place =
-        about.kind === "started" || about.kind === "announcement" ? index.placeOfLabel(about.about) : index.said.get(about.about)?.place;
+      const place = OF_LABEL.has(about.kind) ? index.placeOfLabel(about.about) : index.said.get(about.about)?.place;
       const fact = facts.get(key) ?? { ...about, place: place ?? "nowhere", sightings: [] };
       fact.sightings.push(sighting);
       facts.set(key, fact);
@@ -94,12 +97,24 @@ export function readSightings(history: History, index: Index): Sightings {
 
 /** Announcements that waited for their turn stand in one message (DL7): each is a sighting of its own. */
 function partsOf(seen: Seen): Sighting[] {
-  const marked = seen.text.startsWith(MARK);
-  const text = marked ? seen.text.slice(MARK.length).trimStart() : seen.text;
-  if (!HEADING.test(text)) return [{ ...seen, marked, text, before: 0 }];
-  const pieces = text.split(BETWEEN).flatMap((piece) => piece.split(/(?=^\**Sub-agent: m\d)/m).map((one) => one.trim()));
+  const marked = (seen.firstText ?? seen.text).startsWith(MARK);
+  const text = seen.text.startsWith(MARK) ? seen.text.slice(MARK.length).trimStart() : seen.text;
+  if (!HEADING.test(text) && !GROUP.test(text)) return [{ ...seen, marked, text, before: 0 }];
+  const pieces = withMembers(text.split(BETWEEN).flatMap((piece) => piece.split(PIECE).map((one) => one.trim())));
   const labels = pieces.map((piece) => labelOf(piece));
   return pieces.map((piece, n) => ({ ...seen, marked, text: piece, before: labels.slice(0, n).filter((one) => one === labels[n]).length }));
+}
+
+/** What is said of each of a group belongs to what the group says. */
+function withMembers(pieces: readonly string[]): string[] {
+  const whole: string[] = [];
+  for (const piece of pieces) {
+    const last = whole.at(-1) ?? "";
+    const group = MEMBER.exec(piece)?.[1];
+    if (group !== undefined && GROUP.exec(last)?.[1] === group) whole.splice(-1, 1, `${last}\n\n${piece}`);
+    else whole.push(piece);
+  }
+  return whole;
 }
 
 const labelOf = (text: string): string | undefined => HEADING.exec(text)?.[1];
@@ -108,7 +123,22 @@ const labelOf = (text: string): string | undefined => HEADING.exec(text)?.[1];
 const BETWEEN = /\n\n―{5,}\n\n/;
 const REPLY = /\bre (m\d+) (\d+)\/(\d+)/g;
 const HEADING = /^\**Sub-agent: (m\d+\.\d+)\**/;
-const STARTED = /^🧭 Sub-agent started: (m\d+\.\d+) \(/;
+const GROUP = /^\**Group (g\d+)\**:/;
+const MEMBER = /^\**Sub-agent: (g\d+)\.\d+\**/;
+const PIECE = /(?=^\**(?:Sub-agent: [mg]\d|Group g\d))/m;
+const AWAKE = /\bwoken (g\d+) 1\/1/;
+const BEHIND = /^[_\W]*I am waiting for an answer/;
+/** What a message reads that was taken for an answer. */
+const TAKEN = /^(?:📨 .* goes on with: |Already answered by |This question is closed|That is neither a Yes nor a No)/;
+/** A batch's status message, by its first line, and the runs it shows. */
+const STATUS = /^\**(?:[▶💤⏳❓✓✗⏹] \d+(?: · )?)+\**\s*$/mu;
+const SHOWN = /^[▶💤⏳❓✓✗⏹] ([mg]\d+\.\d+)\b/gmu;
+const shownIn = (text: string): string[] => (STATUS.test(text) ? [...text.matchAll(SHOWN)].map((match) => match[1] ?? "") : []);
+/** Whose announcement it is. */
+export const groupIn = (text: string): string | undefined => GROUP.exec(text)?.[1];
+export const isStatusOf = (text: string, label: string): boolean => shownIn(text).includes(label);
+/** What an agent wants to know, or whether it may do something. */
+export const isQuestion = (text: string): boolean => /^(?:❓|🔐)/u.test(text);
 /** No outbox row of that place has these words. */
 export const UNKNOWN_GENERATION = 0;
 const WHOLE = { piece: 1, of: 1, generation: 1, isApology: false };
@@ -118,9 +148,12 @@ function createAttribution(history: History, index: Index): (seen: Sighting) => 
   const byJoin = Map.groupBy(history.outbox, (row) => row.joinedAs ?? "");
   const byPlatformId = new Map(history.said.map((one) => [`${one.place} ${one.ref}`, one]));
   const byArrival = new Map(history.said.map((one) => [index.arrival(one.id), one]));
+  const wakes = new Map(history.groups.flatMap(({ name, wakes: rows }) => rows.map(({ id }) => [`reply:${id}`, name])));
   return (seen) => {
-    const started = STARTED.exec(seen.text)?.[1];
-    if (started !== undefined) return [{ ...WHOLE, kind: "started", about: started }];
+    const started = shownIn(seen.text);
+    if (started.length > 0) return started.map((about) => ({ ...WHOLE, kind: "started", about }));
+    const asked = isQuestion(seen.text) ? ASKED.exec(seen.text)?.[1] : undefined;
+    if (asked !== undefined) return [{ ...WHOLE, kind: "question", about: asked }];
     const label = labelOf(seen.text);
     if (label !== undefined) {
       const generation = generationOf(seen, byText, byJoin, label);
@@ -130,19 +163,27 @@ function createAttribution(history: History, index: Index): (seen: Sighting) => 
     if (pieces.length > 0) {
       return pieces.map((match) => ({ ...WHOLE, kind: "reply", about: match[1] ?? "", piece: Number(match[2]), of: Number(match[3]) }));
     }
-    const arrival = /^(?:reply|answer):(\d+)#/.exec(seen.key ?? pressedKey(seen, byText))?.[1];
+    const group = groupIn(seen.text);
+    if (group !== undefined) return [{ ...WHOLE, kind: "group", about: group }];
+    const awake = AWAKE.exec(seen.text)?.[1];
+    if (awake !== undefined) return [{ ...WHOLE, kind: "woken", about: awake }];
+    const key = seen.key ?? keyOf(seen, byText, wakes);
+    const unwoken = wakes.get(key.replace(/#\d+$/, ""));
+    if (unwoken !== undefined) return [{ ...WHOLE, kind: "woken", about: unwoken, isApology: true }];
+    const arrival = /^(?:reply|answer|behind):(\d+)#/.exec(key)?.[1];
     const said = arrival === undefined ? byPlatformId.get(`${seen.place} ${seen.replyTo}`) : byArrival.get(Number(arrival));
     if (said === undefined) return [];
-    return [
-      isMessage(said.kind) ? { ...WHOLE, kind: "reply", about: said.id, isApology: true } : { ...WHOLE, kind: "answer", about: said.id },
-    ];
+    if (BEHIND.test(seen.text)) return [{ ...WHOLE, kind: "behind", about: said.id }];
+    const isReply = isMessage(said.kind) && !TAKEN.test(seen.text);
+    return [{ ...WHOLE, kind: isReply ? "reply" : "answer", about: said.id, isApology: isReply }];
   };
 }
 
-/** The answer to a press points at nothing on Telegram, and shows no key: its words are those of an outbox row. */
-function pressedKey(seen: Sighting, byText: RowsBy): string {
-  const answers = (byText.get(`${seen.place} ${seen.text}`) ?? []).filter((row) => row.delivery.startsWith("answer:"));
-  return seen.replyTo === null ? `${rowOf(seen, answers)?.delivery ?? ""}#` : "";
+/** The answer to a press, and to nobody, points at nothing on Telegram, and shows no key: its words are those of an outbox row. */
+function keyOf(seen: Sighting, byText: RowsBy, wakes: ReadonlyMap<string, string>): string {
+  const isOf = ({ delivery }: OutboxFact): boolean => delivery.startsWith("answer:") || wakes.has(delivery);
+  const answers = (byText.get(`${seen.place} ${seen.text}`) ?? []).filter(isOf);
+  return seen.replyTo === null ? `${rowOf(seen, answers)?.delivery ?? ""}#0` : "";
 }
 
 type RowsBy = ReadonlyMap<string, readonly OutboxFact[]>;

@@ -47,7 +47,7 @@ async function startGateway(dir: string, modelUrl: string, factor: number): Prom
   mkdirSync(join(dir, "config"));
   writeFileSync(join(dir, "config/herald.json5"), JSON.stringify({ ...settings, models, web: { port: 0 } }), { mode: 0o600 });
   const stateDir = join(dir, "state");
-  // As src/start.js does it: a process that has to translate its own source holds that translator, too.
+  // As src/herald.js does it: a process that has to translate its own source holds that translator, too.
   const NODE_COMPILE_CACHE = new URL("../../node_modules/.cache/herald", import.meta.url).pathname;
   const env = { PATH: process.env.PATH, HOME: dir, HERALD_STATE_DIR: stateDir, SOAK_FACTOR: String(factor), NODE_COMPILE_CACHE };
   const child = fork(new URL("soak-gateway.ts", import.meta.url).pathname, { cwd: dir, env, execPath: NODE, execArgv: ["--expose-gc"] });

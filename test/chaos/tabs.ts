@@ -59,13 +59,14 @@ function faultOf({ chat, shown }: Tab, messages: readonly ChatMessage[]): string
   return wanted.join() === shown.join() ? [] : [`a tab on ${chat} was shown ${shown.join()} where the chat has ${wanted.join()}`];
 }
 
-/** Never rejects. */
+/** Never rejects. What it has seen last, messages and changes of them, is the stream's to name. */
 async function follow(gateway: Pick<GatewayProcess, "request">, chat: string, shown: number[], signal: AbortSignal): Promise<void> {
+  const seen = { lastId: "0" };
   while (!signal.aborted) {
     try {
-      const headers = { "last-event-id": String(shown.at(-1) ?? 0) };
+      const headers = { "last-event-id": seen.lastId };
       const response = await gateway.request(`/api/events?chat=${chat}&cursor=0`, { headers, signal });
-      if (response.ok && response.body !== null) await read(response.body, shown);
+      if (response.ok && response.body !== null) await read(response.body, shown, seen);
     } catch {
       // Nobody there right now: killed or not up yet.
     }
@@ -73,15 +74,17 @@ async function follow(gateway: Pick<GatewayProcess, "request">, chat: string, sh
   }
 }
 
-async function read(body: ReadableStream<Uint8Array>, shown: number[]): Promise<void> {
+async function read(body: ReadableStream<Uint8Array>, shown: number[], seen: { lastId: string }): Promise<void> {
   const decoder = new TextDecoder();
   let rest = "";
   for await (const chunk of body) {
     const blocks = (rest + decoder.decode(chunk, { stream: true })).split("\n\n");
     rest = blocks.pop() ?? "";
     for (const block of blocks) {
-      const seq = /^id: ?(\d+)$/m.exec(block)?.[1];
-      if (seq !== undefined && /^event: ?message$/m.test(block)) shown.push(Number(seq));
+      const id = /^id: ?(\S+)$/m.exec(block)?.[1];
+      if (id === undefined) continue;
+      seen.lastId = id;
+      if (/^event: ?message$/m.test(block)) shown.push(Number.parseInt(id, 10));
     }
   }
 }

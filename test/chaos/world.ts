@@ -3,7 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { createGatewayProcess, type GatewayProcess } from "./gateway-process.ts";
 import type { Seen } from "./history.ts";
 import { seenOnPage } from "./record.ts";
-import { createScene, type Scene } from "./scene.ts";
+import { createScene, type Platforms, type Scene } from "./scene.ts";
 
 export interface World extends Scene {
   readonly gateway: GatewayProcess;
@@ -11,8 +11,8 @@ export interface World extends Scene {
   rows<T>(sql: string): T[];
 }
 
-export async function createWorld(dir: string, seed: number): Promise<World> {
-  const scene = await createScene(seed, (config, secrets) => createGatewayProcess(dir, config, secrets));
+export async function createWorld(dir: string, seed: number, platforms: Platforms = "usual"): Promise<World> {
+  const scene = await createScene({ seed, platforms }, (config, secrets) => createGatewayProcess(dir, config, secrets));
   const gateway = scene.front;
   const rows = <T>(sql: string): T[] => readRows<T>(gateway.stateDir, sql);
   return {

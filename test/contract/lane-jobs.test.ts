@@ -14,7 +14,7 @@ describe.runIf(hasPostgres())("rows of a lane", () => {
     folder = await createSharedFolder();
     await folder.stores.nodes.enter();
     jobs = folder.stores.installation?.jobs("subagent") as LaneJobs;
-    await folder.stores.db.transaction([], (tx) => folder.stores.runs.insert(tx, newRun(ID), "do it"));
+    await folder.stores.db.transaction([], (tx) => folder.stores.runs.insert(tx, newRun(ID), { firstMessage: "do it" }));
   });
   afterEach(() => folder[Symbol.asyncDispose]());
   const ring = (): Promise<void> => folder.stores.db.transaction([], (tx) => jobs.ring(tx, { id: ID, group: "a chat", isFront: false }));
@@ -41,7 +41,7 @@ describe.runIf(hasPostgres())("rows of a lane", () => {
     expect(await jobs.unrung()).toEqual([ID]);
     await runs.start(ID);
     await db.transaction([], async (tx) => {
-      await runs.insert(tx, newRun(CHILD, { requesterRunId: ID }), "do it");
+      await runs.insert(tx, newRun(CHILD, { requesterRunId: ID }), { firstMessage: "do it" });
       await runs.wait(tx, ID, [{ for: "children" }], "waiting");
     });
     expect(await jobs.unrung()).toEqual([]);
@@ -57,7 +57,7 @@ describe.runIf(hasPostgres())("rows of a lane", () => {
     await runs.start(ID);
     await db.transaction([], async (tx) => {
       await tx.run("DELETE FROM lane_jobs");
-      for (const id of [CHILD, "another"]) await runs.insert(tx, newRun(id, { requesterRunId: ID }), "do it");
+      for (const id of [CHILD, "another"]) await runs.insert(tx, newRun(id, { requesterRunId: ID }), { firstMessage: "do it" });
       await runs.wait(tx, ID, [{ for: "runs", ids: [CHILD], mode: "any", since: 0, until: 2 ** 50 }], "waiting");
     });
     expect(await jobs.unrung()).toEqual([]);

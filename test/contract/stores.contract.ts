@@ -33,6 +33,7 @@ export function storeContract(name: string, makeRig: () => Promise<StoreRig>): v
     runContract(() => rig);
     transactionContract(() => rig);
     smallStoreContract(() => rig);
+    digestContract(() => rig);
   });
 }
 
@@ -523,11 +524,11 @@ function sessionContract(rig: () => StoreRig): void {
     const { sessions } = rig().stores;
     const today = rig().clock.now();
     expect(await sessions.spendOf([a])).toEqual({ usage: null, costUsd: null });
-    await write((tx) => sessions.addSpend(tx, a, "p/m", { usage, costUsd: 0.5 }));
-    await write((tx) => sessions.addSpend(tx, a, "p/m", { usage, costUsd: 0.25 }));
-    await write((tx) => sessions.addSpend(tx, a, "p/m", { usage: null, costUsd: null }));
+    await write((tx) => sessions.addSpend(tx, a, "p/m", { usage, costUsd: 0.5 }, null));
+    await write((tx) => sessions.addSpend(tx, a, "p/m", { usage, costUsd: 0.25 }, null));
+    await write((tx) => sessions.addSpend(tx, a, "p/m", { usage: null, costUsd: null }, null));
     await rig().clock.advance(24 * 3_600_000);
-    await write((tx) => sessions.addSpend(tx, b, "p/free", { usage, costUsd: null }));
+    await write((tx) => sessions.addSpend(tx, b, "p/free", { usage, costUsd: null }, null));
     expect(await sessions.spendOf([a])).toEqual({ usage: { input: 20, output: 4, cacheRead: 2, cacheWrite: 0 }, costUsd: 0.75 });
     expect((await sessions.spendOf([a, b])).costUsd).toBeNull();
     expect((await sessions.spendOf([a, b])).usage?.input).toBe(30);
@@ -598,6 +599,37 @@ function runContract(rig: () => StoreRig): void {
       delivery: "none",
     };
     expect(await runs.get("r1")).toMatchObject(fresh);
+  });
+
+  it("[EV2][TR1] a round is counted once, the first data counts, a step is one try; all of it begins anew with the next generation", async () => {
+    const { runs } = rig().stores;
+    const found = [{ name: "exists a", passed: false, why: "there is no such file", output: "" }];
+    await write((tx) => runs.insert(tx, newRun("r1")));
+    const fresh = { id: "r1", generation: 1, checkRounds: 0 };
+    expect(await write((tx) => runs.countRound(tx, fresh, found))).toBe(false);
+    expect(await write((tx) => runs.setData(tx, "r1", "1"))).toBe(false);
+    await runs.start("r1");
+    expect([await write((tx) => runs.setData(tx, "r1", '{"a":1}')), await write((tx) => runs.setData(tx, "r1", "2"))]).toEqual([
+      true,
+      false,
+    ]);
+    const tries = [1, 1, 2].map((step) => () => write((tx) => runs.addMisfit(tx, "r1", { step, why: `of ${step}` })));
+    const counts: number[] = [];
+    for (const one of tries) counts.push(await one());
+    expect(counts).toEqual([1, 1, 2]);
+    expect(await runs.get("r1")).toMatchObject({ data: '{"a":1}', checks: null, checkRounds: 0 });
+    const told = await Promise.all([1, 2].map(() => write((tx) => runs.countRound(tx, fresh, found))));
+    expect(told.toSorted()).toEqual([false, true]);
+    expect(await runs.get("r1")).toMatchObject({
+      data: null,
+      checks: found,
+      checkRounds: 1,
+      misfits: [{ step: 1, why: "of 1" }, { step: 2 }],
+    });
+    await write((tx) => runs.end(tx, "r1", { ...END, as: "done", checks: [] }));
+    expect(await runs.get("r1")).toMatchObject({ checks: [], checkRounds: 1 });
+    await write((tx) => runs.reopen(tx, newRun("r1")));
+    expect(await runs.get("r1")).toMatchObject({ data: null, checks: null, checkRounds: 0, misfits: [] });
   });
 
   it("[RU1][SP10] a waiting run is unfinished, wakes once, and the time it waited moves its deadline", async () => {
@@ -781,6 +813,117 @@ function transactionContract(rig: () => StoreRig): void {
     });
     expect(await Promise.all(seen)).toEqual([1]);
     expect(rig().events).toEqual([{ type: "outbox.added", addressKey: "web/local/main/-" }]);
+  });
+}
+
+function digestContract(rig: () => StoreRig): void {
+  const write = writer(rig);
+  const hold = (runId: string, more: { generation?: number; dueAt?: number; address?: Address } = {}): Promise<void> =>
+    write((tx) =>
+      rig().stores.digests.hold(tx, {
+        ...{ runId, generation: 1, address: ADDRESS, dueAt: rig().clock.now() + 60_000, message: { markdown: `about ${runId}` } },
+        ...more,
+      }),
+    );
+  const heldAt = async (address: Address): Promise<string[]> =>
+    (await rig().stores.digests.listHeld(address, 10)).map(({ runId }) => runId);
+
+  it("[AP1] what is held is due at its address when the first of it is, oldest first, also after a restart", async () => {
+    await hold("a");
+    await rig().clock.advance(1_000);
+    await hold("b");
+    await hold("c", { address: OTHER, dueAt: rig().clock.now() + 1_000_000 });
+    expect(await rig().stores.digests.listDue()).toEqual([]);
+    await rig().clock.advance(59_000);
+    const { digests } = await rig().reopen();
+    expect(await digests.listDue()).toEqual([ADDRESS]);
+    expect(await heldAt(ADDRESS)).toEqual(["a", "b"]);
+    const now = rig().clock.now();
+    expect(await digests.dueTimes(["a", "b", "c", "unknown"])).toEqual(
+      new Map([
+        ["a", now],
+        ["b", now],
+        ["c", now + 941_000],
+      ]),
+    );
+    expect((await digests.listHeld(ADDRESS, 1))[0]).toMatchObject({
+      runId: "a",
+      generation: 1,
+      address: ADDRESS,
+      message: { markdown: "about a" },
+    });
+  });
+
+  it("[AP1] a clock that was set back makes due what it can't judge any more", async () => {
+    await hold("a");
+    rig().clock.set(rig().clock.now() - 86_400_000);
+    expect(await rig().stores.digests.listDue()).toEqual([ADDRESS]);
+  });
+
+  it("[AP1] an item goes out with one digest, or is dropped, or is replaced by a later generation; never two of them", async () => {
+    const { digests } = rig().stores;
+    const item = (runId: string, generation = 1) => ({ runId, generation });
+    for (const id of ["a", "b", "c"]) await hold(id);
+    await hold("c", { generation: 2 });
+    expect(await digests.find(item("c"))).toBeNull();
+    expect(await write((tx) => digests.drop(tx, item("b")))).toBe(true);
+    expect(await write((tx) => digests.take(tx, item("b"), "digest 1"))).toBe(false);
+    expect(await write((tx) => digests.take(tx, item("a"), "digest 1"))).toBe(true);
+    expect(await write((tx) => digests.take(tx, item("a"), "digest 2"))).toBe(false);
+    expect(await write((tx) => digests.drop(tx, item("a")))).toBe(false);
+    expect(await write((tx) => digests.take(tx, item("c", 2), "digest 1"))).toBe(true);
+    expect(await heldAt(ADDRESS)).toEqual([]);
+    // What has gone out stays as it is; the next generation is held beside it.
+    await hold("c", { generation: 3 });
+    expect((await digests.listOfRun("c")).map(({ generation, delivery }) => [generation, delivery])).toEqual([
+      [2, "digest 1"],
+      [3, null],
+    ]);
+    expect((await digests.listOf("digest 1")).map(({ runId }) => runId)).toEqual(["a", "c"]);
+    await write((tx) => digests.release(tx, "digest 1"));
+    expect(await digests.listDue()).toEqual([ADDRESS]);
+    expect(await heldAt(ADDRESS)).toEqual(["a", "c", "c"]);
+    await write((tx) => digests.take(tx, item("a"), "digest 2"));
+    await write((tx) => digests.remove(tx, "digest 2"));
+    await write((tx) => digests.removeOf(tx, "c"));
+    expect(await heldAt(ADDRESS)).toEqual([]);
+  });
+
+  it("[RC4] a damaged item goes out as what it is, and holds up no other address", async () => {
+    const { digests, db } = rig().stores;
+    await hold("a", { dueAt: 0 });
+    await hold("b", { dueAt: 0, address: OTHER });
+    await db.transaction([], (tx) => tx.run("UPDATE digest_items SET message = '{' WHERE run_id = 'a'"));
+    expect((await digests.listHeld(ADDRESS, 10))[0]?.message.markdown).toContain("can't be read any more");
+    await db.transaction([], (tx) => tx.run("UPDATE digest_items SET address = '{' WHERE run_id = 'a'"));
+    expect(await digests.listDue()).toEqual([OTHER]);
+  });
+
+  it("[ST2][DL1] a message is taken back, and may be added anew, only as long as no attempt was begun with it", async () => {
+    const { outbox } = rig().stores;
+    const add = (delivery: string): Promise<boolean> =>
+      write((tx) => outbox.add(tx, { delivery, address: ADDRESS, parts: [{ text: "1" }, { text: "2" }], runId: "r" }));
+    await add("untried");
+    await add("begun");
+    expect(await write((tx) => outbox.takeBack(tx, "untried"))).toBe(true);
+    expect(await write((tx) => outbox.takeBack(tx, "untried"))).toBe(false);
+    const begun = (await outbox.head("web/local/main/-"))?.id ?? 0;
+    expect(await write((tx) => outbox.markSending(tx, begun))).toBe(true);
+    expect(await write((tx) => outbox.takeBack(tx, "begun"))).toBe(false);
+    expect(await add("begun")).toBe(false);
+    expect(await add("untried")).toBe(true);
+    await write((tx) => outbox.markBlocked(tx, "begun", "kicked", "queued"));
+    expect(await write((tx) => outbox.requeueDelivery(tx, "untried"))).toBe(0);
+    expect(await write((tx) => outbox.requeueDelivery(tx, "begun"))).toBe(2);
+  });
+
+  it("[CM7][AP1] how an announcement stands is said of the generation it is about, and of no later one", async () => {
+    const { runs } = rig().stores;
+    await write((tx) => runs.insert(tx, newRun("r")));
+    await write((tx) => runs.setDelivery(tx, "r", "delivered", undefined, 2));
+    expect((await runs.get("r"))?.delivery).toBe("none");
+    await write((tx) => runs.setDelivery(tx, "r", "delivered", undefined, 1));
+    expect((await runs.get("r"))?.delivery).toBe("delivered");
   });
 }
 

@@ -43,6 +43,27 @@ export function transcriptContract(name: string, makeRig: () => Promise<Transcri
       expect(next?.parentId).toBe(all[2]?.id);
     });
 
+    it("[WB3] what was set aside is in no window and no summary of it counts; a line written twice does no harm", async () => {
+      const answer = (text: string): NewEntry => ({ type: "message", role: "assistant", text, model: "a/b", calls: 0 });
+      const [kept] = await rig.transcripts.append(ref, [user("kept", "in:1"), answer("kept answer")]);
+      await rig.transcripts.append(ref, [{ type: "compaction", summary: "true", keptFrom: kept?.id ?? null, carries: true }]);
+      await rig.transcripts.append(ref, [user("unwanted", "in:2"), answer("unwanted answer")]);
+      await rig.transcripts.append(ref, [{ type: "compaction", summary: "unwanted", keptFrom: null, carries: true }]);
+      await rig.transcripts.append(ref, [{ type: "rewound", from: "in:2" }]);
+      await rig.transcripts.append(ref, [{ type: "rewound", from: "in:2" }, user("wanted", "in:3"), answer("wanted answer")]);
+      for (const open of [async () => rig.transcripts, () => rig.reopen()]) {
+        const transcripts = await open();
+        const window = await transcripts.window(ref, 1_000, () => 1);
+        expect(window.map((entry) => ("text" in entry ? entry.text : entry.type))).toEqual([
+          ...["kept", "kept answer", "compaction", "wanted", "wanted answer"],
+        ]);
+        expect(await transcripts.lastCompaction(ref)).toMatchObject({ summary: "true" });
+        // It weighs nothing: a small window reaches behind it.
+        expect((await transcripts.window(ref, 2, () => 1)).map((entry) => entry.type)).toEqual(["compaction", "message", "message"]);
+        expect(await transcripts.tail(ref, 100)).toHaveLength(10);
+      }
+    });
+
     it("[SE2] every kind of entry comes back as it was", async () => {
       const entries: NewEntry[] = [
         user('hi\n\u2028 "quoted" 👋🏽 \\u0000'),

@@ -27,10 +27,17 @@ import type { TranscriptRef } from "../../src/stores/transcripts.ts";
 import { createWebPosts } from "../../src/stores/web-posts.ts";
 import { transcriptOfRun } from "../../src/subagents/deps.ts";
 import type { SendAnswer } from "../../src/subagents/steering.ts";
+import { noFiles } from "../support/files.ts";
 import { createManualClock } from "../support/manual-clock.ts";
+import { paymentsOf } from "../support/payments.ts";
 import { ADDRESS, CHAT_KEY } from "../support/runs.ts";
 import { okReply, type Stage, type StageOptions } from "../support/stage.ts";
+import { callTool } from "../support/tool-context.ts";
 import { waitFor } from "../support/wait.ts";
+import { briefWriters } from "./briefs.contract.ts";
+import { raiseWriters } from "./budgets.contract.ts";
+import { askWriters } from "./question-writers.contract.ts";
+import { questionWriters } from "./questions.contract.ts";
 import type { StoreRig } from "./stores.contract.ts";
 
 export interface WriterRigs {
@@ -43,8 +50,12 @@ export interface WriterRigs {
 export function writersContract(name: string, { makeRig, makeStage, isOpen }: WriterRigs): void {
   describe(`writers at once (${name})`, () => {
     spawnWriters(makeStage);
+    raiseWriters(makeStage);
+    briefWriters(makeStage);
     endWriters(makeStage);
     waitWriters(makeStage);
+    askWriters(makeStage);
+    questionWriters(makeStage);
     archiveWriters(makeStage, isOpen);
     describe("stores", () => {
       let rig: StoreRig;
@@ -132,6 +143,28 @@ function spawnWriters(makeStage: WriterRigs["makeStage"]): void {
     const runs = await Promise.all(many(6, () => stage.spawn({}, { spawnKey: "turn:1:c0" })));
     expect(new Set(runs.map((run) => run.id)).size).toBe(1);
     expect(await stage.stores.runs.listOf(CHAT_KEY, 100)).toHaveLength(1);
+  });
+
+  it("[ST1][ST2] a turn that spawns when a stop has settled its message, which its own process has not heard of yet, sends nobody out", async () => {
+    await using stage = await makeIdle({});
+    const { inbox, db, runs } = stage.stores;
+    await inbox.sink("web", "local").put([{ externalId: "m1", raw: "m1" }]);
+    const id = await inbox.lastId();
+    await inbox.route(id, CHAT_KEY);
+    const requester = { turnId: `turn:${id}`, signal: new AbortController().signal };
+    await stage.spawn({ label: "before" }, requester);
+    // As a process beside it does: the rows say so at once, the signal comes when its bell is heard.
+    await db.transaction([lock.tree(CHAT_KEY)], (tx) => inbox.drop(tx, CHAT_KEY));
+    await expect(stage.spawn({ label: "after" }, requester)).rejects.toThrow("This turn has ended");
+    expect((await runs.listOf(CHAT_KEY, 10)).map(({ label }) => label)).toEqual(["before"]);
+    // Nor does it set anybody to work who has ended, or tell one more.
+    const agent = stage.agents.find("main");
+    const tool = (agent === null ? [] : stage.parts.mainTools(agent)).find(({ name }) => name === "subagents");
+    if (tool === undefined) return expect.unreachable();
+    const [before] = await runs.listOf(CHAT_KEY, 1);
+    const args = { action: "send", ids: [before?.id ?? ""], text: "one more thing" };
+    expect((await callTool(tool, args, { sessionKey: CHAT_KEY, turnId: `turn:${id}` })).text).toContain("nothing was sent");
+    expect(await stage.stores.mail.listForRun(before?.id ?? "")).toEqual([]);
   });
 
   it("[ST1][ST2] a run that spawns in the moment it is stopped: no child below it is left at work", async () => {
@@ -503,6 +536,31 @@ function pageWriters(rig: () => StoreRig): void {
     );
     expect(seen.map((message) => message.text).sort()).toEqual((await writers).flat().sort());
   });
+
+  it("[WB2][LV3] a tab that reads on behind the last change it saw has every message as it is in the end", async () => {
+    const channel = await open();
+    const { webMessages } = rig().stores;
+    const refs = await Promise.all(
+      many(6, async (n) => {
+        const sent = await channel.send({ address: ADDRESS, part: { text: `new ${n}` }, key: `k${n}`, repeated: false });
+        return sent.status === "sent" ? sent.ref : expect.unreachable();
+      }),
+    );
+    // The clock of the test stands still: every change is in the same millisecond.
+    const write = async (ref: string): Promise<void> => {
+      for (let turn = 0; turn < 5; turn++)
+        expect(await channel.edit?.({ address: ADDRESS, ref, part: { text: `${ref}:${turn}` } })).toEqual({ status: "shown" });
+    };
+    const writers = Promise.all(refs.map(write));
+    const seen = await readOn(
+      writers,
+      (after) => webMessages.listEdited("main", after, 2),
+      (message) => message.editedAt ?? 0,
+    );
+    const last = new Map(seen.map((message) => [String(message.seq), message.text]));
+    expect(Object.fromEntries(last)).toEqual(Object.fromEntries(refs.map((ref) => [ref, `${ref}:4`])));
+    expect(new Set(seen.map((message) => message.editedAt)).size).toBe(seen.length);
+  });
 }
 
 function smallWriters(rig: () => StoreRig): void {
@@ -555,6 +613,23 @@ function smallWriters(rig: () => StoreRig): void {
     );
     expect(await browsers.list()).toHaveLength(100);
   });
+
+  it("[PR1] of many tokens of one name one is made; it is found by what it holds, of which only the hash is kept, until it is taken back", async () => {
+    const { programTokens, db } = rig().stores;
+    const wanted = { name: "claude", scopes: ["spawn", "read"], agentId: null, expiresAt: null } as const;
+    const address = { channel: "telegram", account: "bot", chat: "1", kind: "dm" } as const;
+    const made = (await Promise.all(many(8, () => programTokens.make({ ...wanted, address })))).filter((secret) => secret !== null);
+    expect(made).toHaveLength(1);
+    const [secret = ""] = made;
+    const found = await programTokens.find(secret);
+    expect(found).toMatchObject({ ...wanted, address, usedAt: null });
+    expect(await programTokens.find(`${secret}x`)).toBeNull();
+    expect(JSON.stringify(await db.all("SELECT * FROM program_tokens"))).not.toContain(secret);
+    await programTokens.used(found?.id ?? "");
+    expect((await programTokens.list()).map(({ name, usedAt }) => [name, usedAt !== null])).toEqual([["claude", true]]);
+    expect([await programTokens.revoke("claude"), await programTokens.revoke("claude")]).toEqual([true, false]);
+    expect([await programTokens.find(secret), await programTokens.get(found?.id ?? "")]).toEqual([null, null]);
+  });
 }
 
 function turnWriters(rig: () => StoreRig): void {
@@ -605,8 +680,10 @@ function turnWriters(rig: () => StoreRig): void {
     };
     const lane = createLane({ name: "main", concurrency: 1, onError: (_id, error) => expect.unreachable(String(error)) });
     const conversations: Conversations = createConversations({
+      gather: noFiles,
       ...stores,
       ...{ clock, bus, log: silentLogger, failpoint, lane },
+      payments: paymentsOf({ ...stores, clock, bus, failpoint }),
       turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() }),
       agents: { defaultId: () => "main", find: () => agent, list: () => [agent] },
       channel: () => channel,

@@ -93,7 +93,7 @@ describe.skipIf(!isLinux)("a log that can't be written", () => {
     mkdirSync(join(dir, "config"));
     writeFileSync(join(dir, "config/herald.json5"), CONFIG, { mode: 0o600 });
     const env = { PATH: process.env.PATH, HOME: dir, HERALD_STATE_DIR: join(dir, "state") };
-    const herald = spawn(NODE, [START], { cwd: dir, env, stdio: ["ignore", "pipe", logFd] });
+    const herald = spawn(NODE, [START, "start"], { cwd: dir, env, stdio: ["ignore", "pipe", logFd] });
     const exited = once(herald, "exit");
     let output = "";
     herald.stdout?.on("data", (data: Buffer) => {

@@ -25,6 +25,8 @@ const ann = {
   address: { channel: "telegram", account: "bot", chat: "42", kind: "dm" },
 } as const;
 
+const BRIEF = { from: "agent:main:web:dm:main", isOurs: false, at: 1, mission: "Mind it.", sharedMemory: [], constraints: [] };
+
 const visit = useBrowser(1400);
 
 const focused = (page: Page) => page.evaluate("document.activeElement.id || document.activeElement.className");
@@ -41,6 +43,18 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
   const start = () => visit.open(web.url, web.token);
   const changed = (runId: string) => web.bus.emit({ type: "run.changed", runId, state: "running" });
 
+  it("[AP1][WB1] a result that is held for a digest says when it goes out", async () => {
+    const digestAt = new Date().setHours(23, 59, 0, 0);
+    const ended = { state: "done", endedAt: 1, delivery: "pending" } as const;
+    web.runs.push(aRun({ label: "held", ...ended, digestAt }), aRun({ label: "on its way", ...ended }));
+    const page = await start();
+    await page
+      .locator(".run", { hasText: "held" })
+      .getByText(/^goes out with the digest at (?:23:59|11:59 PM)$/)
+      .waitFor();
+    await page.locator(".run", { hasText: "on its way" }).getByText("announcement pending").waitFor();
+  });
+
   it("[WB1] shows trees under their requester, those that need a person first, with what each does and cost", async () => {
     const parent = aRun({ label: "parent", doing: "read a.md", step: "2/5 Read", tokens: 11_200, costUsd: 0.12 });
     web.runs.push(
@@ -56,14 +70,16 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     const lines = (label: string) =>
       page
         .locator(".run", { has: page.locator(`.run-label:text-is("${label}")`) })
-        .locator(".run-line")
+        .locator(".run-line span")
         .allInnerTexts();
     expect(await lines("parent")).toEqual(["running · 2/5 Read · read a.md", "11.2k tokens · $0.12"]);
     expect((await lines("child"))[0]).toBe("queued, number 3");
     expect(await lines("stuck")).toEqual(["done in 1m01s", "not delivered"]);
     expect((await lines("far away"))[1]).toBe("delivered");
+    // A line for the name and one for the rest.
+    expect((await page.locator(".run", { hasText: "parent" }).boundingBox())?.height).toBeLessThan(60);
     expect(await page.locator(".run[data-level='1']").count()).toBe(1);
-    expect(await page.locator(".run-actions:visible button:visible").allInnerTexts()).toEqual(["Retry", "Stop", "Stop"]);
+    expect(await page.locator(".run-actions:visible button:visible").allInnerTexts()).toEqual(["Retry"]);
   });
 
   it("[WB1] a run opens by keyboard, has an address without a token, and Esc goes back to where it was opened", async () => {
@@ -71,29 +87,39 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     web.runs.push(run);
     web.details.set(run.id, {
       task: "count the lines",
-      brief: "Mission: *count*",
+      briefing: { briefs: [{ ...BRIEF, mission: "count *honestly*" }], version: 1, isOpen: true },
       plan: [
         { title: "Read", status: "done" },
         { title: "Count", status: "doing" },
       ],
       sections: { summary: "It is **42**", changes: "None.", evidence: null, risks: null, blockers: null },
+      checks: [
+        { name: "exists out.md", passed: true, why: "it is there", output: "" },
+        { name: "command npm test", passed: false, why: "exit code 1", output: "1 failed" },
+      ],
+      data: "| total | 7 |\n|---|---|",
       trace: [{ agent: "agent:main:web:dm:main", action: "Delegated it", timestamp: "2026-01-01T00:00:00.000Z" }],
     });
     const page = await start();
     await page.focus(".run-label");
     await page.keyboard.press("Enter");
     await page.locator("#panel-task", { hasText: "count the lines" }).waitFor();
-    expect(page.url()).toBe(`${web.url}/#run=${run.id}`);
+    expect(page.url()).toBe(`${web.url}/#/chat/main?run=${run.id}`);
     expect(await focused(page)).toBe("panel-title");
     expect(await page.locator("#panel-plan li").allInnerTexts()).toEqual(["Read", "Count"]);
     expect(await page.textContent("#panel-sections")).toBe("summaryIt is 42changesNone.");
-    expect(await page.textContent("#panel-brief em")).toBe("count");
+    expect(await page.locator("#panel-checks li").allInnerTexts()).toEqual([
+      "Passed: exists out.md\nit is there",
+      "Failed: command npm test\nexit code 1\n1 failed",
+    ]);
+    expect(await page.locator("#panel-data th").allInnerTexts()).toEqual(["total", "7"]);
+    expect(await page.textContent("#panel-brief .words")).toBe("count *honestly*");
     expect(await page.textContent("#panel-trace")).toContain("Delegated it");
     await page.locator("#fold-facts summary").press("Enter");
     expect(await page.textContent("#panel-facts")).toContain(`Run${run.id}`);
     await page.keyboard.press("Escape");
     await page.waitForSelector("#panel", { state: "hidden" });
-    expect(page.url()).toBe(`${web.url}/`);
+    expect(page.url()).toBe(`${web.url}/#/`);
     expect(await focused(page)).toBe("run-label");
     await page.goBack();
     await page.waitForSelector("#panel", { state: "visible" });
@@ -110,12 +136,12 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     const chat = newId();
     await web.say("words of the other chat", { chat });
     const page = await start();
-    await page.goto(`${web.url}/#chat=${chat}`);
+    await page.goto(`${web.url}/#/chat/${chat}`);
     await page.locator("#messages .body", { hasText: "words of the other chat" }).waitFor();
     await page.fill("#text", "half a thought");
     await page.click(".run-label");
     await page.waitForSelector("#panel", { state: "visible" });
-    expect(page.url()).toBe(`${web.url}/#chat=${chat}&run=${run.id}`);
+    expect(page.url()).toBe(`${web.url}/#/chat/${chat}?run=${run.id}`);
     await web.say("later", { chat });
     await page.locator("#messages .body", { hasText: "later" }).waitFor();
     expect(await page.inputValue("#text")).toBe("half a thought");
@@ -136,7 +162,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.evaluate("document.getElementById('panel-scroll').scrollTop = 1e6");
     web.runs.splice(0, 1, { ...run, doing: "exec wc" });
     web.log(run.id, { id: "d", type: "tool_call", callId: "2", name: "exec", args: { command: "wc" } });
-    await page.locator("#panel-log .call", { hasText: 'exec {"command":"wc"}' }).waitFor();
+    await page.locator("#panel-log .tool-entry", { hasText: /exec\s+wc/ }).waitFor();
     await page.locator("#panel-state", { hasText: "running · exec wc" }).waitFor();
     expect(await page.isVisible("#panel-log pre")).toBe(true);
     // It was read at its end, so the end stays in sight.
@@ -158,7 +184,7 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     expect(await page.locator("#panel-log li").count()).toBe(40);
   });
 
-  it("[WB1] Stop and Send post into the chat that asked, Retry delivers again; an update does not take the words away", async () => {
+  it("[WB1] [WB4] Stop and Send reach the run, Retry delivers again; an update does not take the words away", async () => {
     const run = aRun({ label: "Count" });
     web.runs.push(run);
     const page = await start();
@@ -171,9 +197,9 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.locator("#panel-state", { hasText: "step 2" }).waitFor();
     await page.keyboard.type("up");
     await page.keyboard.press("Enter");
-    await waitFor("the words", async () => (await web.inbox()).length === 1);
+    await waitFor("the words", () => web.steered.length === 1);
     await page.click("#panel-stop");
-    await waitFor("the stop", async () => (await web.inbox()).length === 2);
+    await waitFor("the stop", () => web.steered.length === 2);
     web.runs.splice(0, 1, { ...run, state: "done", endedAt: 2, delivery: "blocked" });
     web.details.set(run.id, { reason: "the disk is full" });
     changed(run.id);
@@ -182,10 +208,11 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     await page.click("#panel-retry");
     await waitFor("the next try", () => web.redelivered.length === 1);
     expect(web.redelivered).toEqual([run.id]);
-    expect((await web.inbox()).map(({ raw }) => [raw.text, raw.kind, raw.chat])).toEqual([
-      [`/subagents send ${run.id} hurry up`, "button", "main"],
-      [`/subagents stop ${run.id}`, "button", "main"],
+    expect(web.steered).toEqual([
+      ["send", run.id, "hurry up"],
+      ["stop", run.id],
     ]);
+    expect(await web.inbox()).toEqual([]);
     // Words that were not sent wait for their run.
     await page.fill("#panel-text", "one more thing");
     await page.keyboard.press("Escape");
@@ -193,18 +220,20 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     expect(await page.inputValue("#panel-text")).toBe("one more thing");
   });
 
-  it("[WB1] a run of another channel can be watched, not steered; an unknown one is said to be unknown", async () => {
+  it("[WB1] [WB4] a run of another channel is watched and steered like any other; an unknown one is said to be unknown", async () => {
     const run = aRun({ label: "far away", chat: null, origin: "telegram 5551", requesterKey: "agent:main:telegram:dm:5551" });
     web.runs.push(run);
     web.log(run.id, said("a", "working on it"));
     const page = await start();
-    expect(await page.locator(".run-actions:visible").count()).toBe(0);
     await page.click(".run-label");
     await page.locator("#panel-log .said", { hasText: "working on it" }).waitFor();
-    await page.locator("#panel-elsewhere", { hasText: "Asked for in Telegram 5551" }).waitFor();
-    for (const id of ["panel-send", "panel-stop", "panel-retry"]) expect(await page.isVisible(`#${id}`)).toBe(false);
+    await page.locator("#panel-elsewhere", { hasText: "Asked for in Telegram 5551; what comes of it is announced there." }).waitFor();
+    for (const id of ["panel-send", "panel-stop", "panel-again"]) expect(await page.isVisible(`#${id}`)).toBe(true);
+    await page.click("#panel-stop");
+    await waitFor("the stop", () => web.steered.length === 1);
+    expect(web.steered).toEqual([["stop", run.id]]);
     await page.evaluate(`location.hash = 'run=${newId()}'`);
-    await page.locator("#panel-problem", { hasText: "There is no such run." }).waitFor();
+    await page.locator("#panel-problem", { hasText: "There is no such run on record" }).waitFor();
     expect(await page.textContent("#panel-title")).toBe("Sub-agent");
     expect(await page.isVisible("#panel-task")).toBe(false);
   });
@@ -233,47 +262,49 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     expect(await web.inbox()).toEqual([]);
   });
 
-  it("[WB2] a hundred runs are one stop of the Tab key, arrows move in them, and those with one name are told apart", async () => {
+  it("[WB2] [WB4] of a hundred runs the first are beside the chat, as one stop of the Tab key; those with one name are told apart", async () => {
     web.runs.push(...Array.from({ length: 100 }, (_, n) => aRun({ label: n < 3 ? "compare" : `run ${n}`, createdAt: 1000 - n })));
+    web.runs.push(...Array.from({ length: 5 }, (_, n) => aRun({ label: `ended ${n}`, state: "done", endedAt: n })));
     for (let n = 0; n < 20; n++) await web.channel.accept({ id: newId(), chat: newId(), text: `chat ${n}`, kind: "message" });
     const page = await start();
-    await page.locator(".run").nth(99).waitFor();
+    await page.locator(".run").nth(22).waitFor();
     await page.locator(".chat-link").nth(20).waitFor();
+    expect(await page.locator(".run").count()).toBe(23);
+    expect((await page.locator(".run-label").allInnerTexts()).slice(20)).toEqual(["ended 2", "ended 3", "ended 4"]);
     expect(await page.locator(".run-id:visible").allInnerTexts()).toEqual(web.runs.slice(0, 3).map((run) => run.shortId));
     await page.focus("#skip");
     const stops: unknown[] = [];
     for (let isInChat = false; !isInChat && stops.length < 20; ) {
       await page.keyboard.press("Tab");
       isInChat = (await page.evaluate("document.activeElement.closest('main.chat') !== null")) as boolean;
-      if (!isInChat) stops.push(await focused(page));
+      if (!isInChat)
+        stops.push(await page.evaluate("document.activeElement.id || document.activeElement.className || document.activeElement.tagName"));
     }
-    expect(stops).toEqual(["new-chat", "chat-link", "run-label", "small", "open-browsers"]);
+    const places = ["to-chat", "to-runs", "to-usage", "to-setup", "new-chat", "search", "chat-link", "icon chat-more", "SUMMARY"];
+    expect(stops).toEqual([...places, "run-label", "all-runs", "notify", "open-shortcuts", "open-browsers"]);
     await page.focus(".run-label");
     const label = () => page.evaluate("document.activeElement.textContent");
     await page.keyboard.press("End");
-    expect(await label()).toBe("run 99");
     await page.keyboard.press("ArrowUp");
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("ArrowDown");
-    expect(await label()).toBe("run 99");
-    // A change of the list leaves the focus where it is; its Stop is the next stop.
+    expect(await label()).toMatch(/^ended/);
+    // A change of the list leaves the focus where it is.
     changed(web.runs[0]?.id ?? "");
-    await page.keyboard.press("Tab");
-    await page.keyboard.press("Enter");
-    await waitFor("the stop", async () => (await web.inbox()).length === 21);
-    expect((await web.inbox()).at(-1)?.raw.text).toBe(`/subagents stop ${web.runs[99]?.id}`);
-    await page.keyboard.press("Shift+Tab");
     await page.keyboard.press("Home");
     await page.keyboard.press("Enter");
     await page.locator("#panel-numbers", { hasText: web.runs[0]?.shortId ?? "?" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.locator("#all-runs", { hasText: "All runs, 80 more at work" }).click();
+    await page.locator("#view-runs h1").waitFor();
   });
 
   it("[WB2] no button of a run lies over the head of the list when it is scrolled", async () => {
-    web.runs.push(...Array.from({ length: 30 }, (_, n) => aRun({ label: `run ${n}` })));
+    web.runs.push(...Array.from({ length: 18 }, (_, n) => aRun({ label: `run ${n}`, state: "done", endedAt: 1, delivery: "blocked" })));
     const page = await start();
-    await page.locator(".run").nth(29).waitFor();
+    await page.locator(".run").nth(17).waitFor();
     const covered = `(() => {
-      const [sidebar, button] = [document.getElementById("sidebar"), document.querySelector(".run-actions button")];
+      const [sidebar, button] = [document.getElementById("sidebar"), document.querySelector(".run-actions button:not([hidden])")];
       const head = document.querySelector(".sidebar-head").getBoundingClientRect();
       sidebar.scrollTop += button.getBoundingClientRect().top - head.top - 12;
       const { left, top, width, height } = button.getBoundingClientRect();
@@ -286,8 +317,14 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     const run = aRun({ label: ATTACK, doing: ATTACK, step: ATTACK, origin: ATTACK, chat: null });
     web.runs.push(run);
     web.details.set(run.id, {
-      ...{ task: ATTACK, reason: ATTACK, brief: `${ATTACK}\n\n[x](javascript:window.pwned=1)` },
+      ...{
+        task: ATTACK,
+        reason: ATTACK,
+        briefing: { briefs: [{ ...BRIEF, from: ATTACK, mission: ATTACK, constraints: [ATTACK] }], version: 1, isOpen: true },
+      },
       plan: [{ title: ATTACK, status: "doing" }],
+      checks: [{ name: ATTACK, passed: false, why: ATTACK, output: ATTACK }],
+      data: ATTACK,
       sections: { summary: `${ATTACK}\n\n![x](https://evil.example/?q=1)`, changes: ATTACK, evidence: null, risks: null, blockers: null },
       trace: [{ agent: ATTACK, action: ATTACK, timestamp: "2026-01-01T00:00:00.000Z" }],
     });
@@ -305,8 +342,19 @@ describe.skipIf(!hasBrowser)(`the board${BROWSER_NOTE}`, () => {
     const page = await start();
     await page.locator("#pairing .person-name", { hasText: "<script>" }).waitFor();
     await page.click(".run-label");
-    await page.locator("#panel-log li").nth(6).waitFor();
-    for (const id of ["panel-title", "panel-task", "panel-plan", "panel-sections", "panel-trace", "panel-log", "panel-why"])
+    await page.locator("#panel-log li").nth(5).waitFor();
+    for (const id of [
+      "panel-title",
+      "panel-task",
+      "panel-plan",
+      "panel-checks",
+      "panel-data",
+      "panel-sections",
+      "panel-brief",
+      "panel-trace",
+      "panel-log",
+      "panel-why",
+    ])
       expect(await page.textContent(`#${id}`), id).toContain("<script>");
     expect(await page.locator("#panel script, #panel img, #sidebar script, #runs img, #pairing img").count()).toBe(0);
     expect(await page.evaluate("window.pwned")).toBeUndefined();
@@ -407,17 +455,17 @@ describe.skipIf(!hasBrowser)(`the board of a running gateway${BROWSER_NOTE}`, ()
     await page.locator("#panel-log .task", { hasText: "wait 50 seconds" }).waitFor();
     await page.fill("#panel-text", "never mind");
     await page.keyboard.press("Enter");
-    await page.locator("#messages .body", { hasText: "📨 Sent to" }).waitFor();
+    await page.locator("#toast", { hasText: "Sent to" }).waitFor();
     await page.click("#panel-stop");
     await page.locator("#panel-state", { hasText: "stopped" }).waitFor();
-    await page.locator("#messages .body", { hasText: "Stopped 1 sub-agent" }).waitFor();
+    await page.locator("#toast", { hasText: "Stopped 1 sub-agent" }).waitFor();
     await herald.say("in the background, summarise README.md");
     await page.locator(".run-label", { hasText: "summarise README.md" }).click();
     await page.locator("#panel-state", { hasText: "done" }).waitFor();
     await page.locator("#panel-log .said").first().waitFor();
     await page.locator("#panel-sections h4", { hasText: "summary" }).waitFor();
     await page.locator("#panel-facts dd", { hasText: "agent:main:subagent:" }).first().waitFor({ state: "attached" });
-    await page.locator("#panel-log .call").first().waitFor();
+    await page.locator("#panel-log .tool-entry").first().waitFor();
     // The announce step is the runtime talking to the child: not shown.
     expect(await page.textContent("#panel-log")).not.toContain("ANNOUNCE_SKIP");
   });
@@ -441,5 +489,44 @@ describe("pairing on the page", () => {
     telegram.say({ chat: 77, text: "hello again" });
     await telegram.until(() => telegram.messages(77).some(({ text }) => text === "heard: hello again"), "an answer");
     expect(telegram.messages(77)).toHaveLength(3);
+  });
+
+  it("[SC1] revoked there they are a stranger who gets a code again; refused they are told once and hear nothing more, until they may ask again", async () => {
+    await using scene = await createChannelScene({ telegram: { allowFrom: ["1"] }, slack: null });
+    const { telegram, herald } = scene;
+    await scene.connected();
+    interface People {
+      readonly waiting: readonly { code: string }[];
+      readonly people: readonly { channel: string; account: string; senderId: string; state: string }[];
+    }
+    const people = async (): Promise<People> => (await (await herald.request("/api/pairing")).json()) as People;
+    const post = async (path: string, body: object): Promise<number> =>
+      (await herald.request(path, { method: "POST", body: JSON.stringify(body) })).status;
+    const said = (): string[] => telegram.messages(77).map(({ text }) => text);
+    const asks = async (text: string, codes: number): Promise<string> => {
+      telegram.say({ chat: 77, text });
+      await telegram.until(() => said().filter((one) => one.includes("pairing code")).length === codes, "a code");
+      return (await people()).waiting[0]?.code ?? "";
+    };
+    const decided = async () => (await people()).people.map(({ senderId, state }) => `${senderId} ${state}`);
+    const revoke = async (): Promise<number> => {
+      const [{ channel, account, senderId } = { channel: "", account: "", senderId: "" }] = (await people()).people;
+      return post("/api/pairing/revoke", { channel, account, senderId });
+    };
+    expect(await post("/api/pairing", { code: await asks("let me in", 1), decision: "approve" })).toBe(200);
+    await telegram.until(() => said()[1]?.startsWith("Welcome!"), "the welcome");
+    expect(await decided()).toEqual(["77 paired"]);
+    expect(await revoke()).toBe(200);
+    expect(await decided()).toEqual([]);
+    expect(await post("/api/pairing", { code: await asks("still here?", 2), decision: "refuse" })).toBe(200);
+    await telegram.until(() => said()[3]?.includes("has decided not to let you in"), "the refusal");
+    expect(await decided()).toEqual(["77 refused"]);
+    telegram.say({ chat: 77, text: "please" });
+    telegram.say({ chat: 1, text: "a round trip" });
+    await telegram.until(() => telegram.messages(1).length === 1, "the answer to somebody else, who came later");
+    expect(said()).toHaveLength(4);
+    expect(await revoke()).toBe(200);
+    await asks("may I?", 3);
+    expect(said()).toHaveLength(5);
   });
 });

@@ -173,8 +173,11 @@ describe("minutes in a moment", () => {
       {
         web: { enabled: false },
         channels: {
-          telegram: { botToken: telegram.token, apiRoot: telegram.apiRoot, allowFrom: [String(PERSON)] },
-          slack: { botToken: slack.botToken, appToken: slack.appToken, apiUrl: slack.apiUrl, allowFrom: ["U0PERSON"] },
+          telegram: { botToken: telegram.token, apiRoot: telegram.apiRoot, allowFrom: [String(PERSON)], progress: "lines" },
+          slack: {
+            ...{ botToken: slack.botToken, appToken: slack.appToken, apiUrl: slack.apiUrl, allowFrom: ["U0PERSON"] },
+            progress: "lines",
+          },
         },
       },
     );

@@ -45,8 +45,8 @@ describe("a topic and a thread", () => {
     const root = slack.say({ channel: ROOM, text: "a thread begins" });
     telegram.say({ chat: GROUP, thread: TOPIC, from: PERSON, text: three });
     slack.say({ channel: ROOM, thread: root, text: three });
-    await telegram.until(() => telegram.messages(GROUP, TOPIC).length === 4, "three started lines and a reply in the topic");
-    await slack.until(() => slack.messages(ROOM, root).length === 5, "three started lines, a reply and the answer before in the thread");
+    await telegram.until(() => telegram.messages(GROUP, TOPIC).length === 2, "one status message and a reply in the topic");
+    await slack.until(() => slack.messages(ROOM, root).length === 3, "one status message, a reply and the answer before in the thread");
 
     const otherRoot = slack.say({ channel: ROOM, text: "another thread" });
     telegram.say({ chat: GROUP, thread: 78, from: PERSON, text: "another topic" });

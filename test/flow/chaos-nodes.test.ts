@@ -11,7 +11,7 @@ const NODES = 3;
 
 // Where it is missing, test/support/postgres-setup.ts says so.
 it.runIf(findPostgres() !== null)(
-  `[SO2][SO3][SO4] ${KILLS} kills of ${NODES} processes under traffic on all channels, PostgreSQL failing in between (seed ${SEED}): nothing lost, repeated, misplaced, said after a stop or given away, and never more at work than may be`,
+  `[SO2][SO3][SO4][GR3][GR4] ${KILLS} kills of ${NODES} processes under traffic on all channels, PostgreSQL failing in between (seed ${SEED}): nothing lost, repeated, misplaced, said after a stop or given away, and never more at work than may be`,
   { timeout: 480_000 + KILLS * 15_000 },
   async () => {
     const { verdict, history, kills, most } = await runNodesChaos({ nodes: NODES, kills: KILLS, seed: SEED, minutes: 30 });

@@ -9,7 +9,7 @@ const WORLDS = KILLS < 50 ? 1 : 2;
 const SHARE = Math.ceil(KILLS / WORLDS);
 
 it.concurrent.each(Array.from({ length: WORLDS }, (_, n) => SEED + n))(
-  `[RC1][DL4][ST2][AN3][SC4] PROC-002 ${SHARE} kills under traffic on all channels (seed %i): nothing lost, repeated, misplaced, said after a stop or given away`,
+  `[RC1][DL4][ST2][AN3][SC4][GR3][GR4] PROC-002 ${SHARE} kills under traffic on all channels (seed %i): nothing lost, repeated, misplaced, said after a stop or given away`,
   { timeout: 240_000 + SHARE * 10_000 },
   async (seed) => {
     const { verdict, history, kills, secrets } = await runChaos({ kills: SHARE, seed, minutes: 60 });

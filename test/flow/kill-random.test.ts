@@ -45,6 +45,64 @@ it(`[RC2] PROC-002 ${RANDOM_KILLS} random kills under load: no run is lost or an
   }
 });
 
+it(`[QA2][QA3][RC1] ${RANDOM_KILLS} random kills with questions open: each is asked once, each answer reaches its own run once`, {
+  timeout: 60_000 + 10_000 * RANDOM_KILLS,
+}, async () => {
+  const random = createRandom(SEED);
+  await using scene = await createScene({ subagents: { maxConcurrent: 3, maxChildrenPerSession: 1_000 } });
+  // Another one now and then: what is summed up of a long one is another test's business.
+  const chats = Array.from({ length: Math.ceil(RANDOM_KILLS / 20) }, () => scene.chat());
+  const runs = () => chats.flatMap((chat) => chat.runs());
+  const rows = () =>
+    scene.herald.rows<{ label: string; run_id: string; state: string; answer: string | null }>(
+      "SELECT runs.label, run_id, questions.state, answer FROM questions JOIN runs ON runs.id = run_id ORDER BY questions.created_at",
+    );
+  const answered = new Set<string>();
+  let mostOpen = 0;
+  const answerSome = async (share: number): Promise<void> => {
+    for (const { label, run_id: id, state } of rows()) {
+      if (state !== "open" || answered.has(label) || !random.chance(share)) continue;
+      answered.add(label);
+      const chat = chats.find((one) => one.runs().some((run) => run.id === id));
+      await chat?.say(`/subagents answer ${id} for ${label}.`);
+    }
+  };
+  for (let i = 0; i < RANDOM_KILLS; i++) {
+    const chat = chats[Math.floor(i / 20)] ?? scene.chat();
+    const asking = Array.from({ length: 2 }, (_, n) =>
+      child(`asks ${i}.${n}`, [calls(["ask", { question: `What for ${i}.${n}?`, timeoutSeconds: 3_600 }])]),
+    );
+    const said = chat.say(plan([spawns(...asking), { text: `sent ${i}` }]));
+    const answering = answerSome(0.3);
+    await new Promise((resolve) => setTimeout(resolve, random.between(0, 499)));
+    await scene.herald.crash();
+    await scene.herald.restart();
+    await Promise.all([said, answering]);
+    await scene.herald.reply(new RegExp(`^sent ${i}$`), chat.id);
+    mostOpen = Math.max(mostOpen, rows().filter(({ state }) => state === "open").length);
+  }
+  await waitFor(
+    "everybody to have asked, and to be answered",
+    async () => {
+      await answerSome(1);
+      return runs().every((run) => run.delivery === "delivered");
+    },
+    120_000,
+  );
+  // Most kills found several of them open, or nothing was tried.
+  expect(mostOpen).toBeGreaterThan(2);
+  const announcements = (await Promise.all(chats.map((chat) => chat.announcements()))).flat();
+  const asked = Map.groupBy(rows(), ({ label }) => label);
+  for (const { label, state } of runs()) {
+    const texts = announcements.filter(({ text }) => text.startsWith(`**Sub-agent: ${label}**`)).map(({ text }) => text);
+    expect([label, texts.length]).toEqual([label, 1]);
+    // One that was killed twice while it worked is given up; what waits is not at work.
+    if (state === "interrupted") continue;
+    expect([label, asked.get(label)?.map((one) => [one.state, one.answer])]).toEqual([label, [["answered", `for ${label}.`]]]);
+    expect(texts[0]?.match(/for asks \d+\.\d+\./g)).toEqual([`for ${label}.`]);
+  }
+});
+
 /** Three children of different length, so that a kill finds some queued, some at work, some announcing, some over. */
 const load = (random: Random, name: string): Record<string, unknown>[] =>
   Array.from({ length: 3 }, (_, n) =>

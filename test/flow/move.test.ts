@@ -44,7 +44,7 @@ describe.runIf(hasPostgres())("npm run move", () => {
   const gateway = (stateDir: string, config = SETTINGS): BareHerald => runHerald({ config, env: { ...envOf(stateDir) } });
   const alone = (stateDir: string): BareHerald => runHerald({ config: SETTINGS, env: { HERALD_STATE_DIR: stateDir } });
 
-  const POINTS = ["move.marked", "move.rows:5", "move.transcript:3", "move.document:2", "move.copied", "move.compared"];
+  const POINTS = ["move.marked", "move.rows:5", "move.transcript:3", "move.document:2", "move.file", "move.copied", "move.compared"];
 
   it.each(POINTS)(
     "[SO7] killed at %s on the way to PostgreSQL: no gateway starts on half of it, and repeated it is complete",

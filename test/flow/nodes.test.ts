@@ -179,4 +179,18 @@ describe.skipIf(!hasPostgres())("one of two", () => {
     // It works again.
     expect(await chat.ask(plan([{ text: "both are here" }]))).toBe("both are here");
   }, 120_000);
+
+  it("[SO4][RN4] told to stop while it is frozen: it ends when it wakes, and does not begin anew", async () => {
+    await using scene = await createScene({ nodes: [{ node: "first", env: { HERALD_TEST_LEASE_MS: "2000" } }] });
+    const [first] = scene.herald.members as [Harness];
+    await scene.join({ node: "second", env: { HERALD_TEST_LEASE_MS: "2000" } });
+    const pid = first.pid();
+    process.kill(pid, "SIGSTOP");
+    await waitFor("it to be given up", () => scene.herald.rows("SELECT 1 FROM nodes WHERE name = 'first'").length === 0, 30_000);
+    // As systemd does it: the signal lies there when it goes on.
+    process.kill(pid, "SIGTERM");
+    process.kill(pid, "SIGCONT");
+    await first.exited(20_000);
+    expect(scene.herald.rows("SELECT name FROM nodes")).toEqual([{ name: "second" }]);
+  }, 90_000);
 });

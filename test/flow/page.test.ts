@@ -53,7 +53,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     await page.fill("#token", signInUrl(web.url, web.token));
     await page.keyboard.press("Enter");
     await page.waitForSelector("#empty", { state: "visible" });
-    expect(await page.locator("#examples button").count()).toBe(3);
+    expect(await page.locator("#examples button").count()).toBe(4);
   });
 
   it("[WB8] what another port of this host gets to see of a signed-in browser opens nothing", async () => {
@@ -82,7 +82,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
 
   it("[WB8] signed in once, every tab, a reload and a plain address work; signing out ends them all, signing in wakes them", async () => {
     const [page, second] = [await openPage(), await visit.context.newPage()];
-    await second.goto(`${web.url}/#chat=main`);
+    await second.goto(`${web.url}/#/`);
     await second.waitForSelector("#empty", { state: "visible" });
     await second.reload();
     await second.waitForSelector("#empty", { state: "visible" });
@@ -250,7 +250,7 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
     const page = await openPage();
     const card = page.locator("#messages .announcement");
     await card.waitFor();
-    expect(await card.innerText()).toMatch(/Status: success[\s\S]*42[\s\S]*runtime 5m12s • tokens 11\.2k • est \$0\.12$/);
+    expect(await card.innerText()).toMatch(/Status: success[\s\S]*42[\s\S]*runtime 5m12s • tokens 11\.2k • est \$0\.12\s+Copy$/);
     expect(await card.innerText()).not.toMatch(/sessionKey|transcript|Stats:/);
     await card.locator("summary").press("Enter");
     await card.getByText("sessionKey agent:main:subagent:x").waitFor();
@@ -397,10 +397,10 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
       await held;
       await route.continue();
     });
-    await page.goto(`${web.url}/#chat=${chat}`);
+    await page.goto(`${web.url}/#/chat/${chat}`);
     await saw(page, ["of the other chat"]);
     await page.evaluate("location.hash = 'chat=main'");
-    await page.waitForSelector(".chat-link[href='#chat=main'][aria-current]");
+    await page.waitForSelector(".chat-link[href='#/'][aria-current]");
     await page.evaluate(`location.hash = 'chat=${chat}'`);
     await saw(page, ["of the other chat"]);
     const answered = page.waitForResponse(/chats\/main\/messages/);

@@ -49,7 +49,7 @@ describe("commands", () => {
       expect(told, text).toMatch(/Active: 1 · Done: 0[\s\S]*in a thread/);
     }
     const { text: unknown } = await next(ROOM, root, () => slack.say({ channel: ROOM, thread: root, text: "!subagents dance" }));
-    expect(unknown).toContain("/subagents stop <id|#|all>");
+    expect(unknown).toContain("/subagents stop <id|#|group|all>");
     const { text: stopped } = await next(ROOM, root, () => slack.say({ channel: ROOM, thread: root, text: "!stop" }));
     expect(stopped).toContain("Stopped 1 sub-agent.");
     door.open();
@@ -66,23 +66,29 @@ describe("commands", () => {
   });
 });
 
-describe("the line that says a sub-agent started", () => {
-  it("[CM4][CM5][CM6] Info, Log and Stop act on that sub-agent; a later press is answered politely and changes nothing", async () => {
+describe("the status message of a sub-agent", () => {
+  it("[CM4][LV1][LV4] Stop acts on that sub-agent once, List answers; a later press is answered politely and changes nothing", async () => {
     const { slack, herald } = scene;
     const { root, line } = await start("one to press");
-    expect(line.buttons).toMatchObject([{ label: "Stop", style: "danger" }, { label: "Log" }, { label: "Info" }]);
+    expect(line.buttons).toMatchObject([{ label: "Stop", style: "danger" }, { label: "List" }]);
+    const values = new Map(line.buttons.map(({ label, value, actionId }) => [label, { type: "button", action_id: actionId, value }]));
+    const before = slack.messages(ROOM, root).length;
+    /** As a client does that has not seen the last edit. */
     const press = async (label: string): Promise<string> => {
-      let acknowledged: Promise<boolean> | undefined;
-      const answer = await next(ROOM, root, () => {
-        acknowledged = slack.press({ channel: ROOM, message: line.ts, label });
-      });
-      expect(await acknowledged).toBe(true);
+      const known = slack.whispers(ROOM).length;
+      const extra = { actions: [values.get(label)], trigger_id: `1.2.${label}${known}` };
+      expect(await slack.press({ channel: ROOM, message: line.ts, label: null, extra })).toBe(true);
+      const answer = await slack.until(() => slack.whispers(ROOM)[known], "an answer only they see");
+      expect(answer.thread).toBe(root);
       return answer.text;
     };
-    expect(await press("Info")).toMatch(/Status:\*\* running[\s\S]*Label:\*\* one to press/);
-    expect(await press("Log")).toContain('Log of "one to press"');
-    expect(await press("Stop")).toMatch(/^⚙️ Stopped 1 sub-agent: "one to press"/);
-    expect(await press("Stop")).toMatch(/has already ended \(stopped\)/);
+    expect(await press("List")).toMatch(/Active: 1 · Done: 0[\s\S]*one to press/);
+    expect(await press("Stop")).toBe('⚙️ Stopped 1 sub-agent: "one to press".');
+    expect(await press("Stop")).toBe("That run has ended.");
+    await slack.until(() =>
+      slack.messages(ROOM, root).some(({ ts, text, buttons }) => ts === line.ts && text.includes("⏹ 1") && buttons.length === 0),
+    );
+    expect(slack.messages(ROOM, root)).toHaveLength(before);
     expect(herald.rows("SELECT 1 FROM runs WHERE label = 'one to press' AND state = 'stopped'")).toHaveLength(1);
     door.open();
   });
@@ -123,8 +129,10 @@ describe("a turn at work", () => {
     expect(stopped.text).toMatch(/Stopped here\. 1 sub-agent goes on\./);
     expect(stateOf()).toBe("running");
     await slack.until(() => slack.statuses.at(-1)?.status === "", "the end of the status");
-    const { text } = await next(ROOM, root, () => slack.press({ channel: ROOM, message: stopped.ts, label: "Stop sub-agents too" }));
-    expect(text).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
+    const known = slack.whispers(ROOM).length;
+    void slack.press({ channel: ROOM, message: stopped.ts, label: "Stop sub-agents too" });
+    const answer = await slack.until(() => slack.whispers(ROOM)[known], "an answer only they see");
+    expect(answer.text).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
     expect(stateOf()).toBe("stopped");
     door.open();
   });

@@ -24,7 +24,7 @@ describe("[RN1] Node", () => {
     expect(await herald.ended()).toBe(1);
     expect(lines(herald.stderr())).toEqual([
       expect.stringMatching(
-        /^Herald needs Node 24\.15 or newer; this is \d+\.\d+\.\d+\. "npm ci" brings the right one along, and "npm start" uses it\.$/,
+        /^Herald needs Node 24\.15 or newer; this is \d+\.\d+\.\d+\. In the repository "npm ci" brings the right one along, and "npm start" uses it\.$/,
       ),
     ]);
     expect(existsSync(herald.stateDir)).toBe(false);
@@ -111,7 +111,7 @@ describe("[CL1] the command line", () => {
     for (const flag of ["--help", "-h"]) {
       const { code, out, err } = said(flag);
       expect([code, err]).toEqual([0, ""]);
-      expect(out).toMatch(/^Herald[\s\S]*Usage: npm start[\s\S]*HERALD_CONFIG[\s\S]*HERALD_STATE_DIR/);
+      expect(out).toMatch(/^Herald[\s\S]*Usage: herald[\s\S]*HERALD_CONFIG[\s\S]*HERALD_STATE_DIR/);
     }
     expect(said("--version")).toEqual({ code: 0, out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/), err: "" });
     expect(said("--nope")).toEqual({ code: 2, out: "", err: expect.stringMatching(/^Unknown option '--nope'\.\n\nHerald/) });

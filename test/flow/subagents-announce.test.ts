@@ -95,7 +95,7 @@ describe("the text", () => {
     const text = await chat.announced("counted");
     const { id, child_key, session_id } = chat.run("counted");
     // Where there is no file people read it on the page.
-    const place = isShared ? `/#run=${id}` : `${scene.herald.stateDir}/agents/main/sessions/${session_id}.jsonl`;
+    const place = isShared ? `/#/run/${id}` : `${scene.herald.stateDir}/agents/main/sessions/${session_id}.jsonl`;
     expect(text.split("\n").at(-1)).toMatch(/^Stats: runtime \d+s • tokens 11\.2k \(in 10\.7k \/ out 516\) • sessionKey /);
     expect(text).toContain(`sessionKey ${child_key} • sessionId ${session_id} • transcript `);
     expect(text.split(" • transcript ").at(-1)).toContain(place);

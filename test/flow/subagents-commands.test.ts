@@ -137,7 +137,7 @@ describe("log and info", () => {
       "Session key": run.child_key,
       "Session id": run.session_id,
       Transcript: isShared
-        ? expect.stringContaining(`/#run=${run.id}`)
+        ? expect.stringContaining(`/#/run/${run.id}`)
         : `${scene.herald.stateDir}/agents/main/sessions/${run.session_id}.jsonl`,
       Model: "scripted/model-1 (thinking off)",
       "Answered by": "scripted/model-1",
@@ -209,7 +209,7 @@ describe("the others", () => {
       const help = await chat.ask(words);
       for (const action of [
         "list",
-        "stop <id|#|all>",
+        "stop <id|#|group|all>",
         "log <id|#> [limit] [tools]",
         "info <id|#>",
         "send <id|#> <message>",

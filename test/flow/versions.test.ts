@@ -12,6 +12,7 @@ import { createPairing } from "../../src/stores/pairing.ts";
 import { openPostgres } from "../../src/stores/postgres/database.ts";
 import { MIGRATIONS } from "../../src/stores/postgres/schema.ts";
 import { createSchema, type Schema } from "../support/postgres.ts";
+import { runCli } from "../support/run-cli.ts";
 import { type BareHerald, runHerald } from "../support/run-herald.ts";
 import { runScript, type ScriptEnd } from "../support/run-script.ts";
 import { hasPostgres } from "../support/shared-folder.ts";
@@ -86,12 +87,12 @@ describe.runIf(hasPostgres())("beside a gateway on PostgreSQL", () => {
     expect(await runScript("move.ts", ["--to", "embedded"], dir, env)).toEqual({ ended: 1, said: words });
   });
 
-  it("[SC1][SO1] npm run pair works on the database of store.url beside a gateway, and needs no state folder", async () => {
+  it("[SC1][SO1][PR1] npm run pair and herald token work on the database of store.url beside a gateway, and need no state folder", async () => {
     const run = (...words: string[]): Promise<ScriptEnd> =>
       runScript("pair.ts", words, dir, { HOME: dir, HERALD_STATE_DIR: join(dir, "none"), DATABASE_URL: schema.url });
     expect(await run()).toEqual({ ended: 1, said: "Herald has not been started with the database of store.url yet.\n" });
     await using herald = start();
-    await herald.ready();
+    const origin = await herald.ready();
     expect(await run()).toEqual({ ended: 0, said: "Nobody is waiting, paired or refused.\n" });
     const db = await openPostgres({ url: schema.url, poolSize: 2, log: silentLogger, name: "test", steady: () => performance.now() });
     try {
@@ -108,6 +109,20 @@ describe.runIf(hasPostgres())("beside a gateway on PostgreSQL", () => {
       expect((await pairing.listPeople()).map(({ senderId, state }) => `${senderId} ${state}`).sort()).toEqual(["7 paired", "8 refused"]);
       expect((await run("revoke", "telegram", "7")).said).toBe("Ann 7 (telegram 7) may no longer talk to Herald.\n");
       expect(await run("NOSUCH")).toMatchObject({ ended: 1 });
+      // Tokens of other programs stand there as well.
+      const token = (...words: string[]) =>
+        runCli(["token", ...words], { cwd: dir, env: { HOME: dir, HERALD_STATE_DIR: join(dir, "none"), DATABASE_URL: schema.url } });
+      const [, secret = ""] = /^(herald_\S+)$/m.exec((await token("new", "over-there")).out) ?? [];
+      expect(await token()).toMatchObject({ code: 0, out: expect.stringMatching(/^over-there {2}spawn,read, made .*, never used\n$/) });
+      const asked = () =>
+        fetch(`${origin}/mcp`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${secret}`, "content-type": "application/json" },
+          body: "{}",
+        });
+      expect((await asked()).status).not.toBe(401);
+      expect(await token("revoke", "over-there")).toMatchObject({ code: 0 });
+      expect((await asked()).status).toBe(401);
     } finally {
       await db.close();
     }

@@ -98,7 +98,7 @@ const isTyped = (value: unknown): value is LanguageModelV4StreamPart => {
 it("[MO3][AG3] any order of parts, doubled, damaged or missing, is a draft whose text, calls and figures hold", () => {
   const parts = fc.array(damagedTree(fc.constantFrom(...PARTS)), { maxLength: 12 });
   const read = (list: readonly unknown[], seen: string[]): ReplyDraft => {
-    const draft = createReplyDraft(new Set(["read"]), (text) => seen.push(text));
+    const draft = createReplyDraft(new Set(["read"]), { onText: (text) => seen.push(text) });
     for (const part of list) if (isTyped(part)) draft.take(part);
     return draft;
   };

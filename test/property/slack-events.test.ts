@@ -56,10 +56,16 @@ it("[SC1][SC5] any payload is nobody's message, or one of our workspace with Sla
       checkPrototype();
       if (inbound === null) return;
       decoded++;
-      const { address, sender, text, kind, mentioned, ref, onlyTo, ...rest } = inbound;
+      const { address, sender, text, kind, mentioned, ref, onlyTo, repliesTo, isWordless, ...rest } = inbound;
       expect(Object.keys(rest)).toEqual([]);
       // Answered to its sender alone, and only where others read along.
-      if (onlyTo !== undefined) expect([kind, address.kind === "dm", onlyTo.user]).toEqual(["command", false, sender.id]);
+      if (onlyTo !== undefined) {
+        expect(["command", "button"]).toContain(kind);
+        expect([address.kind === "dm", onlyTo.user]).toEqual([false, sender.id]);
+      }
+      // A reply is to a message of its own thread.
+      if (repliesTo !== undefined) expect([kind, repliesTo]).toEqual(["message", address.thread]);
+      if (isWordless !== undefined) expect(kind).toBe("message");
       const place = [address.channel, address.account, address.chat, address.thread ?? "-", address.kind].join(" ");
       expect(place).toMatch(/^slack A1 [CDG][A-Z0-9]{1,30} (-|\d{1,12}\.\d{1,9}) (dm|group|channel)$/);
       expect(`${sender.id} ${ref ?? "1.1"}`).toMatch(/^[UW][A-Z0-9]{1,30} \d{1,12}\.\d{1,9}$/);

@@ -40,8 +40,27 @@ const UPDATES = [
 const anUpdate = fc.constantFrom(...UPDATES);
 
 /** Throws when the Inbound could lead anywhere but to its own chat and person. */
-function checkInbound({ address, sender, text, kind, mentioned, ref, quoted, ...rest }: Inbound): void {
+function checkInbound({
+  address,
+  sender,
+  text,
+  kind,
+  mentioned,
+  ref,
+  quoted,
+  onlyTo,
+  repliesTo,
+  isWordless,
+  files,
+  ...rest
+}: Inbound): void {
   expect(Object.keys(rest)).toEqual([]);
+  for (const file of files ?? []) {
+    expect(Object.keys(file.source)).toEqual(["remote"]);
+    // As it was sent; what is shown or stored of it is cleaned there (attachments/intake.ts).
+    expect(file.name).not.toBe("");
+    expect(file.size ?? 0).toBeGreaterThanOrEqual(0);
+  }
   expect(Object.keys(address).every((key) => ["channel", "account", "chat", "thread", "kind"].includes(key))).toBe(true);
   expect(`${address.channel} ${address.account} ${address.chat} ${address.thread ?? "-"}`).toMatch(
     /^telegram 900 -?\d{1,16} (-|-?\d{1,16})$/,
@@ -51,9 +70,14 @@ function checkInbound({ address, sender, text, kind, mentioned, ref, quoted, ...
   expect(sender.id).toMatch(/^-?\d{1,16}$/);
   expect(sender.name ?? "x").toMatch(/^\P{C}{1,64}$/u);
   expect(["message", "command", "button"]).toContain(kind);
-  if (kind !== "message") expect(text.startsWith("/") && mentioned && quoted === undefined).toBe(true);
+  // A press that no button of ours makes is taken, to be answered, and says nothing.
+  const isCommand = text.startsWith("/") || (kind === "button" && text === "");
+  if (kind !== "message") expect(isCommand && mentioned && quoted === undefined && repliesTo === undefined).toBe(true);
+  if (onlyTo !== undefined) expect([kind, Object.keys(onlyTo)]).toEqual(["button", ["press"]]);
+  expect(repliesTo ?? "1").toMatch(/^-?\d+$/);
+  if (isWordless !== undefined) expect(kind).toBe("message");
   if (address.kind === "dm") expect(mentioned).toBe(true);
-  expect(typeof text === "string" && text.trim() !== "" && (ref === undefined || /^-?\d+$/.test(ref))).toBe(true);
+  expect(typeof text === "string" && (kind === "button" || text.trim() !== "") && (ref === undefined || /^-?\d+$/.test(ref))).toBe(true);
 }
 
 /** Who really sent it, as far as the update says so. */
@@ -89,7 +113,7 @@ it("[RC3] any batch is recorded once per update, albums together, and nothing of
     signal: new AbortController().signal,
     forums: new Set<string>(),
     loose: new Set<Promise<unknown>>(),
-    api: { answerCallbackQuery: async () => true },
+    presses: { expect() {}, async end() {} },
   } as unknown as Receiver;
   await fc.assert(
     fc.asyncProperty(fc.array(damagedTree(anUpdate), { maxLength: 3 }), async (batch) => {

@@ -12,6 +12,7 @@ import type { ToolCall } from "../../src/models/model.ts";
 import { toToolCall } from "../../src/models/tool-call.ts";
 import type { NewEntry } from "../../src/stores/transcripts.ts";
 import { parseBriefParams } from "../../src/subagents/documents/brief-params.ts";
+import { createFinishTool } from "../../src/subagents/finish-tool.ts";
 import { createPlanTool } from "../../src/subagents/plan-tool.ts";
 import { createSessionTools } from "../../src/subagents/session-tools.ts";
 import { createSpawnTool } from "../../src/subagents/spawn-tool.ts";
@@ -35,10 +36,11 @@ const REAL: Tool[] = [
   createWebFetch({ maxBytes: 1_000_000, timeoutMs: 20_000 }),
   createRemember({ clock: systemClock }),
   createScratchpadTool(nothing),
-  createSpawnTool({ spawn: nothing, toolNames: async () => [] }),
+  createSpawnTool({ spawn: nothing, toolNames: async () => [], judge: nothing }),
   createSubagentsTool(nothing as ControlDeps),
   ...createSessionTools(nothing as ControlDeps),
   createPlanTool(nothing),
+  createFinishTool(nothing),
 ];
 
 /** The real schemas; running only notes with what. */
@@ -51,7 +53,14 @@ const TOOLS = REAL.map((tool): Tool => ({ ...tool, waitsFor: async () => null, r
 const NAMES: ReadonlySet<string> = new Set(TOOLS.map((tool) => tool.name));
 const toolCalls = createToolCalls({ failpoint: noFailpoints, secrets: createSecrets() });
 const turn: CallingTurn = {
-  ...{ id: "turn:1", ref: { agentId: "main", sessionId: "s" }, sessionKey: "agent:main:web:dm:main", runId: null, address: null },
+  ...{
+    id: "turn:1",
+    ref: { agentId: "main", sessionId: "s" },
+    sessionKey: "agent:main:web:dm:main",
+    runId: null,
+    address: null,
+    person: null,
+  },
   ...{ workspace: "/nonexistent", readOnly: false, signal: new AbortController().signal, log: silentLogger },
   ...{ tools: () => TOOLS, onDoing: () => undefined },
 };

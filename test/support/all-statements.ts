@@ -2,9 +2,11 @@
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import type { Database, Params, Query, Tx } from "../../src/stores/database.ts";
 import { createInbox } from "../../src/stores/inbox.ts";
+import { createLedger } from "../../src/stores/ledger.ts";
 import { createMail } from "../../src/stores/mail.ts";
 import { createOutbox } from "../../src/stores/outbox.ts";
 import { createPairing } from "../../src/stores/pairing.ts";
+import { createRunSearch } from "../../src/stores/run-search.ts";
 import { createRuns } from "../../src/stores/runs.ts";
 import { createSessions } from "../../src/stores/sessions.ts";
 import { createManualClock } from "./manual-clock.ts";
@@ -80,7 +82,17 @@ export async function askEverything(db: Database): Promise<void> {
   await sessions.find("k");
   await sessions.get("s");
   await write((tx) => sessions.setModel(tx, "s", null));
-  await write((tx) => sessions.addSpend(tx, "s", "m", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null }));
+  await write((tx) =>
+    sessions.addSpend(tx, "s", "m", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null }, null),
+  );
+  const ledger = createLedger({ db });
+  const range = { from: "2026-01-01", to: "2026-01-31" };
+  await ledger.days(range.from, range.to);
+  for (const by of ["model", "agent", "channel", "person"] as const) {
+    await ledger.names(by, range, 5);
+    await ledger.daysOf(by, range, ["x"]);
+  }
+  await ledger.purge("2025-01-01");
   await sessions.spendOf(["s"]);
   await sessions.spendOfDay(0);
   await write((tx) => sessions.end(tx, "s"));
@@ -107,6 +119,7 @@ export async function askEverything(db: Database): Promise<void> {
   await runs.rootsAtWork("k:", 5);
   await runs.isBelow("a", "b");
   await runs.childrenOf("r");
+  await runs.listRerunsOf("r", 5);
   await runs.listArchiveDue(0, 5);
   await write((tx) => runs.setArchiveName(tx, "r", "x"));
   await write((tx) => runs.setArchived(tx, "r"));
@@ -114,6 +127,13 @@ export async function askEverything(db: Database): Promise<void> {
   await runs.countUnfinishedByState();
   await runs.listWakeDue(0);
   await runs.wake("r");
+  const search = createRunSearch({ db });
+  const filter = { agentId: "a", model: "m", channel: "web", rootKey: "k", minCostUsd: 1, since: 1, text: "t" };
+  for (const wanted of [{}, filter, { ...filter, isNeedy: true }]) await search.page(wanted, null, 5);
+  await search.among(filter, ["r"]);
+  await search.totals(filter);
+  await search.facets();
+  await createSessions({ db, clock }).listChats(null, 5);
   const mail = createMail({ db, clock });
   await write((tx) => mail.sendToRun(tx, "r", "a", "b"));
   await write((tx) => mail.addNote(tx, "s", "a", "b"));

@@ -30,7 +30,7 @@ export function useBrowser(width: number): Visit {
   let problems: string[];
   if (hasBrowser) {
     beforeAll(async () => {
-      browser = await launch();
+      browser = await launchBrowser();
     });
     afterAll(async () => {
       await browser.close();
@@ -67,6 +67,6 @@ export function useBrowser(width: number): Visit {
   };
 }
 
-const launch = (): Promise<Browser> =>
+export const launchBrowser = (): Promise<Browser> =>
   // No sandbox: test machines and containers often forbid user namespaces, and the page under test is our own.
   chromium.launch({ executablePath: PATH ?? "", args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking"] });

@@ -20,6 +20,8 @@ export interface Script {
   pieces?: string[];
   /** Rest after each piece: a model that thinks while it speaks. */
   pieceMs?: number;
+  /** Before the nth piece: a model that waits for whoever reads along. */
+  pause?(n: number): Promise<unknown>;
   reasoning?: string;
   /** Arguments: an object, or a string that is sent as it is. */
   toolCalls?: { name: string; args: unknown; id?: string }[];
@@ -186,7 +188,8 @@ async function stream(
   if (script.junk === true) await send(format.junk);
   const pieces = script.pieces ?? cutInPieces(script.text ?? "");
   const breaks = script.cut !== undefined || script.errorEvent !== undefined || script.hang !== undefined;
-  for (const piece of breaks ? pieces.slice(0, Math.ceil(pieces.length / 2)) : pieces) {
+  for (const [n, piece] of (breaks ? pieces.slice(0, Math.ceil(pieces.length / 2)) : pieces).entries()) {
+    await script.pause?.(n);
     await send(format.piece(piece));
     if (script.pieceMs !== undefined && !response.destroyed) await new Promise((resolve) => setTimeout(resolve, script.pieceMs));
   }

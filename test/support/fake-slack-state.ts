@@ -22,6 +22,10 @@ export interface SeenMessage {
   files: SlackFile[];
   /** It would have notified people by a mention. */
   calls: boolean;
+  /** Null: it was posted whole. */
+  streaming: "in_progress" | "completed" | "errored" | null;
+  /** All that ever stood there, in order. */
+  versions: string[];
 }
 
 export interface SlackFile {
@@ -35,6 +39,8 @@ export interface SlackFile {
 export interface Whisper {
   channel: string;
   user: string;
+  /** The thread it was shown in; null: in the channel itself. */
+  thread: string | null;
   text: string;
   blocks: Block[];
   /** It came by the response_url of their command. */
@@ -54,6 +60,8 @@ export type Fault = PlatformFault | "429_bare" | "html_200" | "cut_json_after" |
 export interface Call {
   method: string;
   args: Record<string, string>;
+  /** When it arrived. */
+  at: number;
   /** Whether the method did its work (also when the answer was then lost). */
   executed: boolean;
 }
@@ -91,6 +99,8 @@ export interface State {
   nextId: number;
   wsUrl: string;
   channels: Map<string, Channel>;
+  /** Why the app may not write to a person, by their id. */
+  closedTo: Map<string, "cannot_dm_bot" | "user_not_found" | "user_disabled">;
   sockets: ServerSocket[];
   /** Connections ever made. */
   connections: number;
@@ -103,6 +113,8 @@ export interface State {
   whispers: Whisper[];
   /** Uploaded, or about to be; nobody sees them until they are shared. */
   files: Map<string, { name: string; length: number; content: string | null }>;
+  /** What people attached, by id. */
+  uploads: Map<string, Buffer>;
   responseUrls: Map<string, ResponseUrl>;
   /** Where this server is reached. */
   origin: string;

@@ -1,19 +1,22 @@
 // The fake's Web API: form-encoded calls with a token, Slack's error codes, and faults before or after execution.
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { text } from "node:stream/consumers";
+import { buffer } from "node:stream/consumers";
 import { isAfter, respondJson, type Strike, spoil } from "./fake-platform.ts";
 import { buttonsOf, callsSomebody, checkMessage, shownText } from "./fake-slack-rules.ts";
-import { type Call, type Channel, type Fault, nextId, nextTs, type SeenMessage, type State, wake } from "./fake-slack-state.ts";
+import { type Call, type Channel, channelOf, type Fault, nextId, nextTs, type SeenMessage, type State, wake } from "./fake-slack-state.ts";
+import { deleteMessage, goOn, startStream } from "./fake-slack-streams.ts";
 
 type Answer = Record<string, unknown> & { ok: boolean };
 const refuse = (error: string, more: object = {}): Answer => ({ ok: false, error, ...more });
 
 export async function handleCall(state: State, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (request.url?.startsWith("/files-pri/") === true) return handOut(state, request, response);
   const [, way, rest = ""] = /^\/(api|commands|upload)\/([^?]*)/.exec(request.url ?? "") ?? [];
   const method = way === "commands" ? "response_url" : way === "upload" ? "upload_url" : rest;
-  const body = await text(request);
+  const bytes = await buffer(request);
+  const body = bytes.toString("utf8");
   const args = way === "api" ? Object.fromEntries(new URLSearchParams(body)) : { id: rest, body };
-  const call: Call = { method, args, executed: false };
+  const call: Call = { method, args, at: state.now(), executed: false };
   state.calls.push(call);
   wake(state);
   const fault = state.faults.take(method);
@@ -22,12 +25,30 @@ export async function handleCall(state: State, request: IncomingMessage, respons
     await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
   }
   const token = (request.headers.authorization ?? "").replace(/^Bearer /, "");
-  const given = { commands: () => respondToCommand(state, rest, body), upload: () => takeBytes(state, rest, body) };
+  const given = { commands: () => respondToCommand(state, rest, body), upload: () => takeBytes(state, rest, bytes) };
   const answer = way === "commands" || way === "upload" ? given[way]() : execute(state, method, args, token);
   call.executed = answer.ok;
   wake(state);
   if (fault !== null && isAfter(fault.fault)) return strike(response, fault, answer);
   respondJson(response, way !== "api" && !answer.ok ? 404 : 200, answer);
+}
+
+/** What people attached: without the bot's token one is led to a page to sign in at. */
+function handOut(state: State, request: IncomingMessage, response: ServerResponse): void {
+  const id = request.url?.slice("/files-pri/".length) ?? "";
+  const bytes = state.uploads.get(id);
+  const isAllowed = request.headers.authorization === `Bearer ${state.botToken}`;
+  state.calls.push({ method: "download", args: { id }, at: state.now(), executed: isAllowed });
+  wake(state);
+  const fault = state.faults.take("download");
+  if (!isAllowed || fault?.fault === "500")
+    return void response.writeHead(isAllowed ? 500 : 302, { location: "https://slack.com/?redir" }).end();
+  if (bytes === undefined) return void response.writeHead(404).end();
+  response.writeHead(200, { "content-length": bytes.length });
+  if (fault === null) return void response.end(bytes);
+  response.write(bytes.subarray(0, Math.floor(bytes.length / 2)), () => {
+    if (fault.fault === "drop") response.destroy();
+  });
 }
 
 /** Five answers within half an hour, as a message only the person sees. */
@@ -40,7 +61,7 @@ function respondToCommand(state: State, id: string, body: string): Answer {
   if ("error" in checked) return refuse(checked.error);
   if (type !== "ephemeral") return refuse("the fake only takes ephemeral ones");
   const { text: fallback, blocks: shown } = checked.message;
-  state.whispers.push({ channel: url.channel, user: url.user, text: shownText(fallback, shown), blocks: shown, byUrl: true });
+  state.whispers.push({ channel: url.channel, user: url.user, thread: null, text: shownText(fallback, shown), blocks: shown, byUrl: true });
   return { ok: true };
 }
 
@@ -93,9 +114,18 @@ function execute(state: State, method: string, args: Record<string, string>, tok
       return postEphemeral(state, args);
     case "chat.update":
       return updateMessage(state, args);
+    case "chat.delete":
+      return inChannel(state, args, (channel) => deleteMessage(channel, args));
+    case "chat.startStream":
+      return inChannel(state, args, (channel) => startStream(state, channel, botMessage(state, channel, args.thread_ts ?? null), args));
+    case "chat.appendStream":
+    case "chat.stopStream":
+      return inChannel(state, args, (channel) => goOn(channel, args, method === "chat.stopStream"));
     case "conversations.history":
     case "conversations.replies":
       return listMessages(state, args, method === "conversations.replies");
+    case "conversations.open":
+      return openDirect(state, args);
     case "reactions.add":
       return addReaction(state, args);
     case "agents.sessions.setStatus":
@@ -119,6 +149,13 @@ function findChannel(state: State, id: string | undefined): Channel | string {
   return channel.trouble ?? channel;
 }
 
+/** `work`: the error's name, or the message it was about. */
+function inChannel(state: State, args: Record<string, string>, work: (channel: Channel) => string | SeenMessage): Answer {
+  const channel = findChannel(state, args.channel);
+  const done = typeof channel === "string" ? channel : work(channel);
+  return typeof done === "string" ? refuse(done) : { ok: true, channel: done.channel, ts: done.ts };
+}
+
 function postMessage(state: State, args: Record<string, string>): Answer {
   const channel = findChannel(state, args.channel);
   if (typeof channel === "string") return refuse(channel);
@@ -132,6 +169,7 @@ function postMessage(state: State, args: Record<string, string>): Answer {
     ...botMessage(state, channel, thread),
     ...{ text: shownText(text, blocks), fallback: text, blocks, buttons: buttonsOf(blocks), metadata },
     calls: callsSomebody(text, blocks),
+    versions: [shownText(text, blocks)],
   };
   channel.messages.push(message);
   return { ok: true, channel: channel.id, ts: message.ts, message: { type: "message", text, ts: message.ts, bot_id: state.botId } };
@@ -145,10 +183,10 @@ function openUpload(state: State, args: Record<string, string>): Answer {
   return { ok: true, file_id: id, upload_url: `${state.origin}/upload/${id}` };
 }
 
-function takeBytes(state: State, id: string, body: string): Answer {
+function takeBytes(state: State, id: string, bytes: Buffer): Answer {
   const file = state.files.get(id);
-  if (file === undefined || Buffer.byteLength(body) !== file.length) return refuse("bad_upload");
-  file.content = body;
+  if (file === undefined || bytes.length !== file.length) return refuse("bad_upload");
+  file.content = bytes.toString("utf8");
   return { ok: true };
 }
 
@@ -189,6 +227,8 @@ const botMessage = (state: State, channel: Channel, thread: string | null): Seen
   reactions: [],
   files: [],
   calls: false,
+  streaming: null,
+  versions: [],
 });
 
 function postEphemeral(state: State, args: Record<string, string>): Answer {
@@ -199,7 +239,11 @@ function postEphemeral(state: State, args: Record<string, string>): Answer {
   const checked = checkMessage(args);
   if ("error" in checked) return refuse(checked.error);
   const { text: fallback, blocks } = checked.message;
-  state.whispers.push({ channel: channel.id, user: args.user ?? "", text: shownText(fallback, blocks), blocks, byUrl: false });
+  const thread = args.thread_ts ?? null;
+  // Which of the two the real one does is not said: it may also take it and show it to nobody.
+  if (thread !== null && !channel.messages.some((message) => message.ts === thread && message.thread === null))
+    return refuse("thread_not_found");
+  state.whispers.push({ channel: channel.id, user: args.user ?? "", thread, text: shownText(fallback, blocks), blocks, byUrl: false });
   return { ok: true, message_ts: nextTs(state) };
 }
 
@@ -209,11 +253,14 @@ function updateMessage(state: State, args: Record<string, string>): Answer {
   const message = channel.messages.find((one) => one.ts === args.ts);
   if (message === undefined) return refuse("message_not_found");
   if (!message.fromBot) return refuse("cant_update_message");
+  if (message.streaming === "in_progress") return refuse("streaming_state_conflict");
   const checked = checkMessage(args);
   if ("error" in checked) return refuse(checked.error);
   const { text, blocks, metadata } = checked.message;
   Object.assign(message, { text: shownText(text, blocks), fallback: text, blocks, buttons: buttonsOf(blocks), edits: message.edits + 1 });
   if (metadata !== null) message.metadata = metadata;
+  message.versions.push(message.text);
+  message.calls ||= callsSomebody(text, blocks);
   return { ok: true, channel: channel.id, ts: message.ts, text };
 }
 
@@ -235,11 +282,21 @@ function listMessages(state: State, args: Record<string, string>, isThread: bool
     user: message.user,
     ...(message.thread === null ? {} : { thread_ts: message.thread }),
     ...(message.fromBot ? { bot_id: state.botId } : {}),
+    ...(message.streaming === null ? {} : { streaming_state: message.streaming }),
     ...(message.files.length === 0 ? {} : { files: message.files.map(({ id, name, title }) => ({ id, name, title })) }),
     ...(message.metadata !== null && args.include_all_metadata === "true" ? { metadata: message.metadata } : {}),
   }));
   const more = at + limit < wanted.length;
   return { ok: true, messages, has_more: more, response_metadata: { next_cursor: more ? String(at + limit) : "" } };
+}
+
+/** The direct chat with one person: the same one however often it is opened. */
+function openDirect(state: State, args: Record<string, string>): Answer {
+  const user = args.users ?? "";
+  if (!/^[UW][A-Z0-9]+$/.test(user)) return refuse("user_not_found");
+  const trouble = state.closedTo.get(user);
+  if (trouble !== undefined) return refuse(trouble);
+  return { ok: true, channel: { id: channelOf(state, `D${user.slice(1)}`, "im").id } };
 }
 
 function addReaction(state: State, args: Record<string, string>): Answer {

@@ -16,6 +16,8 @@ export interface FakeSlackOptions {
   ackTimeoutMs?: number;
   /** The workspace's clock; default the system's. */
   now?(): number;
+  /** Another workspace, with an app and tokens of its own; people and channels have the same ids as in any. Default HOME. */
+  team?: string;
 }
 
 interface SayOptions {
@@ -26,6 +28,15 @@ interface SayOptions {
   /** The thread's root ts. */
   thread?: string;
   /** Further fields of the event, e.g. `{subtype: "file_share", files: […]}`. */
+  extra?: Record<string, unknown>;
+}
+
+interface PressOptions {
+  channel: string;
+  message: string;
+  /** Null: `extra` says what was pressed, as a client does that has not seen the last edit. */
+  label: string | null;
+  user?: string;
   extra?: Record<string, unknown>;
 }
 
@@ -47,6 +58,12 @@ export async function createFakeSlack(options: FakeSlackOptions = {}) {
     teamId: state.teamId,
     botUser: state.botUser,
     calls: state.calls,
+    /** Something a person attaches, as an event names it. */
+    attach(name: string, mimetype: string, bytes: Buffer): Record<string, unknown> {
+      const id = `F0UP${state.uploads.size + 1}`;
+      state.uploads.set(id, bytes);
+      return { id, name, mimetype, size: bytes.length, url_private: `${state.origin}/files-pri/${id}` };
+    },
     acks: state.acks,
     /** Signs of work the app showed. */
     statuses: state.statuses,
@@ -58,6 +75,8 @@ export async function createFakeSlack(options: FakeSlackOptions = {}) {
       /** What Slack answers there from now on, e.g. "not_in_channel". */
       break: (id: string, trouble: Channel["trouble"]) => void Object.assign(channelOf(state, id), { trouble }),
     },
+    /** Who takes no direct messages of the app, and in which of Slack's words. */
+    closedTo: state.closedTo,
     /** Methods this app doesn't have (any more). */
     missing: state.missing,
     /** A method's good answers get these fields from now on. */
@@ -79,12 +98,14 @@ export async function createFakeSlack(options: FakeSlackOptions = {}) {
 }
 
 function createState(options: FakeSlackOptions): State {
+  const { team } = options;
+  const [app, own] = team === undefined ? ["HERALD", ""] : [team, `-${team}`];
   return {
-    botToken: "xoxb-1000000001-fake-bot-token",
-    appToken: "xapp-1-A0HERALD-1000000002-fake-app-token",
-    signingSecret: "fake-signing-secret-0123456789",
-    appId: "A0HERALD",
-    teamId: "T0HOME",
+    botToken: `xoxb-1000000001-fake-bot-token${own}`,
+    appToken: `xapp-1-A0${app}-1000000002-fake-app-token${own}`,
+    signingSecret: `fake-signing-secret-0123456789${own}`,
+    appId: `A0${app}`,
+    teamId: `T0${team ?? "HOME"}`,
     botUser: "U0HERALD",
     botId: "B0HERALD",
     ackTimeoutMs: options.ackTimeoutMs ?? 1_000,
@@ -93,6 +114,7 @@ function createState(options: FakeSlackOptions): State {
     nextId: 1,
     wsUrl: "",
     channels: new Map(),
+    closedTo: new Map(),
     sockets: [],
     connections: 0,
     nextSocket: 0,
@@ -101,6 +123,7 @@ function createState(options: FakeSlackOptions): State {
     acks: [],
     whispers: [],
     files: new Map(),
+    uploads: new Map(),
     responseUrls: new Map(),
     origin: "",
     statuses: [],
@@ -145,8 +168,7 @@ function people(state: State) {
     slash: (given: { channel: string; command: string; text?: string; user?: string; extra?: Record<string, unknown> }): Promise<boolean> =>
       deliver(state, "slash_commands", slashBody(state, given)),
     /** A press on a button of a bot's message, by its label; resolves with whether it was acknowledged. */
-    press: (given: { channel: string; message: string; label: string; user?: string; extra?: Record<string, unknown> }): Promise<boolean> =>
-      deliver(state, "interactive", pressBody(state, given)),
+    press: (given: PressOptions): Promise<boolean> => deliver(state, "interactive", pressBody(state, given)),
     /** Any event, as it is. */
     inject: (inner: Record<string, unknown>, outer: Record<string, unknown> = {}): Promise<boolean> => event(inner, outer),
     /** Any payload, as it is, once more or for the first time. */
@@ -175,6 +197,8 @@ function say(state: State, { channel: id, text = "", user = PERSON, thread, extr
     reactions: [],
     files: [],
     calls: false,
+    streaming: null,
+    versions: [text],
   });
   const base = { user, text, ts, event_ts: ts, channel: id, team: state.teamId, ...(thread === undefined ? {} : { thread_ts: thread }) };
   void deliver(state, "events_api", eventBody(state, { type: "message", channel_type: typeOf(channel), ...base, ...extra }));
@@ -223,13 +247,11 @@ function responseUrl(state: State, channel: string, user: string): string {
   return `${state.origin}/commands/${id}`;
 }
 
-function pressBody(
-  state: State,
-  given: { channel: string; message: string; label: string; user?: string; extra?: Record<string, unknown> },
-) {
+function pressBody(state: State, given: PressOptions) {
   const message = channelOf(state, given.channel).messages.find((one) => one.ts === given.message);
   const button = message?.buttons.find((one) => one.label === given.label);
-  if (message === undefined || button === undefined) throw new Error(`no button "${given.label}" on ${given.message}`);
+  if (message === undefined || (button === undefined && given.label !== null))
+    throw new Error(`no button "${given.label}" on ${given.message}`);
   const thread = message.thread === null ? {} : { thread_ts: message.thread };
   return {
     type: "block_actions",
@@ -240,7 +262,8 @@ function pressBody(
     container: { type: "message", message_ts: message.ts, channel_id: message.channel, ...thread },
     channel: { id: message.channel, name: "general" },
     message: { type: "message", bot_id: state.botId, ts: message.ts, text: message.fallback, ...thread },
-    actions: [{ type: "button", action_id: button.actionId, value: button.value, action_ts: nextTs(state) }],
+    response_url: responseUrl(state, message.channel, given.user ?? PERSON),
+    actions: [{ type: "button", action_id: button?.actionId, value: button?.value, action_ts: nextTs(state) }],
     ...given.extra,
   };
 }
@@ -263,6 +286,10 @@ function records(state: State) {
       const place = channelOf(state, channel);
       place.messages = place.messages.filter((seen) => seen.ts !== ts);
       wake(state);
+    },
+    /** Slack ends the streams that are open, as it does after some minutes. */
+    expireStreams(): void {
+      for (const message of all()) if (message.streaming === "in_progress") message.streaming = "errored";
     },
     /** Payloads the app has not acknowledged. */
     pending: (): Record<string, unknown>[] => [...state.pending].map((delivery) => delivery.payload),

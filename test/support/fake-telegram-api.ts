@@ -19,19 +19,20 @@ import { type Call, type Chat, type Fault, messageJson, type SeenMessage, type S
 import { callWebhook, getUpdates, OTHER_POLLER } from "./fake-telegram-updates.ts";
 
 export async function handleCall(state: State, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (request.url?.startsWith("/file/") === true) return handOut(state, request.url, response);
   const body = await readPayload(request);
   const [, token, method = ""] = /^\/bot([^/]+)\/(\w+)/.exec(request.url ?? "") ?? [];
   if (token === undefined) return respond(response, refuse(404, "Not Found"));
   if (token !== state.token || state.revoked) return respond(response, refuse(401, "Unauthorized"));
   const payload = body;
-  const call: Call = { method, payload, executed: false };
+  const call: Call = { method, payload, at: Date.now(), executed: false };
   state.calls.push(call);
   const fault = takeFault(state, method, payload);
   if (fault !== null && !isAfter(fault.fault)) {
     if (fault.fault !== "slow") return strike(state, response, fault);
     await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
   }
-  const tooMuch = method === "sendMessage" ? (state.limits?.check(Number(payload.chat_id)) ?? null) : null;
+  const tooMuch = COUNTED.has(method) ? (state.limits?.check(Number(payload.chat_id)) ?? null) : null;
   if (tooMuch !== null) return strike(state, response, { fault: "429", options: { retryAfter: tooMuch } });
   const answer = method === "getUpdates" ? await getUpdates(state, payload, response) : execute(state, method, payload);
   call.executed = answer.status === 200;
@@ -39,6 +40,9 @@ export async function handleCall(state: State, request: IncomingMessage, respons
   if (fault !== null && isAfter(fault.fault)) return strike(state, response, fault, answer);
   respond(response, answer);
 }
+
+/** An edit counts like a message. */
+const COUNTED: ReadonlySet<string> = new Set(["sendMessage", "sendDocument", "sendPhoto", "editMessageText", "editMessageMedia"]);
 
 /** JSON, or a form with files as Telegram takes them: what `attach://…` names is put in its place. */
 async function readPayload(request: IncomingMessage): Promise<Record<string, unknown>> {
@@ -106,15 +110,21 @@ function execute(state: State, method: string, payload: Record<string, unknown>)
     case "sendMessage":
       return sendMessage(state, payload);
     case "sendDocument":
+    case "sendPhoto":
       return sendMessage(state, payload);
+    case "getFile":
+      return getFile(state, String(payload.file_id));
     case "editMessageText":
     case "editMessageMedia":
       return editMessage(state, payload);
+    case "sendMessageDraft":
+      return sendDraft(state, payload);
     case "sendChatAction":
       return sendAction(state, payload);
     case "setMessageReaction":
       return setReaction(state, payload);
     case "answerCallbackQuery":
+      if (typeof payload.text === "string" && payload.text.length > 200) return bad("MESSAGE_TOO_LONG");
       if (state.queries.get(String(payload.callback_query_id)) !== false) {
         return bad("query is too old and response timeout expired or query ID is invalid");
       }
@@ -137,12 +147,38 @@ function execute(state: State, method: string, payload: Record<string, unknown>)
   }
 }
 
+/** What a bot may have at most. */
+const MAX_FILE_BYTES = 20 * 1024 * 1024;
+
+function getFile(state: State, id: string): ApiAnswer {
+  const bytes = state.uploads.get(id);
+  if (bytes === undefined) return bad("wrong file_id or the file is temporarily unavailable");
+  if (bytes.length > MAX_FILE_BYTES) return bad("file is too big");
+  return ok({ file_id: id, file_unique_id: id, file_size: bytes.length, file_path: `documents/${id}.bin` });
+}
+
+/** The bytes themselves, under the bot's own address. */
+function handOut(state: State, url: string, response: ServerResponse): void {
+  const [, token, id = ""] = /^\/file\/bot([^/]+)\/documents\/(\w+)\.bin$/.exec(url) ?? [];
+  const bytes = token === state.token ? state.uploads.get(id) : undefined;
+  state.calls.push({ method: "download", payload: { id }, at: Date.now(), executed: bytes !== undefined });
+  wake(state);
+  if (bytes === undefined) return void response.writeHead(404).end();
+  const fault = state.faults.take("download");
+  response.writeHead(200, { "content-length": bytes.length, "content-type": "application/octet-stream" });
+  if (fault === null) return void response.end(bytes);
+  response.write(bytes.subarray(0, Math.floor(bytes.length / 2)), () => {
+    if (fault.fault === "drop") response.destroy();
+  });
+}
+
 /** The chat a call goes to, or why it can't. */
 function findChat(state: State, payload: Record<string, unknown>): Chat | ApiAnswer {
   const chat = state.chats.get(Number(payload.chat_id));
   if (chat === undefined) return bad("chat not found");
   if (chat.migratedTo !== null) return bad("group chat was upgraded to a supergroup chat", { migrate_to_chat_id: chat.migratedTo });
   if (chat.trouble === "blocked") return refuse(403, "Forbidden: bot was blocked by the user");
+  if (chat.trouble === "unopened") return refuse(403, "Forbidden: bot can't initiate conversation with a user");
   if (chat.trouble === "kicked") return refuse(403, `Forbidden: bot was kicked from the ${chat.type} chat`);
   return chat;
 }
@@ -173,7 +209,26 @@ function sendMessage(state: State, payload: Record<string, unknown>): ApiAnswer 
     live: liveWords(content.text, content.entities),
   };
   chat.messages.push(seen);
+  for (const draft of state.drafts) if (draft.chat === chat.id) draft.isOver = true;
   return ok(messageJson(state, chat, seen));
+}
+
+/** Only in private chats; it replaces the one before. */
+function sendDraft(state: State, payload: Record<string, unknown>): ApiAnswer {
+  const chat = findChat(state, payload);
+  if ("status" in chat) return chat;
+  if (chat.type !== "private") return bad("TEXTDRAFT_PEER_INVALID");
+  const thread = payload.message_thread_id === undefined ? null : Number(payload.message_thread_id);
+  if (thread !== null && !chat.topics.has(thread)) return bad("message thread not found");
+  if (!Number.isSafeInteger(payload.draft_id) || payload.draft_id === 0) return bad("DRAFT_ID_INVALID");
+  const known = ["chat_id", "message_thread_id", "draft_id", "text", "parse_mode", "entities", "can_stop", "keep_on_stop"];
+  if (Object.keys(payload).some((field) => !known.includes(field))) return bad("wrong parameter");
+  const text = String(payload.text ?? "");
+  const refusal = (text === "" ? null : checkText(text)) ?? checkEntities(text, payload.entities);
+  if (refusal !== null) return refusal;
+  const draft = { chat: chat.id, thread, id: Number(payload.draft_id), text, canStop: payload.can_stop === true };
+  state.drafts.push({ ...draft, at: Date.now(), isOver: false });
+  return ok(true);
 }
 
 const buttonsOf = (markup: unknown): { text: string; data: string }[] =>
@@ -183,9 +238,12 @@ const buttonsOf = (markup: unknown): { text: string; data: string }[] =>
 
 type Content = Pick<SeenMessage, "text" | "entities" | "buttons" | "file">;
 
+const photoOf = ({ photo }: Record<string, unknown>): unknown =>
+  typeof photo === "object" && photo !== null ? { ...photo, kind: "photo" } : photo;
+
 /** What a message shows, or why it can't: its text, or a file and what stands under it. */
 function contentOf(payload: Record<string, unknown>): Content | ApiAnswer {
-  const file = (payload.document ?? payload.media ?? null) as SeenMessage["file"] | string;
+  const file = (payload.document ?? payload.media ?? photoOf(payload) ?? null) as SeenMessage["file"] | string;
   const isFile = file !== null;
   if (typeof file === "string" || (isFile && (file.name === "" || file.content === ""))) return bad("file must be non-empty");
   const words = isFile ? (payload.caption ?? "") : payload.text;

@@ -10,7 +10,7 @@ export interface SeenMessage {
   thread: number | null;
   /** Of a file: what stands under it. */
   text: string;
-  file: { name: string; content: string } | null;
+  file: { name: string; content: string; kind?: "photo" } | null;
   entities: Entity[];
   buttons: { text: string; data: string }[];
   replyTo: number | null;
@@ -24,11 +24,25 @@ export interface SeenMessage {
   live: string[];
 }
 
+/** A message that is being written, as people saw it at one moment. */
+export interface SeenDraft {
+  chat: number;
+  thread: number | null;
+  id: number;
+  text: string;
+  canStop: boolean;
+  at: number;
+  /** Taken away, because the message came. */
+  isOver: boolean;
+}
+
 export type Fault = PlatformFault | "401" | "409" | { code: number; description: string; parameters?: Record<string, unknown> };
 
 export interface Call {
   method: string;
   payload: Record<string, unknown>;
+  /** When it arrived. */
+  at: number;
   /** Whether the method did its work (also when the answer was then lost). */
   executed: boolean;
 }
@@ -38,7 +52,7 @@ export interface Chat {
   type: "private" | "group" | "supergroup";
   forum: boolean;
   topics: Map<number, "open" | "closed">;
-  trouble: "blocked" | "kicked" | null;
+  trouble: "blocked" | "kicked" | "unopened" | null;
   migratedTo: number | null;
   messages: SeenMessage[];
 }
@@ -60,7 +74,11 @@ export interface State {
   wakers: Set<() => void>;
   commands: unknown[];
   actions: { chat: number; thread: number | null }[];
+  /** Drafts shown, in order. */
+  drafts: SeenDraft[];
   calls: Call[];
+  /** What people attached, by file_id. */
+  uploads: Map<string, Buffer>;
   faults: Faults<Fault>;
   /** Null: it takes as much as it gets. */
   limits: FloodLimits | null;

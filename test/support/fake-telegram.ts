@@ -3,7 +3,17 @@
 // The real grammY talks to it, from this process or from another one that a test kills.
 import { createFaults, openFakeServer } from "./fake-platform.ts";
 import { handleCall } from "./fake-telegram-api.ts";
-import { type Chat, chatJson, chatOf, type Fault, messageJson, type SeenMessage, type State, wake } from "./fake-telegram-state.ts";
+import {
+  type Chat,
+  chatJson,
+  chatOf,
+  type Fault,
+  messageJson,
+  type SeenDraft,
+  type SeenMessage,
+  type State,
+  wake,
+} from "./fake-telegram-state.ts";
 import { callWebhook, pushUpdate } from "./fake-telegram-updates.ts";
 import type { FloodLimits } from "./flood-limits.ts";
 import { waitOn } from "./wait.ts";
@@ -45,11 +55,32 @@ export async function createFakeTelegram(options: FakeTelegramOptions = {}) {
     botId: state.botId,
     username: state.username,
     calls: state.calls,
+    /** What whoever pressed was shown, by the press's id; null: the button stopped spinning, without a word. */
+    toasts: (): ReadonlyMap<string, string | null> =>
+      new Map(
+        state.calls.flatMap(({ method, payload, executed }) =>
+          method === "answerCallbackQuery" && executed
+            ? [[String(payload.callback_query_id), (payload.text as string | undefined) ?? null] as const]
+            : [],
+        ),
+      ),
     /** Typing signs shown. */
     actions: state.actions,
+    /** Drafts shown, in all chats. */
+    drafts: state.drafts,
+    /** The draft people see there now; it vanishes after half a minute. */
+    draft: (chat: number): SeenDraft | null => standingDraft(state, chat),
+    /** A person presses Stop under the draft. */
+    stopDraft: (chat: number) => stopDraft(state, chat),
     commands: () => state.commands,
     /** A person writes. Returns the message id. */
     say: (message: SayOptions) => say(state, message, "message"),
+    /** Something a person attaches: its file_id. */
+    upload(bytes: Buffer): string {
+      const id = `file${state.uploads.size + 1}`;
+      state.uploads.set(id, bytes);
+      return id;
+    },
     /** A person edits; the update carries the whole message again. */
     edit: (message: SayOptions & { id: number }) => say(state, message, "edited_message"),
     /** A person presses a button of a bot's message; `data` defaults to that of the button with this label. */
@@ -84,6 +115,7 @@ export async function createFakeTelegram(options: FakeTelegramOptions = {}) {
       addTopic: (id: number, thread: number) => void chatOf(state, id).topics.set(thread, "open"),
       deleteTopic: (id: number, thread: number) => void chatOf(state, id).topics.delete(thread),
       closeTopic: (id: number, thread: number) => void chatOf(state, id).topics.set(thread, "closed"),
+      /** `unopened`: the person never wrote to the bot; null: all is well again. */
       block: (id: number, trouble: Chat["trouble"] = "blocked") => void Object.assign(chatOf(state, id), { trouble }),
       migrate(from: number, to: number) {
         chatOf(state, from).migratedTo = to;
@@ -129,7 +161,9 @@ function createState(options: FakeTelegramOptions): State {
     wakers: new Set(),
     commands: [],
     actions: [],
+    drafts: [],
     calls: [],
+    uploads: new Map(),
     faults: createFaults(),
     limits: options.limits ?? null,
     chooser: null,
@@ -171,6 +205,18 @@ function say(state: State, message: SayOptions & { id?: number }, type: "message
     },
   });
   return id;
+}
+
+function standingDraft({ drafts }: State, chat: number): SeenDraft | null {
+  const last = drafts.findLast((draft) => draft.chat === chat) ?? null;
+  return last === null || last.isOver || Date.now() - last.at > 30_000 ? null : last;
+}
+
+function stopDraft(state: State, id: number): void {
+  const draft = standingDraft(state, id);
+  if (draft === null || !draft.canStop) throw new Error("the fake shows no draft to stop");
+  const topic = draft.thread === null ? {} : { message_thread_id: draft.thread };
+  pushUpdate(state, { stopped_message_generation: { chat: chatJson(chatOf(state, id)), draft_id: draft.id, ...topic } });
 }
 
 function pressButton(

@@ -22,6 +22,8 @@ export interface HarnessOptions {
   /** herald.json5 as an object; the page's port is chosen freely. */
   readonly config?: Record<string, unknown>;
   readonly env?: Record<string, string>;
+  /** Another program than that of this checkout: path of its herald.js. */
+  readonly program?: string;
   readonly failpoint?: string;
   /** The test leaves messages undelivered on purpose. */
   readonly leavesUnsent?: boolean;
@@ -64,7 +66,7 @@ export interface Harness extends AsyncDisposable {
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 export const NODE = join(ROOT, "node_modules/.bin/node");
-export const START = join(ROOT, "src/start.js");
+export const START = join(ROOT, "src/herald.js");
 
 /** A start takes a second; a machine that does much else is given time. */
 const START_MS = 60_000;
@@ -111,7 +113,11 @@ async function launch(state: State, failpoint: string | undefined, more: Record<
     ...more,
     ...(failpoint ? { HERALD_FAILPOINT: failpoint } : {}),
   };
-  const child = spawn(NODE, [START, ...(shared?.args ?? [])], { cwd: state.dir, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(NODE, [state.options.program ?? START, "start", ...(shared?.args ?? [])], {
+    cwd: state.dir,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
   state.child = child;
   let said = "";
   const read = (chunk: Buffer): void => {

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ struct control {
   uint32_t classes;       // bit set of the classes that count; 0 = disarmed
   uint32_t skip;          // of those, so many go through first
   uint32_t failures;      // then so many fail
-  int32_t error;          // with this errno
+  int32_t error;          // with this errno; below 0: the process dies there instead
   uint32_t torn;          // but the first of them writes half of its bytes, as on a disk that fills up right there
   uint32_t counted;       // calls of the armed classes since it was armed
   uint32_t failed;        // of those, how many failed
@@ -66,6 +67,7 @@ static uint32_t hit(int class, const char *call, const char *path) {
   if (index < control->skip || index - control->skip >= control->failures) return 0;
   uint32_t failed = __atomic_add_fetch(&control->failed, 1, __ATOMIC_SEQ_CST);
   if (failed == 1) snprintf(control->first, sizeof control->first, "%s %s", call, path);
+  if (control->error < 0) raise(SIGKILL);
   errno = control->error;
   return failed;
 }

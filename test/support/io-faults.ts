@@ -28,6 +28,8 @@ export interface Fault {
   /** So many calls that it could hit go through first. */
   readonly skip: number;
   readonly lasts: "once" | "until disarmed";
+  /** The process dies there instead (kill -9). */
+  readonly kills?: boolean;
 }
 
 interface Tally {
@@ -89,16 +91,16 @@ export function openFaultControl(path: string): FaultControl {
   const fd = openSync(path, "r+");
   const put = (at: number, ...words: readonly number[]): void => {
     const bytes = Buffer.alloc(words.length * 4);
-    for (const [i, word] of words.entries()) bytes.writeUInt32LE(word, i * 4);
+    for (const [i, word] of words.entries()) bytes.writeUInt32LE(word >>> 0, i * 4);
     writeSync(fd, bytes, 0, bytes.length, at);
   };
   return {
-    arm({ name, skip, lasts }) {
+    arm({ name, skip, lasts, kills = false }) {
       writeSync(fd, Buffer.alloc(SIZE), 0, SIZE, 0);
       const isTorn = name === "torn";
       // The first call of a torn write succeeds by half, the second is refused.
       const calls = isTorn ? 2 : 1;
-      put(4, skip, lasts === "once" ? calls : FOR_EVER, FAULTS[name].errno, isTorn ? 1 : 0);
+      put(4, skip, lasts === "once" ? calls : FOR_EVER, kills ? -1 : FAULTS[name].errno, isTorn ? 1 : 0);
       // Last: this is what arms it.
       put(0, FAULTS[name].classes);
     },

@@ -17,6 +17,7 @@ import { createCompanion } from "./nodes.ts";
 import { scriptedConfig } from "./scripted-model.ts";
 import { makeStateDir } from "./stage.ts";
 import type { LogLine } from "./state-folder.ts";
+import { isStatusMessage } from "./status-message.ts";
 import { waitFor } from "./wait.ts";
 
 export interface LocalApp extends AsyncDisposable {
@@ -52,8 +53,8 @@ interface LocalAppOptions extends PeerOptions {
 
 /** Thirty answers and more in one chat leave at a message a second (DL7). */
 const SETTLED_MS = 90_000;
-const UNHANDLED =
-  "(SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM outbox WHERE state IN ('queued','sending','unknown'))";
+const UNHANDLED = `(SELECT count(*) FROM inbox WHERE state <> 'done') + (SELECT count(*) FROM outbox WHERE state IN ('queued','sending','unknown'))
+  + (SELECT count(*) FROM live_messages WHERE state IN ('new','posted'))`;
 
 export async function createLocalApp(options: LocalAppOptions = {}): Promise<LocalApp> {
   const { channels, close, ...peers } = await createPeers({ slack: null, ...options });
@@ -83,7 +84,12 @@ export async function createLocalApp(options: LocalAppOptions = {}): Promise<Loc
     async ask(message) {
       const before = telegram.messages(message.chat).length;
       telegram.say(message);
-      return (await telegram.until(() => telegram.messages(message.chat)[before], `an answer to ${message.text?.slice(0, 60)}`)).text;
+      const answer = () =>
+        telegram
+          .messages(message.chat)
+          .slice(before)
+          .find(({ text }) => !isStatusMessage(text));
+      return (await telegram.until(answer, `an answer to ${message.text?.slice(0, 60)}`)).text;
     },
     async taken() {
       await telegram.until(() => telegram.pending().length === 0, "all updates to be taken");

@@ -56,6 +56,7 @@ export interface SubjectOptions {
   readonly clock?: Clock;
   readonly limits?: SdkModelsOptions["limits"];
   readonly request: Pick<ModelRequest, "model"> & Partial<ModelRequest>;
+  readonly readPicture?: NonNullable<SdkModelsOptions["readPicture"]>;
 }
 
 export function createSubject({ endpoints, request: defaults, ...rest }: SubjectOptions): Subject {
@@ -73,6 +74,7 @@ export function createSubject({ endpoints, request: defaults, ...rest }: Subject
     limits: rest.limits ?? { idleMs: 10_000_000, stepMs: 100_000_000 },
     onCall: (report) => reports.push(report),
     random: () => 0,
+    ...(rest.readPicture === undefined ? {} : { readPicture: rest.readPicture }),
   });
   const base: Omit<ModelRequest, "model"> = {
     fallbacks: [],

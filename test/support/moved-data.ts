@@ -19,6 +19,11 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
   "people.state": ["paired", "refused"],
   "web_messages.author": ["user", "agent"],
   "runs.state": RUN_STATES,
+  "questions.kind": ["ask", "approve"],
+  "questions.state": ["open", "answered", "expired", "void"],
+  "run_groups.announce": ["together", "each"],
+  "run_groups.state": ["open", "complete"],
+  "live_messages.state": ["new", "posted", "shown", "closed", "gone"],
 };
 
 const pick = <T>(list: readonly T[], n: number): T => list[n % list.length] as T;
@@ -91,6 +96,19 @@ export function fillFolder(stateDir: string, { rows = 30, transcripts = 12 }: Fi
     if (n % 3 === 0) putDocument(stateDir, agent, id(n), "trace.md", pick(TEXTS, n + 4).repeat(20) || "x");
   }
   addOddities(stateDir);
+  addAttachment(stateDir);
+}
+
+/** Longer than one piece of a row, and no text. */
+const ATTACHED = Buffer.from(Array.from({ length: 300_000 }, (_, n) => (n * 31) % 256));
+
+function addAttachment(stateDir: string): void {
+  using db = new DatabaseSync(join(stateDir, "herald.db"));
+  const sql =
+    "INSERT INTO attachments (id, origin, chat, name, type, size, sha256, facts, at) VALUES (?, 'in:1:0', 'c', 'a.bin', 't', 1, 's', '{}', 1)";
+  db.prepare(sql).run(id(7_000));
+  mkdirSync(join(stateDir, "attachments"), { mode: 0o700 });
+  writeFileSync(join(stateDir, "attachments", id(7_000)), ATTACHED, { mode: 0o600 });
 }
 
 /** Transcripts and documents as a crash, a person or an earlier version left them. */
@@ -174,6 +192,9 @@ export function readFolder(stateDir: string): Contents {
   };
   for (const agent of readdirSync(join(stateDir, "agents"))) walk(join(stateDir, "agents", agent, "sessions"));
   const token = join(stateDir, "web-token");
+  const attached = join(stateDir, "attachments");
+  for (const name of existsSync(attached) ? readdirSync(attached) : [])
+    files[`attachments/${name}`] = readFileSync(join(attached, name), "base64");
   return {
     tables: Object.fromEntries(SHARED_TABLES.map((table) => [table, sorted(rowsOf(`SELECT * FROM ${table}`))])),
     counters: Object.fromEntries(rowsOf("SELECT name, seq FROM sqlite_sequence ORDER BY name").map(({ name, seq }) => [name, seq])),
@@ -199,7 +220,7 @@ export async function readPostgres(url: string): Promise<Contents> {
     const tables: Record<string, unknown[]> = {};
     for (const table of SHARED_TABLES) tables[table] = sorted(await rowsOf(`SELECT * FROM ${table}`));
     const counters: Record<string, number> = {};
-    for (const table of ["inbox", "notes", "outbox", "run_messages", "web_messages"]) {
+    for (const table of ["brief_changes", "inbox", "notes", "outbox", "run_messages", "web_messages"]) {
       const key = table === "web_messages" ? "seq" : "id";
       const [row] = await rowsOf(`SELECT pg_sequence_last_value(pg_get_serial_sequence('${table}', '${key}')) AS last`);
       if (row?.last != null) counters[table] = row.last as number;
@@ -221,5 +242,7 @@ async function filesOf(rowsOf: (sql: string) => Promise<Record<string, unknown>[
   }
   for (const row of await rowsOf("SELECT documents.*, agent_id FROM documents JOIN sessions ON sessions.id = session_id"))
     files[`agents/${row.agent_id}/sessions/${row.session_id}/${row.name}`] = { text: row.text, mode: "600", changedAt: row.changed_at };
+  const pieces = Map.groupBy(await rowsOf("SELECT * FROM attachment_pieces ORDER BY attachment_id, n"), (row) => row.attachment_id);
+  for (const [attachment, rows] of pieces) files[`attachments/${attachment}`] = rows.map(({ data }) => data).join("");
   return files;
 }

@@ -15,6 +15,8 @@ export interface BareOptions {
   readonly dotenv?: string;
   readonly env?: Record<string, string | undefined>;
   readonly node?: string;
+  /** Another program than that of this checkout: path of its herald.js. */
+  readonly program?: string;
   /** Run as this user (only root can). */
   readonly uid?: number;
   /** Called with the folder before the start. */
@@ -45,7 +47,12 @@ export function runHerald(options: BareOptions = {}): BareHerald {
   const stateDir = join(dir, "state");
   const env = { PATH: process.env.PATH, HOME: dir, HERALD_STATE_DIR: stateDir, ...options.env };
   const user = options.uid === undefined ? {} : { uid: options.uid, gid: options.uid };
-  const child = spawn(options.node ?? NODE, [START], { cwd: dir, env, stdio: ["ignore", "pipe", "pipe"], ...user });
+  const child = spawn(options.node ?? NODE, [options.program ?? START, "start"], {
+    cwd: dir,
+    env,
+    stdio: ["ignore", "pipe", "pipe"],
+    ...user,
+  });
   const exited = once(child, "exit");
   const out = { stdout: "", stderr: "" };
   child.stdout.on("data", (chunk: Buffer) => {

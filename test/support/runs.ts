@@ -1,7 +1,7 @@
 // Run records for tests: one as a spawn hands it to the store, and an ordinary running one for what is said about runs;
 // both changed where the test says so.
 import type { Address } from "../../src/core/address.ts";
-import type { Run } from "../../src/core/run.ts";
+import { ALWAYS, type Run } from "../../src/core/run.ts";
 import type { NewRun } from "../../src/stores/run-row.ts";
 
 export const ADDRESS: Address = { channel: "web", account: "local", chat: "main", kind: "dm" };
@@ -10,6 +10,10 @@ export const CHAT_KEY = "agent:main:web:dm:main";
 export const newRun = (id: string, more: Partial<NewRun> = {}): NewRun => ({
   id,
   spawnKey: `spawn-${id}`,
+  rerunOf: null,
+  groupId: null,
+  budget: null,
+  message: "message",
   childKey: `child-${id}`,
   sessionId: `session-${id}`,
   agentId: "main",
@@ -19,6 +23,8 @@ export const newRun = (id: string, more: Partial<NewRun> = {}): NewRun => ({
   rootKey: more.requesterKey ?? CHAT_KEY,
   depth: 1,
   address: ADDRESS,
+  person: null,
+  batch: null,
   label: id,
   task: "do it",
   model: "offline/rules",
@@ -27,6 +33,7 @@ export const newRun = (id: string, more: Partial<NewRun> = {}): NewRun => ({
   maxIterations: 20,
   cleanup: "keep",
   announce: "post",
+  announcing: ALWAYS,
   params: {},
   toolCeiling: ["read"],
   bootId: "boot",
@@ -65,5 +72,6 @@ export const makeRun = (changes: Partial<Run> = {}): Run => ({
   archiveName: null,
   plan: null,
   sections: null,
+  ...{ checks: null, checkRounds: 0, data: null, misfits: [] },
   ...changes,
 });

@@ -11,6 +11,8 @@ import { createAgents } from "../../src/app/agents.ts";
 import { createChannels } from "../../src/app/channels.ts";
 import type { SharedOptions } from "../../src/app/installation.ts";
 import { createLanes } from "../../src/app/lanes.ts";
+import { createPaymentParts } from "../../src/app/payments.ts";
+import { createQuestionParts, type QuestionParts } from "../../src/app/questions.ts";
 import type { Stores } from "../../src/app/store-parts.ts";
 import { openStores } from "../../src/app/stores.ts";
 import { createSubagentParts, type SubagentParts } from "../../src/app/subagents.ts";
@@ -23,11 +25,15 @@ import { type Logger, silentLogger } from "../../src/core/logger.ts";
 import type { Run } from "../../src/core/run.ts";
 import { createSecrets, type Secrets } from "../../src/core/secrets.ts";
 import type { Tool } from "../../src/core/tool.ts";
+import type { Usage } from "../../src/core/usage.ts";
 import { createDelivery } from "../../src/gateway/delivery.ts";
 import type { Lane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, Models } from "../../src/models/model.ts";
 import { recordDelivery } from "../../src/subagents/posting.ts";
-import type { Requester, SpawnRequest } from "../../src/subagents/spawn.ts";
+import type { Requester, SpawnRequest } from "../../src/subagents/spawn-request.ts";
+import { createRunCheck } from "../../src/tools/checks.ts";
+import { createJudge } from "../../src/tools/judge.ts";
+import { createPromptFiles } from "../../src/tools/prompt-files.ts";
 import { CHAT_KEY } from "./runs.ts";
 
 export interface Stage extends AsyncDisposable {
@@ -38,6 +44,7 @@ export interface Stage extends AsyncDisposable {
   readonly clock: Clock;
   readonly agents: Agents;
   readonly secrets: Secrets;
+  readonly people: QuestionParts;
   /** Spawns from the chat; throws when it is not accepted. */
   spawn(request?: Partial<SpawnRequest>, requester?: Partial<Requester>): Promise<Run>;
   get(id: string): Promise<Run>;
@@ -61,6 +68,8 @@ export interface StageOptions {
   /** Kept when it is given: a second stage takes up what the first one left. */
   readonly stateDir?: string;
   readonly bootId?: string;
+  /** What a use costs; left out: no price is known. */
+  priceOf?(usage: Usage): number | null;
   /** Don't start working: the test calls recover() first. */
   readonly idle?: boolean;
   /** Among several processes, on PostgreSQL. */
@@ -95,19 +104,24 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   const stores = await openStores({ ...base, stateDir, ...(shared === undefined ? {} : { shared }) });
   await stores.nodes.enter();
   const agents = createAgents({ config: base.config, stateDir, defaultModel: () => "scripted/model-1" });
-  const channels = await createChannels({ ...base, config, stores });
+  const channels = await createChannels({ ...base, config, current: () => config, stores });
   const models = { call: options.call, check: () => null, checkName: options.checkName ?? (() => null), contextWindow: () => 128_000 };
   const lane = createLanes({
     ...{ ...base, stores, shared: shared ?? null },
     log: { ...silentLogger, error: ({ err }: { err?: unknown }) => void failures.push(err) } as Logger,
   }).subagent;
+  const judge = createJudge();
+  const people = createQuestionParts({ ...base, stores, agents, channels });
   const parts = createSubagentParts({
     ...base,
-    ...{ stores, agents, channels, lane, models, crewPath: join(stateDir, "CREW.md") },
+    payments: createPaymentParts({ ...base, stores, channels, priceOf: () => options.priceOf ?? (() => null) }),
+    ...{ stores, agents, channels, lane, models, people, crewPath: join(stateDir, "CREW.md") },
     memoryViews: createMemoryViews(),
     confirmed: (read) => read(),
     turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() }),
     tools: () => options.tools ?? [],
+    judge,
+    runCheck: createRunCheck({ ...{ judge, secrets, log: silentLogger }, promptFiles: createPromptFiles(), runCommand: null }),
   });
   const delivery = createDelivery({
     ...base,
@@ -121,10 +135,10 @@ export async function createStage(options: StageOptions): Promise<Stage> {
     lane.serve(parts.runner.work);
     parts.waker.start();
     await delivery.start();
-    chores = parts.archiver.run(over.signal);
+    chores = Promise.all([parts.archiver.run(over.signal), parts.digester.run(over.signal)]);
   }
   return {
-    ...{ stores, parts, lane, bus, agents, secrets, clock },
+    ...{ stores, parts, lane, bus, agents, secrets, clock, people },
     ...lookUps(stores, parts),
     reconfigure(subagents, rest = {}) {
       config = settings(subagents, rest);
@@ -154,7 +168,7 @@ function lookUps(stores: Stores, parts: SubagentParts): Pick<Stage, "spawn" | "g
     async spawn(request = {}, requester = {}) {
       const answer = await parts.spawn.now(
         {
-          ...{ sessionKey: CHAT_KEY, sessionId: SESSION_ID, agentId: "main", runId: null, tools: ["read"] },
+          ...{ sessionKey: CHAT_KEY, sessionId: SESSION_ID, agentId: "main", runId: null, tools: ["read"], person: null, turnId: "turn" },
           address: { channel: "web", account: "local", chat: "main", kind: "dm" },
           spawnKey: `test:${process.hrtime.bigint()}:${++spawned}`,
           ...requester,

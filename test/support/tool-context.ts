@@ -5,7 +5,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tool, ToolContext, ToolResult } from "../../src/core/tool.ts";
 
-const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
+export const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
   agentId: "main",
   sessionKey: "agent:main:web:dm:me",
   sessionId: "session",
@@ -15,6 +15,7 @@ const toolContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
   calledAt: 0,
   runId: null,
   address: null,
+  person: null,
   workspace: "/nonexistent",
   readOnly: false,
   signal: new AbortController().signal,

@@ -1,6 +1,7 @@
 // Tool calls as a turn makes them, on a stage: the caller's own tools under its policy, arguments checked against the
 // schema, the result as it would stand in the transcript. The caller is the chat, or a run of it.
-import { createToolCalls, type ResultSpace } from "../../src/agents/tool-calls.ts";
+import { createToolCalls } from "../../src/agents/tool-calls.ts";
+import type { ResultSpace } from "../../src/agents/tool-results.ts";
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
 import { silentLogger } from "../../src/core/logger.ts";
@@ -47,6 +48,7 @@ export function createToolDesk(stage: Stage): ToolDesk {
       sessionKey: as?.childKey ?? CHAT_KEY,
       runId: as?.id ?? null,
       address: { channel: "web", account: "local", chat: "main", kind: "dm" } as const,
+      person: null,
       workspace: agentOf(as?.agentId ?? "main").workspace,
       readOnly: false,
       signal: new AbortController().signal,
@@ -68,12 +70,9 @@ export function createToolDesk(stage: Stage): ToolDesk {
       await waitFor(
         "what a call waits for",
         async () =>
-          !(await allOf(
-            waits,
-            async (wait) => wait.for === "runs" && !(await isOver({ runs: stage.stores.runs, clock: stage.clock }, wait)),
-          )),
+          !(await allOf(waits, async (wait) => wait.for === "runs" && !(await isOver({ ...stage.stores, clock: stage.clock }, wait)))),
       );
-      waits = await toolCalls.resume(turn, { calls: wanted.filter(({ id }) => !results.has(id)), made: wanted.length }, space);
+      waits = await toolCalls.resume(turn, { calls: wanted.filter(({ id }) => !results.has(id)), made: wanted }, space);
     }
     return wanted.map(({ id }) => results.get(id) ?? { text: "no result", isError: true });
   };

@@ -72,7 +72,7 @@ export async function createTurnRig(options: TurnRigOptions): Promise<TurnRig> {
     countOnDisk: () => readFileSync(transcripts.path(ref), "utf8").split("\n").length - 2,
     run: (changes) =>
       turns.run({
-        ...{ id: "turn:1", ref, sessionKey: "agent:main:web:dm:main", runId: null, address: null, model: "test/model" },
+        ...{ id: "turn:1", ref, sessionKey: "agent:main:web:dm:main", runId: null, address: null, person: null, model: "test/model" },
         ...{ fallbacks: [], thinking: "off" as const, maxIterations: 10, workspace: folder.stateDir, readOnly: false },
         signal: rig.abort.signal,
         log: folder.log,
@@ -81,7 +81,7 @@ export async function createTurnRig(options: TurnRigOptions): Promise<TurnRig> {
         mail: async () => ({ entries: [], async commit() {} }),
         onText: (text) => void rig.texts.push(text),
         onDoing: (doing) => void rig.doing.push(doing),
-        account: { mayCall: async () => null, async settle() {} },
+        account: { async settle() {} },
         ...changes,
       }),
     [Symbol.dispose]: () => folder[Symbol.dispose](),

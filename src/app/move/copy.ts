@@ -35,6 +35,7 @@ export async function copyAll(source: Side, target: Target, watch: Watch): Promi
   for (const [table, last] of await source.counters()) if (last > 0) await target.setCounter(table, last);
   done(...(await copyTranscripts(source, target, watch)));
   done(await copyDocuments(source, target, watch));
+  done(await copyFiles(source, target, watch));
   const token = await source.token();
   if (token !== null) await target.putToken(token);
   await target.flush();
@@ -65,7 +66,13 @@ export async function countAll(side: Side, watch: Pick<Watch, "onProgress">): Pr
     add(documents, [sessionId, agentId, name, text, changedAt]);
     watch.onProgress("documents", documents.count);
   }
-  return [...amounts, transcripts, entries, documents];
+  const files = nothingOf("files");
+  for await (const { id, bytes } of side.files()) {
+    side.check();
+    add(files, [id, hash("sha256", bytes)]);
+    watch.onProgress("files", files.count);
+  }
+  return [...amounts, transcripts, entries, documents, files];
 }
 
 /** Kinds that are not the same on both sides, in words. */
@@ -117,6 +124,19 @@ async function copyDocuments(source: Side, target: Target, { failpoint, onProgre
     failpoint("move.document");
   }
   return documents;
+}
+
+async function copyFiles(source: Side, target: Target, { failpoint, onProgress }: Watch): Promise<Amount> {
+  const files = nothingOf("files");
+  for await (const file of source.files()) {
+    source.check();
+    target.check();
+    await target.putFile(file);
+    add(files, [file.id, hash("sha256", file.bytes)]);
+    onProgress("files", files.count);
+    failpoint("move.file");
+  }
+  return files;
 }
 
 /** Rows of earlier versions may hold what PostgreSQL refuses. */

@@ -6,6 +6,7 @@ import { fileStamp } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import { openDatabase, RELAXED, type SqliteDatabase } from "../../stores/database.ts";
 import { readDocuments, type WholeDocument, writeDocument } from "../../stores/document-copy.ts";
+import { attachmentFolder, createFileBytes } from "../../stores/file-bytes.ts";
 import { foldJournal, hasJournal, refuseForeignJournal } from "../../stores/journal.ts";
 import { refuseUnlocked, takeLock } from "../../stores/lock.ts";
 import { isFilling, markFilled, markFilling, refuseHalfFilled, syncFolder } from "../../stores/move-mark.ts";
@@ -22,7 +23,7 @@ import {
 } from "../../stores/transcript-copy.ts";
 import { keepToken, readToken, TOKEN_FILE } from "../../web/token.ts";
 import { DATABASE, prepareFolder } from "../stores.ts";
-import type { Side, Target } from "./side.ts";
+import { filesOf, pieceOf, type Side, type Target } from "./side.ts";
 import { readRows, type TableShape, valuesOf } from "./table-rows.ts";
 
 /** Throws AppError("state" | "locked") in words. An older database is brought up to date first, as a start would; a copy is kept. */
@@ -102,6 +103,7 @@ export function openTargetFolder(options: TargetFolderOptions): Target {
     },
     putTranscript: (transcript) => writeWhole(stateDir, transcript),
     putDocument: async (document) => writeDocument(stateDir, document),
+    putFile: (file) => createFileBytes(stateDir).write(file.id, pieceOf(file)),
     putToken: async (token) => keepToken(stateDir, token),
     flush: async () => {},
     async finish() {
@@ -138,6 +140,7 @@ function createSide(stateDir: string, db: () => SqliteDatabase): Omit<Side, "clo
     },
     transcripts: (onStray) => readTranscripts(stateDir, db(), onStray),
     documents: (onStray) => documentsOf(stateDir, db(), onStray),
+    files: () => filesOf(db(), createFileBytes(stateDir)),
     token: async () => readToken(stateDir),
     check() {},
   };
@@ -231,6 +234,7 @@ function refuseInstallation(stateDir: string): void {
 function clear(stateDir: string): void {
   for (const name of databaseFiles(stateDir)) rmSync(join(stateDir, name), { force: true });
   for (const agentId of listAgentFolders(stateDir)) rmSync(sessionFolder(stateDir, agentId), { recursive: true, force: true });
+  rmSync(attachmentFolder(stateDir), { recursive: true, force: true });
 }
 
 const databaseFiles = (stateDir: string): string[] => readdirSync(stateDir).filter((name) => /^herald\.db(?:-wal|-shm)?$/.test(name));
@@ -243,7 +247,10 @@ function putAside({ stateDir, now, onAside }: TargetFolderOptions): void {
   const path = join(stateDir, DATABASE);
   if (sizeOf(path) > 0) foldJournal(path);
   const files = [...databaseFiles(stateDir), ...(existsSync(join(stateDir, TOKEN_FILE)) ? [TOKEN_FILE] : [])].sort();
-  const folders = sessionFolders(stateDir).map((agentId) => relative(stateDir, sessionFolder(stateDir, agentId)));
+  const folders = [
+    ...sessionFolders(stateDir).map((agentId) => sessionFolder(stateDir, agentId)),
+    ...(existsSync(attachmentFolder(stateDir)) ? [attachmentFolder(stateDir)] : []),
+  ].map((folder) => relative(stateDir, folder));
   if (files.length + folders.length === 0) return;
   const aside = join(stateDir, `before-move-${fileStamp(now())}`);
   for (const name of [...files, ...folders]) {

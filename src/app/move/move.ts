@@ -97,7 +97,7 @@ function createWatch({ steady, say, failpoint }: MoveOptions): Watch {
 
 function summary(copied: readonly Amount[]): string {
   const of = (what: string): number => copied.find((one) => one.what === what)?.count ?? 0;
-  const tables = copied.filter(({ what }) => !["transcripts", "entries", "documents"].includes(what));
+  const tables = copied.filter(({ what }) => !["transcripts", "entries", "documents", "files"].includes(what));
   const rows = tables.reduce((sum, { count }) => sum + count, 0);
-  return `Compared, and the same on both sides: ${rows} rows in ${tables.length} tables, ${of("transcripts")} transcripts with ${of("entries")} entries, ${of("documents")} documents.`;
+  return `Compared, and the same on both sides: ${rows} rows in ${tables.length} tables, ${of("transcripts")} transcripts with ${of("entries")} entries, ${of("documents")} documents, ${of("files")} files.`;
 }

@@ -4,6 +4,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import { silentLogger } from "../../core/logger.ts";
+import { createByteRows } from "../../stores/byte-rows.ts";
 import { RELAXED, type Row } from "../../stores/database.ts";
 import type { WholeDocument } from "../../stores/document-copy.ts";
 import { openPostgres, type PostgresDatabase } from "../../stores/postgres/database.ts";
@@ -13,7 +14,7 @@ import { waitForNobody } from "../../stores/postgres/nodes.ts";
 import { SHARED_TABLES } from "../../stores/postgres/schema.ts";
 import type { WholeTranscript } from "../../stores/transcript-copy.ts";
 import { parseEntry } from "../../stores/transcript-entry.ts";
-import { BATCH, type Side, type Target } from "./side.ts";
+import { BATCH, filesOf, pieceOf, type Side, type Target } from "./side.ts";
 import { readRows, type TableShape } from "./table-rows.ts";
 
 export interface PostgresSideOptions {
@@ -32,7 +33,7 @@ export async function openSourcePostgres(options: PostgresSideOptions): Promise<
   });
   try {
     await refuseHalfFilled(db);
-    return { ...createSide(options.url, db, lock), close };
+    return { ...createSide(options, db, lock), close };
   } catch (error) {
     await close();
     throw error;
@@ -44,7 +45,7 @@ export async function openTargetPostgres(options: PostgresSideOptions): Promise<
   const { db, lock, close } = await openAlone(options);
   const rows = createBuffer(db);
   return {
-    ...createSide(options.url, db, lock),
+    ...createSide(options, db, lock),
     async begin() {
       if (!(await isFilling(db))) await refuseInstallation(options.url, db);
       await markFilling(db, new Date(options.clock.now()).toISOString());
@@ -61,6 +62,7 @@ export async function openTargetPostgres(options: PostgresSideOptions): Promise<
     putTranscript: (transcript) => putTranscript(rows, transcript),
     putDocument: ({ sessionId, name, text, changedAt }) =>
       rows.put("documents", [{ session_id: sessionId, name, text, changed_at: changedAt }]),
+    putFile: (file) => createByteRows({ db, clock: options.clock }).write(file.id, pieceOf(file)),
     async putToken(token) {
       await db.transaction([], (tx) => tx.run("INSERT INTO kept (name, value) VALUES ('web-token', ?)", token));
     },
@@ -113,7 +115,7 @@ function nameOf(url: string, { namespace }: PostgresDatabase): string {
 }
 
 /** What makes an installation, but for what its processes know of each other. */
-const TABLES = [...SHARED_TABLES, "transcripts", "transcript_entries", "documents"];
+const TABLES = [...SHARED_TABLES, "transcripts", "transcript_entries", "documents", "attachment_pieces"];
 const EVERYTHING = [...TABLES, "lane_jobs", "lane_times", "lane_groups", "leaders"];
 
 async function hasRows(db: PostgresDatabase): Promise<boolean> {
@@ -136,7 +138,7 @@ async function clear(db: PostgresDatabase): Promise<void> {
   });
 }
 
-function createSide(url: string, db: PostgresDatabase, lock: MoveLock): Omit<Side, "close"> {
+function createSide({ url, clock }: PostgresSideOptions, db: PostgresDatabase, lock: MoveLock): Omit<Side, "close"> {
   return {
     name: nameOf(url, db),
     columns: async (table) => [...(await shapeOf(db, table)).columns],
@@ -146,6 +148,7 @@ function createSide(url: string, db: PostgresDatabase, lock: MoveLock): Omit<Sid
     counters: () => countersOf(db),
     transcripts: () => transcriptsOf(db),
     documents: (onStray) => documentsOf(db, onStray),
+    files: () => filesOf(db, createByteRows({ db, clock })),
     token: async () => (await db.get<{ value: string }>("SELECT value FROM kept WHERE name = 'web-token'"))?.value ?? null,
     check: () => lock.check(),
   };

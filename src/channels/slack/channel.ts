@@ -8,14 +8,16 @@ import type { Logger } from "../../core/logger.ts";
 import type { Channel, ChannelState, InboxSink } from "../../core/message.ts";
 import { createClient, explainFailure } from "./api.ts";
 import { decodePayload } from "./decode.ts";
+import { fetchFile } from "./fetch-file.ts";
 import { createGivenUrls } from "./given-url.ts";
 import { listen } from "./http.ts";
 import { joinParts, SLACK_PACE } from "./join.ts";
 import { learnMe, type Receiver } from "./receive.ts";
 import { renderMessage } from "./render.ts";
-import { findPart, type Sender, sendPart } from "./send.ts";
+import { editPart, findPart, type Sender, sendPart } from "./send.ts";
 import { runSockets } from "./socket.ts";
 import { createStatusLine } from "./status.ts";
+import { createStreams, type Streams } from "./stream.ts";
 
 export interface SlackOptions {
   /** `xoxb-…` */
@@ -37,6 +39,8 @@ export interface SlackOptions {
   };
   readonly clock: Clock;
   readonly log: Logger;
+  /** The bytes of a stored file; null: they are gone. */
+  readFile?(id: string): Promise<Buffer | null>;
   /** When a call is given up; default 8 000. */
   readonly timeoutMs?: number;
   /** When a message that isn't there counts as not posted, after its sending began; default: the timeout and 4 s more. */
@@ -65,6 +69,8 @@ interface State {
 
 type Settings = ReturnType<typeof readSettings>;
 
+/** Of the largest file that is taken. */
+const DOWNLOAD_MS = 5 * 60_000;
 const API_URL = "https://slack.com/api/";
 /** What earlier versions called the account where no app token named the app. */
 const UNNAMED = "slack";
@@ -80,6 +86,7 @@ export async function createSlackChannel(options: SlackOptions): Promise<Channel
   const statusLine = createStatusLine(options.clock);
   return {
     name: "slack",
+    threadSign: "!",
     get account() {
       return state.account;
     },
@@ -106,7 +113,13 @@ export async function createSlackChannel(options: SlackOptions): Promise<Channel
     pace: SLACK_PACE,
     join: joinParts,
     send: (request) => sendPart(sender, request),
+    edit: (request) => editPart(sender, request),
+    drafts: sender.streams,
     reconcile: (request) => findPart(sender, request),
+    fetchFile: async ({ source }, signal) =>
+      "remote" in source
+        ? fetchFile({ ...settings, timeoutMs: DOWNLOAD_MS }, source.remote, AbortSignal.any([signal, sending.signal]))
+        : { status: "refused", reason: "it is not Slack's" },
     async status(address, work) {
       loosely(state, log, "setStatus", () => statusLine.show(state.side, address, work));
     },
@@ -117,7 +130,7 @@ export async function createSlackChannel(options: SlackOptions): Promise<Channel
 }
 
 function readSettings(options: SlackOptions) {
-  const { mode, botToken, appToken, signingSecret, httpPort, log } = options;
+  const { mode, botToken, appToken, signingSecret, httpPort } = options;
   const refuse = (message: string) => new AppError("config", `channels.slack.${message}`);
   if (!/^xox[a-z]-/.test(botToken)) throw refuse("botToken is not a bot token (it looks like xoxb-…)");
   if (mode === "socket" && !/^xapp-/.test(appToken ?? "")) throw refuse("appToken is needed in socket mode (it looks like xapp-…)");
@@ -130,7 +143,6 @@ function readSettings(options: SlackOptions) {
     apiUrl: options.apiUrl ?? API_URL,
     appId,
     timeoutMs,
-    log: log.child({ channel: "slack" }),
   };
 }
 
@@ -156,12 +168,15 @@ async function createState(settings: Settings): Promise<State> {
 /** The app's id over sockets, a fixed word over http: so changing the mode orphaned everything. */
 const formerNames = (appId: string): string[] => (appId === "" ? [UNNAMED] : [appId, UNNAMED]);
 
-function createSender(settings: Settings, state: State, signal: AbortSignal): Sender {
+function createSender(settings: Settings, state: State, signal: AbortSignal): Sender & { readonly streams: Streams } {
+  const client = createClient(settings.botToken, { ...settings, signal });
+  const { clock } = settings;
+  const settleMs = settings.settleMs ?? settings.timeoutMs + 4_000;
   return {
-    client: createClient(settings.botToken, { ...settings, signal }),
+    ...{ client, clock, settleMs },
     givenUrls: createGivenUrls({ ...settings, signal }),
-    clock: settings.clock,
-    settleMs: settings.settleMs ?? settings.timeoutMs + 4_000,
+    readFile: settings.readFile ?? (async () => null),
+    streams: createStreams({ client, clock, settleMs, account: () => state.account }),
     authTrouble(reason) {
       state.refused = reason;
     },

@@ -1,6 +1,7 @@
 // Stored payload → Inbound, pure. Whatever is nobody's message becomes null: edits and deletions (they never run anything),
 // joins, bots and ourselves, other workspaces' and other apps' payloads. The nested message of an edit is never looked at.
 import type { Address } from "../../core/address.ts";
+import { type FileKind, type SentFile, sizeText } from "../../core/attachment.ts";
 import type { Inbound } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { toReadable } from "./mrkdwn.ts";
@@ -82,14 +83,22 @@ function decodeMessage(event: MessageEvent, source: Source): Inbound | null {
   const words = toReadable(bare).trim();
   if (WRITTEN_COMMAND.test(words)) return { ...base, kind: "command", text: words, mentioned: true };
 
-  const notes = (event.files ?? []).flatMap((file) => fileNote(safeParse(fileSchema, file).data));
+  const attached = (event.files ?? []).flatMap((file) => safeParse(fileSchema, file).data ?? []);
+  const notes = attached.flatMap(fileNote);
+  const sent = attached.flatMap(toFile);
   const cut = (event.text ?? "").length > MAX_TEXT ? ["[the rest of this message was cut]"] : [];
   // The bot's name alone is a call, too.
   const text = [...notes, words, ...cut].filter((part) => part !== "").join("\n") || toReadable(written).trim();
   if (text === "") return null;
   const named = event.type === "app_mention" || new RegExp(own).test(written);
   const mentioned = kind === "dm" || named || event.parent_user_id === me.userId;
-  return { ...base, kind: "message", text, mentioned };
+  // The thread below a message is how Slack replies to it.
+  const about = {
+    ...(typeof event.thread_ts === "string" && event.thread_ts !== event.ts ? { repliesTo: event.thread_ts } : {}),
+    ...(words === "" ? { isWordless: true as const } : {}),
+    ...(sent.length === 0 ? {} : { files: sent }),
+  };
+  return { ...base, kind: "message", text, ...about, mentioned };
 }
 
 /** Posted by an app, hidden by Slack, or a mention added to an older message. */
@@ -113,13 +122,15 @@ function decodeSlash(payload: unknown, source: Source): Inbound | null {
 function decodePress(payload: unknown, source: Source): Inbound | null {
   const parsed = safeParse(blockActions, payload);
   if (!parsed.success) return null;
-  const { user, team, api_app_id, container, channel, message, actions } = parsed.data;
+  const { user, team, api_app_id, container, channel, message, actions, response_url: url } = parsed.data;
   const chat = container?.channel_id ?? channel?.id;
   const command = pressedCommand(actions);
   if (chat === undefined || command === null || !isOurs(source.me, api_app_id, [team?.id, user.team_id])) return null;
   const thread = container?.thread_ts ?? message?.thread_ts;
   const address = addressOf(source, { chat, name: channel?.name, thread });
-  return { kind: "button", address, sender: senderOf(user.id, user.username ?? user.name), text: command, mentioned: true };
+  // Nobody saw the press, and its answer is for whoever pressed.
+  const onlyTo = { user: user.id, ...(typeof url === "string" ? { url } : {}) };
+  return { kind: "button", address, sender: senderOf(user.id, user.username ?? user.name), text: command, mentioned: true, onlyTo };
 }
 
 function pressedCommand(actions: BlockActions["actions"]): string | null {
@@ -156,10 +167,24 @@ function senderOf(id: string, name: string | null | undefined): Inbound["sender"
   return clean === "" ? { id } : { id, name: clean };
 }
 
-/** `[file report.pdf application/pdf 12 KB]`. Nothing is downloaded; brackets and control characters can't forge a note. */
-function fileNote(file: SlackFile | undefined): string[] {
-  if (file === undefined) return [];
-  const size = file.size === undefined || file.size === null ? "" : `${Math.ceil(file.size / 1024)} KB`;
+/** Those that Slack only links to, or keeps back, have no address: then the note is all there is. */
+function toFile({ name, title, mimetype, subtype, size, url_private_download: download, url_private: plain }: SlackFile): SentFile[] {
+  const remote = download ?? plain ?? "";
+  if (remote === "") return [];
+  const known = size === undefined || size === null ? {} : { size };
+  return [{ source: { remote }, kind: kindOfFile(mimetype ?? "", subtype ?? ""), name: name ?? title ?? "file", ...known }];
+}
+
+function kindOfFile(mimetype: string, subtype: string): FileKind {
+  if (subtype === "slack_audio") return "voice message";
+  if (mimetype.startsWith("image/")) return "photo";
+  if (mimetype.startsWith("video/")) return "video";
+  return mimetype.startsWith("audio/") ? "audio" : "file";
+}
+
+/** `[file report.pdf application/pdf 12 KB]`. Brackets and control characters can't forge a note. */
+function fileNote(file: SlackFile): string[] {
+  const size = file.size === undefined || file.size === null ? "" : sizeText(file.size);
   const words = [file.name ?? file.title ?? "", file.mimetype ?? "", size].map((word) =>
     word
       .slice(0, 400)

@@ -36,7 +36,7 @@ export function createGivenUrls(options: { apiUrl: string; timeoutMs: number; si
   };
 }
 
-function isSlacks(url: string, apiOrigin: string): boolean {
+export function isSlacks(url: string, apiOrigin: string): boolean {
   if (!URL.canParse(url)) return false;
   const { protocol, hostname, origin } = new URL(url);
   return origin === apiOrigin || (protocol === "https:" && /\.slack(?:-gov)?\.com$/.test(hostname));

@@ -6,7 +6,10 @@ import { splitMarkdown } from "../split.ts";
 import { MAX_ELEMENTS, MAX_MARKDOWN, MAX_TEXT, type SlackPart } from "./render.ts";
 
 /** As published, with a little to spare: Slack's clock is not ours. A short burst is fine. */
-export const SLACK_PACE: Pace = { chat: { burst: 3, everyMs: 1_010, answersOnTop: 5 } };
+export const SLACK_PACE: Pace = {
+  chat: { burst: 3, everyMs: 1_010, answersOnTop: 5 },
+  editEveryMs: { alone: 3_000, group: 3_000 },
+};
 
 /** Anything else (buttons, somebody's ears only) belongs to one message and can't be shared. */
 const SHARED: ReadonlySet<string> = new Set<keyof SlackPart>(["text", "blocks", "thread"]);

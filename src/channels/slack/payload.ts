@@ -27,7 +27,15 @@ export const storedSchema = z.object({
   channelType: id.optional(),
 });
 
-export const fileSchema = z.object({ name: text.nullish(), title: text.nullish(), mimetype: text.nullish(), size: z.number().nullish() });
+export const fileSchema = z.object({
+  name: text.nullish(),
+  title: text.nullish(),
+  mimetype: text.nullish(),
+  subtype: z.string().max(100).nullish(),
+  size: z.number().nullish(),
+  url_private: z.string().max(4_000).nullish(),
+  url_private_download: z.string().max(4_000).nullish(),
+});
 export type SlackFile = z.output<typeof fileSchema>;
 
 export const messageEvent = z.object({
@@ -87,6 +95,7 @@ export const blockActions = z.object({
     .array(z.object({ value: text.nullish() }))
     .min(1)
     .max(100),
+  response_url: z.string().max(2_000).nullish(),
 });
 export type BlockActions = z.output<typeof blockActions>;
 

@@ -2,6 +2,7 @@
 // its key and what must be said about the sending itself are added at the call (send.ts).
 import type { KnownBlock } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
+import type { Attachment } from "../../core/attachment.ts";
 import { createMarkdownBudget, type MarkdownBudget } from "../../core/markdown-cost.ts";
 import { type Button, type OnlyReader, type OutMessage, type Part, type Stats, statsLine } from "../../core/message.ts";
 import { shortText } from "../../core/visible-text.ts";
@@ -17,10 +18,14 @@ export type SlackPart = {
   readonly blocks: readonly KnownBlock[];
   /** Instead of blocks; the text stands above it. */
   readonly file?: TextFile;
+  /** Instead of blocks, too: a stored file; its bytes are read when it is sent. */
+  readonly attachment?: Attachment;
   /** The thread it was meant for; when it has to go elsewhere, it says so. */
   readonly thread?: string;
   /** For one person alone: who, and the address their command came with. */
   readonly onlyTo?: OnlyReader;
+  /** It belongs in the place of its draft, or nowhere. */
+  readonly onlyDrafted?: true;
   /** Set once the formatting was refused: there is nothing plainer than this. */
   readonly plain?: true;
 };
@@ -38,7 +43,8 @@ const EMPTY = "(empty message)";
 
 /** Never empty. Stats and buttons stand under the last part that is no file. */
 export function renderMessage(message: OutMessage, address: Address): Part[] {
-  const { fileName, markdown } = message;
+  const { fileName, markdown, file } = message;
+  if (file !== undefined) return [renderFile(message, file, address)];
   if (fileName !== undefined && markdown.length > MAX_MESSAGES * MAX_MARKDOWN) return renderWithFile(message, fileName, address);
   const budget = createMarkdownBudget(markdown.length);
   const texts = cutWords(markdown + figuresOf(message), MAX_MARKDOWN, budget);
@@ -54,6 +60,23 @@ function renderWithFile(message: OutMessage, name: string, address: Address): Pa
   const [first = ""] = cutWords(beginning, MAX_MARKDOWN - below.length, budget);
   const file: SlackPart = { text: FILE_CAPTION, blocks: [], file: fileOf(message, name), ...everywhere(message, address) };
   return [...toParts([first.trimEnd() + below], message, { address, budget }), file];
+}
+
+/** Above it stand the words as they are: no markup is read there. */
+function renderFile(message: OutMessage, attachment: Attachment, address: Address): Part {
+  const words = disarmMentions(message.markdown, createMarkdownBudget(message.markdown.length));
+  const part: SlackPart = { text: toFallback(words), blocks: [], attachment, ...everywhere(message, address) };
+  return part;
+}
+
+/** A file that is refused for good: nobody is left with a promise (AN10). */
+export function withoutFile({ file: _file, attachment, ...rest }: SlackPart, reason: string): SlackPart {
+  const words =
+    attachment === undefined
+      ? `⚠️ The whole text could not be sent as a file (${reason}). It stands on the page and in the transcript of the run.`
+      : `⚠️ The file “${attachment.name}” could not be sent (${reason}).`;
+  const text = escapeSlackText(shortText(words, MAX_SECTION / 2));
+  return { ...rest, text, blocks: [{ type: "section", text: { type: "plain_text", text: shortText(words, MAX_SECTION) } }], plain: true };
 }
 
 const figuresOf = ({ stats }: OutMessage): string => (stats === undefined ? "" : `\n\n${statsLine({ ...stats, names: [] })}`);
@@ -74,9 +97,10 @@ function toParts(texts: readonly string[], message: OutMessage, { address, budge
   });
 }
 
-const everywhere = (message: OutMessage, address: Address): Pick<SlackPart, "thread" | "onlyTo"> => ({
+const everywhere = (message: OutMessage, address: Address): Pick<SlackPart, "thread" | "onlyTo" | "onlyDrafted"> => ({
   ...(address.thread === undefined ? {} : { thread: address.thread }),
   ...(message.onlyTo === undefined ? {} : { onlyTo: message.onlyTo }),
+  ...(message.onlyDrafted === undefined ? {} : { onlyDrafted: message.onlyDrafted }),
 });
 
 /** Small and grey below the words, which is as far as Slack folds: what names the run, not what it took (AN9). */

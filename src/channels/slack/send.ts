@@ -1,52 +1,60 @@
 // One attempt to post one part, and what its outcome means for delivery; and the look whether an attempt arrived.
 // outbox row → delivery → sendPart → Slack. Each message carries its outbox key as metadata, so that after a lost answer
 // or a killed process Slack itself can be asked (DL4): nothing is lost and nothing said twice.
-import type { WebClient } from "@slack/web-api";
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
-import type { OnlyReader, Reconciled, ReconcileRequest, SendRequest, SendResult } from "../../core/message.ts";
-import type { TextFile } from "../long-text.ts";
+import type { EditRequest, EditResult, OnlyReader, Reconciled, ReconcileRequest, SendRequest, SendResult } from "../../core/message.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import { type FileSender, sendFile, uploadedId } from "./file.ts";
-import { plainer, type SlackPart, withNote } from "./render.ts";
+import { findMessage, keyOf, metadataOf } from "./history.ts";
+import { plainer, type SlackPart, withNote, withoutFile } from "./render.ts";
+import type { Streams } from "./stream.ts";
 
 export interface Sender extends FileSender {
   readonly clock: Clock;
   /** No request of ours is still under way so long after it was begun. */
   readonly settleMs: number;
+  /** Answers that are read while they are written. */
+  readonly streams: Pick<Streams, "complete">;
   /** Told of the token's trouble, and null when a call succeeds again. */
   authTrouble(reason: string | null): void;
+  /** The bytes of a stored file; null: they are gone. */
+  readFile(id: string): Promise<Buffer | null>;
 }
 
-const EVENT_TYPE = "herald_part";
 /** A wrong token is the operator's to change: no hurry, but nothing is lost until then. */
 const AUTH_RETRY_MS = 60_000;
 const PLACE_GONE = new Set(["channel_not_found", "not_in_channel", "is_archived"]);
 const THREAD_GONE = new Set(["thread_not_found", "message_not_found", "cannot_reply_to_message", "invalid_thread_ts"]);
+const EDIT_GONE = new Set(["cant_update_message", "edit_window_closed"]);
 const TOO_MUCH = new Set(["msg_too_long", "msg_blocks_too_long", "invalid_blocks", "invalid_blocks_format", "markdown_text_conflict"]);
 /** The bot, or the person, is no member of the place. */
 const OUTSIDE = new Set(["channel_not_found", "not_in_channel", "user_not_in_channel"]);
 const REPEATED = "(may be repeated)";
 const MOVED = "(the thread this belongs to is gone)";
-/** Slack's clock and ours may differ. */
-const SKEW_MS = 60_000;
-const PAGE = 200;
-const MAX_PAGES = 20;
 
 /** Never throws. */
 export async function sendPart(sender: Sender, request: SendRequest): Promise<SendResult> {
   const { address, key } = request;
   const stored = request.part as SlackPart;
   if (stored.onlyTo !== undefined) return whisper(sender, request, stored.onlyTo);
+  if (isPerson(address)) return openDirectChat(sender, request);
   const moved = stored.thread !== undefined && address.thread === undefined;
-  const { text, blocks, file } = moved ? withNote(stored, MOVED) : stored;
-  if (file !== undefined) return postFile(sender, request, { file, text });
+  const { text, blocks } = moved ? withNote(stored, MOVED) : stored;
+  if (isFile(stored)) return postFile(sender, request, text);
+  if (request.ref !== undefined && !moved) {
+    const completed = await sender.streams.complete({ ...request, ref: request.ref }, (failure) => toResult(sender, failure, request));
+    if (completed?.status === "sent") sender.authTrouble(null);
+    if (completed !== null) return completed;
+  }
+  // Nothing of it was ever seen, and it was only to say that no more comes.
+  if (stored.onlyDrafted === true) return { status: "sent", ref: "" };
   try {
     const { ts } = await sender.client.chat.postMessage({
       ...target(address),
       text,
       blocks: [...blocks],
-      metadata: { event_type: EVENT_TYPE, event_payload: { key } },
+      metadata: metadataOf(key),
       unfurl_links: false,
       unfurl_media: false,
     });
@@ -58,11 +66,39 @@ export async function sendPart(sender: Sender, request: SendRequest): Promise<Se
   }
 }
 
-async function postFile(sender: Sender, request: SendRequest, { file, text }: { file: TextFile; text: string }): Promise<SendResult> {
+/** A person's own id stands for the direct chat with them, which has another one. */
+const isPerson = ({ chat }: Address): boolean => /^[UW]/.test(chat);
+
+/**
+ * Slack takes a message for a person's id, but neither a file nor a question about what arrived: so the chat is opened first, which can
+ * be asked any number of times, and the message is sent to its own address, where order and pace are those of the chat.
+ */
+async function openDirectChat(sender: Sender, request: SendRequest): Promise<SendResult> {
+  const { address } = request;
+  try {
+    const { channel } = await sender.client.conversations.open({ users: address.chat });
+    sender.authTrouble(null);
+    if (typeof channel?.id !== "string") return { status: "retry", reason: "Slack named no direct chat" };
+    return { status: "retarget", address: { ...address, chat: channel.id }, reason: "the direct chat was opened" };
+  } catch (error) {
+    const failure = explainFailure(error);
+    // Nothing was posted, whatever became of the answer.
+    return failure.kind === "lost" ? { status: "retry", reason: failure.reason } : toResult(sender, failure, request);
+  }
+}
+
+const isFile = ({ file, attachment }: SlackPart): boolean => file !== undefined || attachment !== undefined;
+
+async function postFile(sender: Sender, request: SendRequest, text: string): Promise<SendResult> {
+  const { file, attachment } = request.part as SlackPart;
+  const read = async (): Promise<Uint8Array<ArrayBuffer> | null> => {
+    const bytes = attachment === undefined ? Buffer.from(file?.content ?? "") : await sender.readFile(attachment.id);
+    return bytes === null ? null : new Uint8Array(bytes);
+  };
   const { chat, thread } = request.address;
   const place = thread === undefined ? { channel_id: chat } : { channel_id: chat, thread_ts: thread };
   const result = await sendFile(sender, request, {
-    ...{ file, comment: text, place },
+    ...{ name: attachment?.name ?? file?.name ?? "", read, comment: text, place },
     toResult: (failure) => toResult(sender, failure, request),
   });
   if (result.status === "sent") sender.authTrouble(null);
@@ -74,7 +110,7 @@ async function whisper(sender: Sender, request: SendRequest, { user = "", url }:
   const stored = request.part as SlackPart;
   const { text, blocks } = request.repeated ? withNote(stored, REPEATED) : stored;
   try {
-    const { message_ts: ts } = await sender.client.chat.postEphemeral({ channel: request.address.chat, user, text, blocks: [...blocks] });
+    const { message_ts: ts } = await sender.client.chat.postEphemeral({ ...target(request.address), user, text, blocks: [...blocks] });
     sender.authTrouble(null);
     return { status: "sent", ref: ts ?? "" };
   } catch (error) {
@@ -83,6 +119,26 @@ async function whisper(sender: Sender, request: SendRequest, { user = "", url }:
     // The command's own address works there, too, for a while.
     const second = await sender.givenUrls.post(url, JSON.stringify({ response_type: "ephemeral", text, blocks }));
     return second === null ? { status: "sent", ref: "" } : toResult(sender, second, request);
+  }
+}
+
+/** One attempt to bring a message of ours up to date. Never throws. */
+export async function editPart(sender: Sender, { address, ref, part }: EditRequest): Promise<EditResult> {
+  const { text, blocks } = part as SlackPart;
+  try {
+    // Its metadata stays as it is: by it the message was found, and can be again.
+    await sender.client.chat.update({ channel: address.chat, ts: ref, text, blocks: [...blocks] });
+    sender.authTrouble(null);
+    return { status: "shown" };
+  } catch (error) {
+    const failure = explainFailure(error);
+    const { kind, reason } = failure;
+    if (kind === "auth") sender.authTrouble(reason);
+    if (kind === "limited") return { status: "retry", afterMs: failure.afterMs, reason };
+    if (kind === "auth") return { status: "retry", afterMs: AUTH_RETRY_MS, reason };
+    if (kind !== "refused") return { status: "retry", reason };
+    const isGone = EDIT_GONE.has(failure.code) || PLACE_GONE.has(failure.code) || THREAD_GONE.has(failure.code);
+    return isGone ? { status: "gone", reason } : { status: "refused", reason };
   }
 }
 
@@ -97,12 +153,17 @@ function toResult(sender: Sender, failure: ApiFailure, { address, part }: SendRe
       return { status: "retry", reason };
     case "auth":
       sender.authTrouble(reason);
+      // Of all it says only this is about files.
+      if (isFile(part as SlackPart) && reason.includes("missing_scope"))
+        return { status: "rerender", part: withoutFile(part as SlackPart, "the Slack app lacks a scope"), reason };
       return { status: "retry", afterMs: AUTH_RETRY_MS, reason };
     case "lost":
       return { status: "unknown", reason };
     case "refused": {
       const { thread, ...chat } = address;
       if (thread !== undefined && THREAD_GONE.has(failure.code)) return { status: "retarget", address: chat, reason };
+      if (isFile(part as SlackPart) && !PLACE_GONE.has(failure.code))
+        return { status: "rerender", part: withoutFile(part as SlackPart, reason), reason };
       const plain = TOO_MUCH.has(failure.code) ? plainer(part as SlackPart) : null;
       return plain === null ? { status: "failed", reason } : { status: "rerender", part: plain, reason };
     }
@@ -114,13 +175,16 @@ function toResult(sender: Sender, failure: ApiFailure, { address, part }: SendRe
  * an earlier attempt (also of a killed process) can still be on its way.
  */
 export async function findPart(sender: Sender, request: ReconcileRequest): Promise<Reconciled> {
-  const { onlyTo, file } = request.part as SlackPart;
+  const { onlyTo } = request.part as SlackPart;
   if (onlyTo !== undefined) return { status: "untold" };
   // Only a file whose id is on record can have been shared.
-  if (file !== undefined && uploadedId(request) === null) return { status: "absent" };
+  if (isFile(request.part as SlackPart) && uploadedId(request) === null) return { status: "absent" };
   const lookedAt = sender.clock.now();
   try {
-    const ref = await search(sender.client, request);
+    const id = uploadedId(request);
+    const ref = await findMessage(sender.client, request, (message) =>
+      id === null ? keyOf(message) === request.key : (message.files ?? []).some((one) => one.id === id),
+    );
     if (ref !== null) return { status: "found", ref };
   } catch (error) {
     const failure = explainFailure(error);
@@ -131,30 +195,4 @@ export async function findPart(sender: Sender, request: ReconcileRequest): Promi
   }
   if (lookedAt - request.since < sender.settleMs) return { status: "unknown", reason: "not there yet" };
   return { status: "absent" };
-}
-
-async function search(client: WebClient, request: ReconcileRequest): Promise<string | null> {
-  const { chat, thread } = request.address;
-  const oldest = String(Math.max(0, request.since - SKEW_MS) / 1000);
-  const id = uploadedId(request);
-  let cursor: string | undefined;
-  for (let page = 0; page < MAX_PAGES; page++) {
-    const query = { channel: chat, oldest, limit: PAGE, include_all_metadata: true, ...(cursor === undefined ? {} : { cursor }) };
-    const answer =
-      thread === undefined ? await client.conversations.history(query) : await client.conversations.replies({ ...query, ts: thread });
-    const found = (answer.messages ?? []).find((message) => (id === null ? keyOf(message) === request.key : hasFile(message, id)));
-    if (found?.ts !== undefined) return found.ts;
-    cursor = answer.response_metadata?.next_cursor || undefined;
-    if (cursor === undefined) return null;
-  }
-  // Not seen to the end, so nothing can be concluded.
-  throw new Error("too many messages to look through");
-}
-
-const hasFile = (message: object, id: string): boolean =>
-  ((message as { files?: readonly { id?: unknown }[] }).files ?? []).some((file) => file.id === id);
-
-function keyOf(message: object): unknown {
-  const { metadata } = message as { metadata?: { event_type?: unknown; event_payload?: { key?: unknown } } };
-  return metadata?.event_type === EVENT_TYPE ? metadata.event_payload?.key : undefined;
 }

@@ -1,8 +1,9 @@
-// The Bot API client: grammY's typed calls on Node's own fetch, and one place that says what a failed call means. The build for the
+// The Bot API client: grammY's typed calls over node:http, and one place that says what a failed call means. The build for the
 // web, because that for Node brings a fetch of its own, 3 MB with what it needs, which hangs on a cut answer until its timeout.
 // No retries here: whether a call may be made again is for the caller to decide (poll.ts, send.ts).
 import { Api, type ApiClientOptions, GrammyError, HttpError } from "grammy/web";
 import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+import { createJsonCall } from "../json-call.ts";
 
 export interface ApiOptions {
   readonly botToken: string;
@@ -29,24 +30,13 @@ export function createApi(options: ApiOptions): Api {
     apiRoot: options.apiRoot.replace(/\/+$/, ""),
     timeoutSeconds: options.timeoutMs / 1000,
     sensitiveLogs: false,
-    fetch: strictFetch as unknown as GrammyFetch,
+    fetch: createJsonCall() as unknown as GrammyFetch,
   });
 }
 
 type GrammySignal = NonNullable<Parameters<Api["getMe"]>[0]>;
 /** grammY types the polyfill of its other build. */
 export const asGrammySignal = (signal: AbortSignal): GrammySignal => signal as unknown as GrammySignal;
-
-interface GrammyInit {
-  readonly method: string;
-  readonly headers: Record<string, string>;
-  readonly body: string | AsyncIterable<Uint8Array>;
-  readonly signal: AbortSignal;
-}
-
-/** The token stands in the address, so no redirect is followed. A file is sent as a stream, which fetch wants to be told. */
-const strictFetch = (url: string, { method, headers, body, signal }: GrammyInit): Promise<Response> =>
-  fetch(url, { method, headers, body, signal, redirect: "error", ...(typeof body === "string" ? {} : { duplex: "half" }) } as RequestInit);
 
 /** What a failed call means. Never throws. */
 export function explainFailure(error: unknown): ApiFailure {

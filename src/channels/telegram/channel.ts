@@ -9,11 +9,14 @@ import type { Logger } from "../../core/logger.ts";
 import type { Channel, ChannelState } from "../../core/message.ts";
 import { asGrammySignal, createApi, explainFailure } from "./api.ts";
 import { decodeUpdate, GENERAL_TOPIC } from "./decode.ts";
+import { createDrafts } from "./draft.ts";
+import { fetchFile } from "./fetch-file.ts";
 import { joinParts, TELEGRAM_PACE } from "./join.ts";
 import { poll } from "./poll.ts";
+import { createPresses } from "./presses.ts";
 import { loosely, type Receiver } from "./receive.ts";
-import { type Redact, renderMessage } from "./render.ts";
-import { sendPart } from "./send.ts";
+import { type Redact, renderMessage, type TelegramPart } from "./render.ts";
+import { editPart, sendPart } from "./send.ts";
 import { listen } from "./webhook.ts";
 
 export interface TelegramOptions {
@@ -33,6 +36,8 @@ export interface TelegramOptions {
   readonly redact?: Redact;
   readonly clock: Clock;
   readonly log: Logger;
+  /** The bytes of a stored file; null: they are gone. */
+  readFile?(id: string): Promise<Buffer | null>;
   /** How long Telegram may hold a poll; default 30. */
   readonly pollSeconds?: number;
   /** When a call other than a poll is given up; default 45 000. */
@@ -47,6 +52,8 @@ interface State extends Omit<Receiver, "inbox" | "signal"> {
   typingAt: number;
 }
 
+/** Of the largest file Telegram hands out. */
+const DOWNLOAD_MS = 5 * 60_000;
 const API_ROOT = "https://api.telegram.org";
 
 /** Throws AppError("config") when the token or the webhook's settings can't work; reaches for no network yet. */
@@ -56,8 +63,9 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
   const pollSeconds = options.pollSeconds ?? 30;
   const server = { botToken: options.botToken, apiRoot: options.apiRoot ?? API_ROOT };
   const api = createApi({ ...server, timeoutMs: options.timeoutMs ?? 45_000 });
-  const state = createState(api, options);
   const sending = new AbortController();
+  const state = createState(api, options, sending.signal);
+  const drafts = createDrafts({ api, clock: options.clock, signal: sending.signal, redact: options.redact });
   return {
     name: "telegram",
     account,
@@ -73,6 +81,7 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
     },
     async stop() {
       state.stopping.abort();
+      state.presses.endAll();
       await state.running;
       await Promise.all(state.loose);
       state.show("off");
@@ -83,7 +92,18 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
     render: (message, address) => renderMessage(message, address, options.redact),
     pace: TELEGRAM_PACE,
     join: joinParts,
-    send: (request) => sendPart({ api, announce: options.announce ?? "plain", signal: sending.signal }, request),
+    isUncounted: (part) => (part as TelegramPart).isToast === true,
+    async send(request) {
+      await drafts.settled(request.address);
+      const { announce = "plain", readFile = async () => null } = options;
+      return sendPart({ api, announce, signal: sending.signal, presses: state.presses, readFile }, request);
+    },
+    drafts,
+    edit: (request) => editPart({ api, signal: sending.signal }, request),
+    fetchFile: async ({ source }, signal) =>
+      "remote" in source
+        ? fetchFile({ ...server, api, timeoutMs: DOWNLOAD_MS }, source.remote, AbortSignal.any([signal, sending.signal]))
+        : { status: "refused", reason: "it is not Telegram's" },
     async status(address, work) {
       if (work === "working") showTyping(state, address);
     },
@@ -94,12 +114,13 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
   };
 }
 
-function createState(api: Api, { clock, log }: TelegramOptions): State {
+function createState(api: Api, { clock, log }: TelegramOptions, sending: AbortSignal): State {
   const state: State = {
     api,
     clock,
     log,
     forums: new Set(),
+    presses: createPresses({ api, clock, log, signal: sending }),
     loose: new Set(),
     health: { state: "off" },
     stopping: new AbortController(),

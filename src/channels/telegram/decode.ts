@@ -8,8 +8,9 @@ import type { Quoted } from "../../core/fence.ts";
 import type { Inbound } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { firstWordAt, shortText } from "../../core/visible-text.ts";
-import { mediaNote, mediaSchema } from "./media.ts";
+import { mediaFile, mediaNote, mediaSchema } from "./media.ts";
 import { quotedFrom } from "./quoted.ts";
+import { MAX_CALLBACK_BYTES } from "./render.ts";
 
 const id = z.number().int();
 const text = z.string().max(100_000);
@@ -26,6 +27,7 @@ const chat = z.object({ id, type: z.string() });
 const entity = z.object({ type: z.string(), offset: id.optional(), length: id.optional(), user: z.object({ id }).optional() });
 
 const replied = z.object({
+  message_id: id.optional().catch(undefined),
   from: user.optional(),
   text: text.optional(),
   caption: text.optional(),
@@ -60,6 +62,7 @@ const message = z.object({
 });
 
 const press = z.object({
+  id: z.string().max(200),
   from: user,
   data: text.optional(),
   message: z
@@ -73,9 +76,16 @@ const press = z.object({
     .optional(),
 });
 
+/** Telegram's own button under a draft. Only in private chats, whose id is the person's; who pressed is not said besides. */
+const stopped = z.object({ chat, draft_id: id, message_thread_id: id.optional() });
+
 const stored = z.object({
   me: z.object({ id, username: z.string().regex(/^\w{2,64}$/) }),
-  update: z.object({ message: z.unknown().optional(), callback_query: z.unknown().optional() }),
+  update: z.object({
+    message: z.unknown().optional(),
+    callback_query: z.unknown().optional(),
+    stopped_message_generation: z.unknown().optional(),
+  }),
   album: z.array(z.unknown()).max(100).optional(),
 });
 
@@ -98,6 +108,7 @@ export function decodeUpdate(raw: unknown, account: string): Inbound | null {
   if (!parsed.success) return null;
   const { me, update, album } = parsed.data;
   if (update.callback_query !== undefined) return decodePress(update.callback_query, account);
+  if (update.stopped_message_generation !== undefined) return decodeStop(update.stopped_message_generation, account);
   const main = safeParse(message, update.message);
   if (!main.success) return null;
   const others = (album ?? []).map((item) => safeParse(message, item)).flatMap((item) => (item.success ? [item.data] : []));
@@ -107,10 +118,26 @@ export function decodeUpdate(raw: unknown, account: string): Inbound | null {
 function decodePress(raw: unknown, account: string): Inbound | null {
   const parsed = safeParse(press, raw);
   if (!parsed.success || !isPerson(parsed.data.from)) return null;
-  const { from, data, message: under } = parsed.data;
-  if (under === undefined || under.date === 0 || data === undefined || !data.startsWith("/")) return null;
+  const { id: pressId, from, data, message: under } = parsed.data;
+  if (under === undefined || under.date === 0 || data === undefined) return null;
   const address = addressOf(under, account);
-  return address === null ? null : { kind: "button", address, sender: senderOf(from), text: data, mentioned: true };
+  if (address === null) return null;
+  // Answered as a toast (send.ts): nobody else saw the press.
+  return { kind: "button", address, sender: senderOf(from), text: pressedCommand(data), mentioned: true, onlyTo: { press: pressId } };
+}
+
+/** Made by hand, it may be anything. What none of our buttons carries is no command, and means nothing (gateway.ts says so). */
+const pressedCommand = (data: string): string =>
+  data.startsWith("/") && Buffer.byteLength(data) <= MAX_CALLBACK_BYTES && data.isWellFormed() && !data.includes("\ufffd") ? data : "";
+
+/** Only of the answer that is named by it: pressed late, it ends no other one. */
+function decodeStop(raw: unknown, account: string): Inbound | null {
+  const parsed = safeParse(stopped, raw);
+  if (!parsed.success || parsed.data.chat.type !== "private") return null;
+  const { chat, draft_id, message_thread_id: topic } = parsed.data;
+  const address = addressOf({ chat, is_topic_message: topic !== undefined, message_thread_id: topic }, account);
+  const sender = { id: String(chat.id) };
+  return address === null ? null : { kind: "button", address, sender, text: `/stop answer ${draft_id}`, mentioned: true };
 }
 
 function decodeMessage(source: Message, album: readonly Message[], me: Me, account: string): Inbound | null {
@@ -134,14 +161,27 @@ function decodeMessage(source: Message, album: readonly Message[], me: Me, accou
     if (target !== undefined && target.toLowerCase() !== me.username.toLowerCase()) return null;
     return { ...base, kind: "command", text: `/${name.toLowerCase()}${words.slice(head.length)}`, mentioned: true };
   }
-  const notes = [source, ...album].map((item) => mediaNote(item));
+  const media = [source, ...album];
+  const notes = media.map((item) => mediaNote(item));
+  const sent = media.map(mediaFile).filter((file) => file !== null);
+  const files = sent.length === 0 ? {} : { files: sent };
   // The bot's name alone is a call, too.
   const body = [...notes, words].filter((part) => part !== "").join("\n") || written.trim();
   if (body === "") return null;
   const mentioned = address.kind === "dm" || mention.test(written) || isNamed(source, me) || isReplyTo(source, me);
-  if (forwarded) return { ...base, kind: "message", text: "[forwarded message]", quoted: forwardOf(source, body), mentioned };
+  if (forwarded)
+    return {
+      ...base,
+      kind: "message",
+      text: "[forwarded message]",
+      quoted: forwardOf(source, body),
+      isWordless: true,
+      ...files,
+      mentioned,
+    };
   const quoted = quoteOf(source, me);
-  return { ...base, kind: "message", text: body, ...(quoted === null ? {} : { quoted }), mentioned };
+  const about = { ...replyOf(source, me), ...(words === "" ? { isWordless: true as const } : {}), ...(quoted === null ? {} : { quoted }) };
+  return { ...base, kind: "message", text: body, ...about, ...files, mentioned };
 }
 
 const isPerson = (from: User): boolean => from.is_bot !== true && !STAND_INS.has(from.id);
@@ -154,6 +194,12 @@ const isNamed = (source: Message, me: Me): boolean =>
 function isReplyTo(source: Message, me: Me): boolean {
   const target = source.reply_to_message;
   return target?.from?.id === me.id && target.forum_topic_created === undefined;
+}
+
+/** Which of our own messages is answered: it may be a question. */
+function replyOf(source: Message, me: Me): Pick<Inbound, "repliesTo"> {
+  const id = source.reply_to_message?.message_id;
+  return id === undefined || !isReplyTo(source, me) ? {} : { repliesTo: String(id) };
 }
 
 /** What was said before, when the person answers it; the bot's own words are in the session already. */

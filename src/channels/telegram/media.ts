@@ -1,8 +1,11 @@
-// What a person attached, as a short note for the agent. Nothing is downloaded: the note says that something was there.
+// What a person attached: as a short note in the words, and as a file to be fetched, where it is one (fetch-file.ts).
 import { z } from "zod";
+import { type FileKind, type SentFile, sizeText } from "../../core/attachment.ts";
 
 const word = z.string().max(4_096);
+const fileId = z.string().min(1).max(1_000);
 const file = z.object({
+  file_id: fileId.optional(),
   file_name: word.optional(),
   file_size: z.number().optional(),
   duration: z.number().optional(),
@@ -11,7 +14,11 @@ const file = z.object({
 
 /** The fields of a message that hold media; any other shape reads as "not there". */
 export const mediaSchema = z.object({
-  photo: z.unknown().optional(),
+  photo: z
+    .array(z.object({ file_id: fileId, file_size: z.number().optional() }))
+    .max(100)
+    .optional()
+    .catch([]),
   document: file.optional().catch(undefined),
   animation: file.optional().catch(undefined),
   audio: file.optional().catch(undefined),
@@ -48,12 +55,29 @@ export function mediaNote(media: Media): string {
   return "";
 }
 
+/** Sizes of a photo stand in order, the largest last. */
+export function mediaFile(media: Media): SentFile | null {
+  const photo = media.photo?.at(-1);
+  if (photo !== undefined) return toFile("photo", "photo.jpg", photo);
+  if (media.animation !== undefined) return toFile("animation", "animation.mp4", media.animation);
+  if (media.document !== undefined) return toFile("file", "file", media.document);
+  if (media.audio !== undefined) return toFile("audio", "audio.mp3", media.audio);
+  if (media.voice !== undefined) return toFile("voice message", "voice.ogg", media.voice);
+  if (media.video !== undefined) return toFile("video", "video.mp4", media.video);
+  return media.video_note === undefined ? null : toFile("video", "video.mp4", media.video_note);
+}
+
+function toFile(kind: FileKind, fallback: string, { file_id, file_name, file_size }: Partial<File>): SentFile | null {
+  if (file_id === undefined) return null;
+  return { source: { remote: file_id }, kind, name: file_name ?? fallback, ...(file_size === undefined ? {} : { size: file_size }) };
+}
+
 const note = (kind: string, { file_name, title, duration, file_size }: File): string =>
   bracket(
     kind,
     title ?? file_name,
     duration === undefined ? undefined : clockTime(duration),
-    file_size === undefined ? undefined : size(file_size),
+    file_size === undefined ? undefined : sizeText(file_size),
   );
 
 const bracket = (...words: (string | undefined)[]): string => `[${words.map(clean).filter(Boolean).join(" ")}]`;
@@ -67,8 +91,3 @@ const clean = (text: string | undefined): string =>
     .toWellFormed();
 
 const clockTime = (seconds: number): string => `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
-
-function size(bytes: number): string {
-  if (bytes < 1024) return `${bytes} B`;
-  return bytes < 1024 * 1024 ? `${Math.round(bytes / 1024)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;
-}

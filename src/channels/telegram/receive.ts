@@ -7,6 +7,8 @@ import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { ChannelState, InboxSink } from "../../core/message.ts";
 import { type ApiFailure, asGrammySignal, explainFailure } from "./api.ts";
+import { decodeUpdate } from "./decode.ts";
+import type { Presses } from "./presses.ts";
 
 export interface Me {
   readonly id: number;
@@ -23,17 +25,20 @@ export interface Receiver {
   readonly signal: AbortSignal;
   /** Chats seen to have topics: there the typing sign of "General" needs its id. */
   readonly forums: Set<string>;
+  /** Buttons that spin. */
+  readonly presses: Presses;
   /** Calls under way that nobody waits for; stop() does. */
   readonly loose: Set<Promise<void>>;
   show(state: ChannelState, detail?: string): void;
 }
 
 /** Only what decode understands is asked for: an edit never runs anything, so it isn't even fetched. */
-export const ALLOWED_UPDATES = ["message", "callback_query"] as const;
+export const ALLOWED_UPDATES = ["message", "callback_query", "stopped_message_generation"] as const;
 
 const COMMANDS = [
   { command: "subagents", description: "List and steer sub-agents: list, stop, log, info, send" },
   { command: "stop", description: "Stop the agent and all its sub-agents" },
+  { command: "approvals", description: "Tools that are always allowed here; take one back" },
   { command: "new", description: "Start a new conversation" },
   { command: "status", description: "Version, model, channels, lanes" },
   { command: "model", description: "Show or choose the model" },
@@ -106,10 +111,11 @@ export async function takeUpdates(receiver: Receiver, me: Me, updates: readonly 
     .filter((update) => albumOf(update) !== null)
     .map(({ update_id }) => ({ externalId: String(update_id), raw: null }));
   await receiver.inbox.put([...rows, ...carried], cursor);
-  for (const { message, callback_query: press } of updates) {
+  for (const update of updates) {
+    const { message } = update;
     if (message?.chat?.is_forum === true && typeof message.chat.id === "number") receiver.forums.add(String(message.chat.id));
     if (message?.migrate_to_chat_id !== undefined) reportMove(receiver, message.chat?.id, message.migrate_to_chat_id);
-    if (press) answerPress(receiver, press);
+    takePress(receiver, me, update);
   }
 }
 
@@ -118,10 +124,12 @@ function reportMove({ log }: Receiver, from: number | undefined, to: number): vo
   log.warn({ from, to }, "a group became a supergroup: list its new id under channels.telegram.groups");
 }
 
-/** At once, whatever becomes of the press: a button must not spin while a turn runs. */
-function answerPress(receiver: Receiver, press: NonNullable<Update["callback_query"]>): void {
-  const old = press.message?.date === 0 ? { text: "This button is too old." } : {};
-  loosely(receiver, "answerCallbackQuery", receiver.api.answerCallbackQuery(press.id, old, asGrammySignal(receiver.signal)));
+/** One that decode refuses nobody will answer. */
+function takePress({ presses }: Receiver, me: Me, update: Update): void {
+  const { callback_query: press } = update;
+  if (typeof press?.id !== "string") return;
+  if (decodeUpdate({ me, update }, String(me.id)) !== null) return presses.expect(press.id);
+  void presses.end(press.id, press.message?.date === 0 ? "This button is too old." : undefined);
 }
 
 /** Best effort: a failure is noted and nothing else. */

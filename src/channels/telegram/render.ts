@@ -2,12 +2,14 @@
 // is stored as it is; only where it goes (chat, topic) and what must be said about the sending itself are added at the call.
 
 import type { Address } from "../../core/address.ts";
+import type { Attachment } from "../../core/attachment.ts";
 import type { Button, OutMessage, Part, Stats } from "../../core/message.ts";
 import { cutText } from "../../core/visible-text.ts";
 import { beginningOf, FILE_CAPTION, fileOf, MAX_MESSAGES, restNote, type TextFile } from "../long-text.ts";
 import { type TelegramEntity, toTelegram } from "../markdown.ts";
 import { type FormattedText, splitEntities, type TextRange } from "../split.ts";
 import { type CodeRange, inert, spellApart } from "./inert.ts";
+import { MAX_TOAST } from "./presses.ts";
 
 /** A range of a message: what Markdown knows, and the quote that opens at a tap. */
 type Entity = TelegramEntity | CodeRange | (TextRange & { readonly type: "expandable_blockquote" });
@@ -24,6 +26,10 @@ export type TelegramPart = {
   /** Of a file: what stands under it. */
   readonly text: string;
   readonly file?: TextFile;
+  /** A stored file; its bytes are read when it is sent. */
+  readonly attachment?: Attachment;
+  /** A picture that Telegram would not take as one. */
+  readonly asDocument?: true;
   readonly entities?: readonly Entity[];
   readonly reply_parameters?: { readonly message_id: number; readonly allow_sending_without_reply: true };
   readonly reply_markup?: { readonly inline_keyboard: readonly (readonly InlineButton[])[] };
@@ -32,6 +38,10 @@ export type TelegramPart = {
   readonly topic?: string;
   /** A place may be reserved for it first. */
   readonly kind?: "announcement";
+  /** The press this answers. */
+  readonly press?: string;
+  /** Short enough to be shown where the person pressed, and nowhere else. */
+  readonly isToast?: true;
 };
 
 export interface Note {
@@ -42,11 +52,14 @@ export interface Note {
 
 /** Telegram takes 4096 UTF-16 units; the rest is room for the notes a later attempt may have to put in front. */
 export const MAX_LENGTH = 4_000;
+/** Telegram takes 1024, with the same notes. */
+const MAX_CAPTION = 900;
 /** Of more than these Telegram drops some without a word. */
 export const MAX_ENTITIES = 100;
 /** Markup takes room that isn't shown, but not this much. */
 const SURELY_LONG = 1.5 * MAX_MESSAGES * MAX_LENGTH;
-const MAX_CALLBACK_BYTES = 64;
+/** What a button carries, at most. */
+export const MAX_CALLBACK_BYTES = 64;
 const BUTTONS_PER_ROW = 3;
 /** A closed quote shows its first lines; only what stands below them is folded. */
 const CLOSED_QUOTE_LINES = 3;
@@ -59,10 +72,13 @@ export type Redact = (text: string) => string;
 
 /** Never empty. The reply mark goes to the first part, buttons under the last that is no file. */
 export function renderMessage(message: OutMessage, address: Address, redact: Redact = (text) => text): Part[] {
-  const { fileName, markdown } = message;
+  const { fileName, markdown, file } = message;
+  if (file !== undefined) return [renderFile(message, file, { address, redact })];
   const withFile = (name: string): Part[] => renderWithFile(message, name, { address, redact });
   if (fileName !== undefined && markdown.length > SURELY_LONG) return withFile(fileName);
   const pieces = toPieces(message, redact);
+  const toast = toToast(pieces, message);
+  if (toast !== null) return [toast];
   return fileName !== undefined && pieces.length > MAX_MESSAGES ? withFile(fileName) : toParts(pieces, message, address);
 }
 
@@ -74,6 +90,31 @@ function renderWithFile(message: OutMessage, name: string, { address, redact }: 
   const file: TelegramPart = { text: FILE_CAPTION, file: fileOf(message, name), ...everywhere(message, address) };
   return [...toParts(finish([beginning], message), message, address), file];
 }
+
+/** What doesn't fit under it is left out: a caption is short. */
+function renderFile(message: OutMessage, attachment: Attachment, { address, redact }: { address: Address; redact: Redact }): Part {
+  const [{ text, entities } = { text: "", entities: [] }] = finish(cutWords(message.markdown, MAX_CAPTION, redact), message);
+  const part: TelegramPart = {
+    ...{ text, attachment },
+    ...(entities.length === 0 ? {} : { entities }),
+    ...everywhere(message, address),
+  };
+  return part;
+}
+
+/** A file that is refused for good: nobody is left with a promise (AN10). */
+export const withoutFile = (
+  { file: _file, attachment, asDocument: _asDocument, entities: _entities, ...rest }: TelegramPart,
+  reason: string,
+): TelegramPart => ({
+  ...rest,
+  text: cutText(
+    attachment === undefined
+      ? `⚠️ The whole text could not be sent as a file (${reason}). It stands on the page and in the transcript of the run.`
+      : `⚠️ The file “${attachment.name}” could not be sent (${reason}).`,
+    MAX_LENGTH,
+  ),
+});
 
 function toPieces(message: OutMessage, redact: Redact): Piece[] {
   const cut = cutWords(message.markdown, MAX_LENGTH, redact);
@@ -98,12 +139,23 @@ function toParts(pieces: readonly Piece[], message: OutMessage, address: Address
     const part: TelegramPart = {
       text: piece.text,
       ...(piece.entities.length === 0 ? {} : { entities: piece.entities }),
-      ...(n === 0 ? replyMark(message.replyTo) : {}),
+      ...(n === 0 ? { ...replyMark(message.replyTo), ...pressMark(message) } : {}),
       ...(n === pieces.length - 1 && keyboard.length > 0 ? { reply_markup: { inline_keyboard: keyboard } } : {}),
       ...everywhere(message, address),
     };
     return part;
   });
+}
+
+const pressMark = ({ onlyTo }: OutMessage): Pick<TelegramPart, "press"> => (onlyTo?.press === undefined ? {} : { press: onlyTo.press });
+
+/** The answer to a press; null: it is none, or too long for that. */
+function toToast([first, ...others]: readonly Piece[], { onlyTo, buttons = [] }: OutMessage): TelegramPart | null {
+  const press = onlyTo?.press;
+  if (press === undefined || first === undefined || others.length > 0 || buttons.length > 0) return null;
+  // A list is read, not glimpsed.
+  if (first.text.length > MAX_TOAST || first.text.includes("\n")) return null;
+  return { text: first.text, press, isToast: true };
 }
 
 const everywhere = (message: OutMessage, address: Address): Pick<TelegramPart, "disable_notification" | "topic" | "kind"> => ({

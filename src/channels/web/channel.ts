@@ -1,11 +1,14 @@
 // The web page as a channel like any other, except that the platform is our own table.
 // page → HTTP → accept → one transaction {inbox row, the person's message} → decode → gateway
 // gateway → render → outbox → send → web_messages row ⇒ web.posted → every open tab
-import type { Address } from "../../core/address.ts";
+// painter → render → edit → the same row ⇒ web.edited → every open tab
+import { type Address, addressKey } from "../../core/address.ts";
+import type { SentFile } from "../../core/attachment.ts";
 import { errorText } from "../../core/errors.ts";
 import type { Bus } from "../../core/events.ts";
 import { isUuid } from "../../core/ids.ts";
 import { type Channel, type Inbound, type OutMessage, type Part, statsLine } from "../../core/message.ts";
+import type { Person } from "../../core/question.ts";
 
 interface Posted {
   readonly seq: number;
@@ -15,7 +18,11 @@ interface Posted {
 /** What the channel needs of its table and of the inbox (stores/web-posts.ts). */
 interface Posts {
   say(message: { chat: string; key: string; text: string; extra: Readonly<Record<string, unknown>> }): Promise<Posted>;
-  take(update: { externalId: string; raw: unknown }, message: { chat: string; key: string; text: string } | null): Promise<Posted | null>;
+  edit(message: { chat: string; seq: number; text: string; extra: Readonly<Record<string, unknown>> }): Promise<boolean>;
+  take(
+    update: { externalId: string; raw: unknown },
+    message: { chat: string; key: string; text: string; files?: { ids: readonly string[]; chat: string } } | null,
+  ): Promise<Posted | "no-file" | null>;
   findByKey(key: string): Promise<{ readonly seq: number } | null>;
 }
 
@@ -33,20 +40,28 @@ interface WebPost {
   readonly text: string;
   /** `button`: a command line somebody pressed instead of typing it; not shown as their words. */
   readonly kind: "message" | "button";
+  /** Ids of files uploaded for it before. */
+  readonly files?: readonly string[];
 }
 
 export interface WebChannel extends Channel {
   /**
    * Takes one post; durable on return. `known`: this id came before, nothing was added. `conflict`: this id came
-   * before with other words. `off`: the channel is not started. Throws when the disk refuses.
+   * before with other words. `off`: the channel is not started. `no-file`: one of its files is not there. Throws when the disk refuses.
    */
-  accept(post: WebPost): Promise<"accepted" | "known" | "conflict" | "off">;
+  accept(post: WebPost): Promise<"accepted" | "known" | "conflict" | "off" | "no-file">;
   /** Chats of the page are `main`, or a uuid the page made. */
   isChat(text: string): boolean;
 }
 
 const MAX_PART_LENGTH = 12_000;
+/** Whoever has the page; as others read who answered or allowed something. */
+export const OPERATOR: Person = { id: "local", name: "the page" };
 export const WEB = { channel: "web", account: "local" } as const;
+
+const addressOf = (chat: string): Address => ({ ...WEB, chat, kind: "dm" });
+/** Whose the files of a chat of the page are. */
+export const fileChat = (chat: string): string => addressKey(addressOf(chat));
 
 const isChat = (text: string): boolean => text === "main" || isUuid(text);
 
@@ -70,8 +85,11 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     health: () => ({ state: isOn ? "on" : "off" }),
     async accept(post) {
       if (!isOn) return "off";
-      const { id, chat, text, kind } = post;
-      const taken = await options.posts.take({ externalId: id, raw: post }, kind === "message" ? { chat, key: `in:${id}`, text } : null);
+      const { id, chat, text, kind, files = [] } = post;
+      const attached = files.length === 0 ? {} : { files: { ids: [...new Set(files)], chat: fileChat(chat) } };
+      const message = kind === "message" ? { chat, key: `in:${id}`, text, ...attached } : null;
+      const taken = await options.posts.take({ externalId: id, raw: post }, message);
+      if (taken === "no-file") return taken;
       if (taken?.status === "inserted") posted(chat, taken.seq);
       return taken === null || taken.status === "inserted" ? "accepted" : taken.status === "known" ? "known" : "conflict";
     },
@@ -89,6 +107,17 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
         return { status: "retry", reason: errorText(error) };
       }
     },
+    async edit({ address: { chat }, ref, part }) {
+      try {
+        const { text, ...extra } = part as { text: string };
+        const seq = Number(ref);
+        if (!(await options.posts.edit({ chat, seq, text, extra }))) return { status: "gone", reason: "there is no such message" };
+        options.bus.emit({ type: "web.edited", chat, seq });
+        return { status: "shown" };
+      } catch (error) {
+        return { status: "retry", reason: errorText(error) };
+      }
+    },
     async reconcile({ key }) {
       try {
         const found = await options.posts.findByKey(key);
@@ -102,11 +131,19 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
 
 function decode(raw: unknown): Inbound | null {
   if (typeof raw !== "object" || raw === null) return null;
-  const { id, chat, text, kind } = raw as Partial<Record<keyof WebPost, unknown>>;
+  const { id, chat, text, kind, files, replaces } = raw as Partial<Record<keyof WebPost | "replaces", unknown>>;
   if (typeof chat !== "string" || !isChat(chat) || typeof text !== "string" || typeof id !== "string") return null;
-  const address: Address = { ...WEB, chat, kind: "dm" };
-  return { kind: kind === "button" ? "button" : "message", address, sender: { id: "local" }, text, mentioned: true, ref: id };
+  const sent = sentFiles(files);
+  const about = sent.length === 0 ? {} : { files: sent, ...(text.trim() === "" ? { isWordless: true as const } : {}) };
+  const base = { address: addressOf(chat), sender: OPERATOR, text, mentioned: true, ref: id };
+  const instead = typeof replaces === "number" ? { replaces } : {};
+  return { kind: kind === "button" ? "button" : "message", ...base, ...about, ...instead };
 }
+
+const sentFiles = (ids: unknown): SentFile[] =>
+  Array.isArray(ids)
+    ? [...new Set(ids)].filter((id) => typeof id === "string").map((stored) => ({ source: { stored }, kind: "file", name: "file" }))
+    : [];
 
 function renderParts(message: OutMessage, split: WebChannelOptions["split"]): Part[] {
   const markdown = message.stats === undefined ? message.markdown : `${message.markdown}\n\n${statsLine(message.stats)}`;
@@ -116,12 +153,23 @@ function renderParts(message: OutMessage, split: WebChannelOptions["split"]): Pa
     const isLast = n === texts.length - 1;
     return {
       text,
+      ...(isLast && message.file !== undefined ? { files: [message.file] } : {}),
       ...(isLast && message.buttons !== undefined && message.buttons.length > 0 ? { buttons: message.buttons } : {}),
       // Beside the line in the text: what the page folds (AN9).
       ...(isLast && message.stats !== undefined ? { stats: message.stats } : {}),
+      ...cardOf(message, { isFirst: n === 0, isLast }),
       ...(message.quiet === true ? { quiet: true } : {}),
+      // What was posted under this id: whoever pressed a button knows its answer by it.
+      ...(n === 0 && message.replyTo !== undefined ? { answers: message.replyTo } : {}),
       // The page shows an announcement as a card.
       ...(message.kind === undefined ? {} : { kind: message.kind }),
     };
   });
+}
+
+/** What the first part begins with, what the last one ends with. */
+function cardOf({ card }: OutMessage, { isFirst, isLast }: { isFirst: boolean; isLast: boolean }): Part {
+  if (card === undefined || !(isFirst || isLast)) return {};
+  const { notes, ...head } = card;
+  return { card: { ...(isFirst ? head : {}), ...(isLast ? { notes } : {}) } };
 }

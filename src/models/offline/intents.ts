@@ -1,5 +1,6 @@
 // What the offline model understands: a table of {name, match, act}, tried in order, first fit wins.
 // request.ts → findJob → a job (files.ts, or a small one here).
+import { ask } from "./ask.ts";
 import { capital, countLines, named, readFile, runCommand, summarise } from "./files.ts";
 import { callTool, cut, type Desk, type Job, plural, quote, say } from "./job.ts";
 import { calculate } from "./sums.ts";
@@ -19,8 +20,9 @@ const EXAMPLES = [
   '"read README.md and tell me its headings"',
   '"in the background, summarise the files here and count their lines"',
   '"send three helpers to wait 5, 10 and 20 seconds"',
+  '"in the background, ask me: red or blue?"',
 ];
-const ABILITIES = `I follow rules, so plain requests work best, for example:\n\n${EXAMPLES.map((example) => `- ${example}`).join("\n")}\n\nI can also list, search, write, run, fetch, remember, wait and do simple sums, as far as those tools are offered here.`;
+const ABILITIES = `I follow rules, so plain requests work best, for example:\n\n${EXAMPLES.map((example) => `- ${example}`).join("\n")}\n\nI can also list, search, write, run, fetch, remember, ask, wait and do simple sums, as far as those tools are offered here.`;
 
 const PATH = "`[^`]+`|\"[^\"]+\"|'[^']+'|\\.(?=\\s|$)|[\\w@~+*./-]*[\\w*/]";
 /** A bare word is a file only when it looks like one: "read README" yes, "read about ships" no. */
@@ -101,6 +103,11 @@ const INTENTS: readonly Intent[] = [
       const args = { path, oldText: unquote(groups.oldText), newText: unquote(groups.newText) };
       return callTool(desk, "edit", args, (text) => ({ text: `Changed \`${path}\`:\n\n${quote(text)}`, changes: [`edited \`${path}\``] }));
     },
+  },
+  {
+    name: "ask",
+    match: rule("^ask\\s+(?:me|us|(?:the\\s+)?(?:user|people|person|human|somebody|someone))\\b[,:]?\\s+(?<words>\\S.*)$", "is"),
+    act: (desk, { words = "" }) => ask(desk, words),
   },
   { name: "wait", match: /^(?:wait|sleep|pause)(?:\s+for)?\s+(?<amount>\d+(?:\.\d+)?)\s*(?<unit>m(?:in(?:ute)?s?)?\b)?/i, act: wait },
   {

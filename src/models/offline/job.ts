@@ -23,6 +23,8 @@ export interface Outcome {
   readonly changes?: readonly string[];
   /** Why it could not be done, or not wholly. */
   readonly blockers?: readonly string[];
+  /** Somebody said no to what was to come after it. */
+  readonly isEnd?: true;
 }
 
 export type Job = Generator<Ask, Outcome, readonly Result[]>;
@@ -86,7 +88,21 @@ export function missing(tool: string): Outcome {
   return { text, blockers: [text] };
 }
 
+/** What nobody allowed, as the gate puts it, behind the reason somebody gave; what it advises a model to do is no news to a person. */
+const DENIED = /(?:^|\n)((?:Denied\b|Not carried out:)[^\n]*)$/;
+const ADVICE = /[;.]?\s*go on without it\b[^.\n]*\./i;
+
+function denied(tool: string, text: string): Outcome | null {
+  const found = DENIED.exec(text.trim());
+  if (found?.[1] === undefined) return null;
+  const reason = text.trim().slice(0, found.index).trim();
+  const said = `I did not use \`${tool}\`. ${found[1].replace(ADVICE, ".")}${reason === "" ? "" : ` The reason given: ${cut(reason, 500)}`}`;
+  return { text: said, blockers: [said] };
+}
+
 export function failed(tool: string, result: Result | undefined): Outcome {
+  const refusal = result === undefined ? null : denied(tool, result.text);
+  if (refusal !== null) return refusal;
   const text = `The tool \`${tool}\` failed: ${cut(result?.text.trim() || "it gave no result", 500)}`;
   return { text, blockers: [text] };
 }

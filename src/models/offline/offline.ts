@@ -8,8 +8,9 @@ import { withoutFences } from "../../core/fence.ts";
 import type { ChatMessage, ModelEvent, ModelReply, ModelRequest, Models, ToolCall } from "../model.ts";
 import { confusion } from "./intents.ts";
 import { type Ask, type Call, createDesk, cut, type Desk, type Outcome, quote, type Result } from "./job.ts";
-import { type Evidence, toAnnouncement, toCompaction, toSections } from "./report.ts";
+import { type Evidence, toAnnouncement, toBrief, toCompaction, toLanding, toSections } from "./report.ts";
 import { type Errand, lookAtMentioned, toErrands } from "./request.ts";
+import { afterGroup } from "./spawn.ts";
 
 const INTRODUCTION =
   "I'm Herald's built-in offline model: a set of rules, not an LLM. Whoever runs Herald connects a real one with a key, a local model server or one setting; its first lines at start and its README say how.";
@@ -29,7 +30,7 @@ export function createOfflineModel({ clock }: OfflineOptions): Pick<Models, "cal
   return {
     async call(request, onEvent) {
       try {
-        return await answer(request, onEvent, clock);
+        return await paidFor(request, () => answer(request, onEvent, clock));
       } catch (error) {
         return {
           ...reply(request, ""),
@@ -42,9 +43,42 @@ export function createOfflineModel({ clock }: OfflineOptions): Pick<Models, "cal
   };
 }
 
+/** As much as a real one would call a token. */
+const BYTES_PER_TOKEN = 4;
+/** Its own answers are short. */
+const MAX_OUTPUT = 1_000;
+
+/** It costs nothing, but where tokens are limited it counts as if it did: so that limits can be tried without a key. */
+async function paidFor(request: ModelRequest, call: () => Promise<ModelReply>): Promise<ModelReply> {
+  if (request.purse === undefined) return call();
+  const input = tokensOf(JSON.stringify([request.system, request.tools, request.messages]));
+  const outlay = { model: request.model, inputTokens: () => input, costUsd: () => 0, maxOutput: MAX_OUTPUT };
+  const permit = await request.purse.open(outlay, request.signal);
+  if ("refused" in permit) {
+    if (request.signal.aborted) return aborted(request, "");
+    return { ...reply(request, ""), outcome: "error", finish: "other", error: { kind: "refused", message: permit.refused } };
+  }
+  const said = await call();
+  const usage = { input, output: tokensOf(said.text + JSON.stringify(said.toolCalls)), cacheRead: 0, cacheWrite: 0 };
+  await permit.settle({ usage, costUsd: 0 });
+  return { ...said, usage, costUsd: 0 };
+}
+
+const tokensOf = (text: string): number => Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
+
+/** As gateway/attaching.ts writes it: what stands in a file that came along is nobody's request. */
+const FILE =
+  /^\[(?:Attached|Not attached:) [^\n]*\](?:\n<untrusted ([0-9a-f]{12}) from="attached file [^\n]*>\n[\s\S]*?\n<\/untrusted \1>)?(?:\n|$)/gm;
+const withoutFiles = (text: string): string => text.replace(FILE, "") || (text === "" ? "" : FILES_ALONE);
+/** Without a word beside them they are only shown. */
+const FILES_ALONE = "list attachments";
+
 async function answer(asked: ModelRequest, onEvent: OnEvent, clock: Clock): Promise<ModelReply> {
   // It obeys rules of its own and no text, so it needs no fences to tell data from instructions.
-  const request = { ...asked, messages: asked.messages.map((message) => ({ ...message, text: withoutFences(message.text) })) };
+  const request = {
+    ...asked,
+    messages: asked.messages.map((message) => ({ ...message, text: withoutFences(withoutFiles(message.text)) })),
+  };
   const step = request.signal.aborted ? { abortedAt: "" } : await takeStep(request, onEvent, clock);
   if ("abortedAt" in step) return aborted(request, step.abortedAt);
   if ("text" in step) {
@@ -60,11 +94,18 @@ async function answer(asked: ModelRequest, onEvent: OnEvent, clock: Clock): Prom
 async function takeStep(request: ModelRequest, onEvent: OnEvent, clock: Clock): Promise<Step> {
   const { system, messages, tools } = request;
   if (system.includes("[COMPACTION]")) return { text: toCompaction(messages) };
+  // As subagents/documents/brief-summary.ts asks.
+  if (system.startsWith("[BRIEF]")) return { text: toBrief(messages) };
   const last = messages.findLast((message) => message.role === "user")?.text ?? "";
   // As subagents/announce.ts asks; what a person types about it is a request like any other.
   if (/^Your work is over\.[\s\S]*ANNOUNCE_SKIP/.test(last)) return { text: toAnnouncement(messages) };
 
+  // As subagents/landing.ts asks.
+  if (/\n\nYour budget is used up\./.test(last)) return { text: toLanding(last) };
+
   const scene = readScene(request);
+  const group = scene.news.length === 1 ? afterGroup(scene.news[0] ?? "") : null;
+  if (group !== null) return { text: compose(scene, [{ text: group }], []) };
   if (scene.news.length > 0)
     return { text: compose(scene, [{ text: `This was reported to me:\n\n${quote(scene.news.join("\n\n"))}` }], []) };
   const desk = createDesk(tools, clock.now());
@@ -116,6 +157,8 @@ interface Scene {
 
 /** How the runtime's own notes begin (agents/turn.ts, agents/context.ts, subagents/notes.ts); a person's text in brackets is a request. */
 const isNote = (text: string): boolean => /^\[(?:Sub-agent|The gateway|Summary of)\b/.test(text);
+/** Nothing new: what was asked for before is taken up over the results on record. */
+const GO_ON = /^(?:Your budget was raised\.\s+)?(?:please,?\s+)?(?:go on|continue)\b[^\n]{0,40}$/i;
 const isNews = (message: ChatMessage): boolean => message.role === "user" && message.text.startsWith("[Sub-agent");
 const isFinal = (message: ChatMessage): boolean => message.role === "assistant" && message.toolCalls.length === 0 && message.text !== "";
 
@@ -125,7 +168,7 @@ const isFinal = (message: ChatMessage): boolean => message.role === "assistant" 
  */
 function readScene({ system, messages }: ModelRequest): Scene {
   const isUser = (message: ChatMessage): boolean => message.role === "user";
-  const isPlain = (message: ChatMessage): boolean => message.role === "user" && !isNote(message.text);
+  const isPlain = (message: ChatMessage): boolean => message.role === "user" && !isNote(message.text) && !GO_ON.test(message.text);
   // Nothing but what looks like notes: then the first of them is somebody's words after all.
   const isRequest = messages.some(isPlain) ? isPlain : isUser;
   // On a line of its own, as the output contract has it: a workspace file may well mention the word.
@@ -142,7 +185,7 @@ function readScene({ system, messages }: ModelRequest): Scene {
   return {
     isChild,
     wantsSections,
-    isFirstReply: !messages.slice(0, start).some(isFinal),
+    isFirstReply: !messages.slice(0, isNew ? start : messages.length).some(isFinal),
     start,
     requests,
     news,
@@ -175,8 +218,11 @@ function* workThrough(desk: Desk, errands: readonly Errand[], isChild: boolean):
   for (const [index, errand] of errands.entries()) {
     if (plans) yield { calls: [notePlan(desk, errands, index)] };
     const job = errand.job ?? (understood ? null : lookAtMentioned(errand.title, desk));
-    if (job !== null) outcomes.push(yield* job());
-    else outcomes.push({ text: confusion(errand.title), blockers: [`No rule fits: ${errand.title}`] });
+    if (job !== null) {
+      const outcome = yield* job();
+      outcomes.push(outcome);
+      if (outcome.isEnd === true) return outcomes;
+    } else outcomes.push({ text: confusion(errand.title), blockers: [`No rule fits: ${errand.title}`] });
   }
   if (plans) yield { calls: [notePlan(desk, errands, errands.length)] };
   return outcomes;

@@ -1,5 +1,6 @@
 // The texts the runtime asks the offline model for by a fixed form: a sub-agent's sections (RO3), Result and Notes of
-// the announce step (AN1), the bullet list of a compaction (SE6). All from what stands in the messages.
+// the announce step (AN1), the bullet list of a compaction (SE6), a brief (RP3). All from what stands in the messages.
+import { withoutFences } from "../../core/fence.ts";
 import type { ChatMessage } from "../model.ts";
 import { type Call, cut, type Outcome, type Result } from "./job.ts";
 
@@ -9,6 +10,7 @@ export interface Evidence {
 }
 
 const MAX_BULLETS = 30;
+const BRIEF_BULLETS = 10;
 const NATURE = "Done by Herald's built-in offline model: fixed rules, no LLM. Figures come from tool results; nothing was judged.";
 
 /** The five sections, in the order the runtime parses. */
@@ -44,6 +46,14 @@ export function toAnnouncement(messages: readonly ChatMessage[]): string {
   return `Result:\n${result || "(not available)"}\n\nNotes:\n${readSection(last, "RISKS") || "- (none)"}`;
 }
 
+/** All it has when its budget is used up: what its tools gave last. */
+export function toLanding(material: string): string {
+  const task = /^Your task: (.*)$/m.exec(material)?.[1] ?? "";
+  const seen = withoutFences(material).split(/\n\n/).slice(2, -1).join("\n\n").trim();
+  const had = seen === "" ? "I had not come to anything yet." : `What my tools gave last:\n\n${cut(seen, 600)}`;
+  return `I could not finish "${cut(task, 200)}". ${had}`;
+}
+
 function readSection(text: string, name: string): string | null {
   const found = new RegExp(`^${name}:[ \\t]*\\n?([\\s\\S]*?)(?=\\n+(?:SUMMARY|CHANGES|EVIDENCE|RISKS|BLOCKERS):|$(?![\\s\\S]))`, "m").exec(
     text,
@@ -62,6 +72,13 @@ export function toCompaction(messages: readonly ChatMessage[]): string {
   return (
     [...(left > 0 ? [`- (${left} earlier lines left out)`] : []), ...lines.slice(-MAX_BULLETS)].join("\n") || "- Nothing was said yet."
   );
+}
+
+/** A brief of the last turns: it can't tell what matters in them, so it quotes their ends. */
+export function toBrief(messages: readonly ChatMessage[]): string {
+  const said = messages.map((message) => withoutFences(message.text)).join("\n");
+  const lines = said.split("\n").flatMap((line) => (/^(?:Person|Agent): ./.test(line) ? [`- ${shortLine(line)}`] : []));
+  return ["Herald's offline model can't sum up; this was said last.", ...lines.slice(-BRIEF_BULLETS)].join("\n");
 }
 
 const shortLine = (text: string): string => cut(text.replace(/\s+/g, " ").trim(), 160);

@@ -1,5 +1,6 @@
 // The offline model sending out sub-agents: "in the background, …", "send three helpers to …" → one sessions_spawn
-// call per helper in one step, then what the runtime answered, truthfully.
+// call per helper in one step, "send a group of three helpers to …" → one call for all of them; then what the runtime answered,
+// truthfully, and, woken when the group is through, what its members found.
 import { cut, type Desk, failed, type Job, missing, type Result } from "./job.ts";
 import { VERBS } from "./verbs.ts";
 
@@ -8,7 +9,7 @@ const NUMBER_WORDS = ["one", "two", "three", "four", "five", "six", "seven", "ei
 const COUNT = `(?:an?|some|several|the|my|your|\\d{1,3}|${NUMBER_WORDS.join("|")})`;
 const HELPERS = "(?:background\\s+)?(?:sub-?\\s?agents?|helpers?|workers?)";
 const SEND = new RegExp(
-  `^(?:spawn|start|launch|send(?:\\s+out)?|use|create|get|have|let|dispatch|ask)\\s+(?:(${COUNT})\\s+)?(${HELPERS})\\b(?:\\s+(?:out|off))?` +
+  `^(?:spawn|start|launch|send(?:\\s+out)?|use|create|get|have|let|dispatch|ask)\\s+(an?\\s+group\\s+of\\s+)?(?:(${COUNT})\\s+)?(${HELPERS})\\b(?:\\s+(?:out|off))?` +
     "(?:\\s+(?:to|that|which|who|for|and\\s+(?:let|have)\\s+(?:it|them))\\b|\\s*[:,])?\\s+(.+)$",
   "is",
 );
@@ -17,19 +18,35 @@ export interface Delegation {
   /** Null: as many as there are things to do. */
   readonly count: number | null;
   readonly what: string;
+  /** They are to report together, and it is to be woken then. */
+  readonly isGroup: boolean;
+  /** What each of them may spend. */
+  readonly budget?: { readonly tokens: number } | { readonly usd: number };
 }
+
+/** "…, with a budget of 20k tokens": so that limits can be tried without a key. */
+const BUDGET = /,?\s+(?:with|on|within)\s+a\s+(?:budget|limit)\s+of\s+(?:\$(\d+(?:\.\d+)?)|(\d+)(k?)\s+tokens)(?:\s+each)?,?/i;
 
 /** Does the person want it done by sub-agents? */
 export function parseDelegation(text: string): Delegation | null {
+  const [limit, usd, tokens, thousands] = BUDGET.exec(text) ?? [];
+  if (limit === undefined) return parseSending(text);
+  const delegation = parseSending(text.replace(limit, "").trim());
+  const budget = usd === undefined ? { tokens: Number(tokens) * (thousands === "" ? 1 : 1_000) } : { usd: Number(usd) };
+  return delegation === null ? null : { ...delegation, budget };
+}
+
+function parseSending(text: string): Delegation | null {
   const background =
     /^(?:in|on) the background[,:]?\s+(.+)$/is.exec(text) ??
     /^(.+?),?\s+in (?:the )?background[.!]?$/is.exec(text) ??
     /^delegate:?\s+(.+)$/is.exec(text);
-  if (background?.[1] !== undefined) return parseDelegation(background[1].trim()) ?? { count: 1, what: background[1].trim() };
+  if (background?.[1] !== undefined) return parseSending(background[1].trim()) ?? { count: 1, what: background[1].trim(), isGroup: false };
   const sent = SEND.exec(text);
-  if (sent?.[2] === undefined || sent[3] === undefined) return null;
-  const what = sent[3].trim().replace(/[.!]+$/, "");
-  return what === "" ? null : { count: toCount(sent[1]?.toLowerCase(), /s$/i.test(sent[2])), what };
+  if (sent?.[3] === undefined || sent[4] === undefined) return null;
+  const what = sent[4].trim().replace(/[.!]+$/, "");
+  if (what === "") return null;
+  return { count: toCount(sent[2]?.toLowerCase(), /s$/i.test(sent[3])), what, isGroup: sent[1] !== undefined };
 }
 
 function toCount(word: string | undefined, isPlural: boolean): number | null {
@@ -96,13 +113,16 @@ const listOf = (item: string, times: string): string => `${item}(?:(?:\\s*,\\s*(
 export function* delegate(desk: Desk, delegation: Delegation): Job {
   if (!desk.has("sessions_spawn")) return missing("sessions_spawn");
   const tasks = splitTasks(delegation);
-  const results = yield { calls: tasks.map((task) => desk.call("sessions_spawn", { task, label: toLabel(task) })) };
+  const { budget, isGroup } = delegation;
+  const limit = budget === undefined ? {} : { budget };
+  if (isGroup) return yield* delegateGroup(desk, tasks, limit);
+  const results = yield { calls: tasks.map((task) => desk.call("sessions_spawn", { task, label: toLabel(task), ...limit })) };
   const answers = tasks.map((task, index) => readAnswer(toLabel(task), results[index]));
   const accepted = answers.filter((answer) => answer.accepted).length;
   const sent = accepted === tasks.length ? String(accepted) : `${accepted} of ${tasks.length}`;
   const head =
     accepted === 0 ? "No sub-agent was sent out:" : tasks.length === 1 ? "I sent out a sub-agent:" : `I sent out ${sent} sub-agents:`;
-  const limit = (delegation.count ?? 0) > MAX_HELPERS ? [`I send at most ${MAX_HELPERS} at a time.`] : [];
+  const most = (delegation.count ?? 0) > MAX_HELPERS ? [`I send at most ${MAX_HELPERS} at a time.`] : [];
   const tail =
     accepted === 0
       ? []
@@ -110,9 +130,37 @@ export function* delegate(desk: Desk, delegation: Delegation): Job {
           `${accepted === 1 ? "Its result" : "Their results"} will be announced here. \`/subagents list\` shows what is going on, \`/stop\` ends everything.`,
         ];
   return {
-    text: [`${head}\n\n${answers.map((answer) => answer.line).join("\n")}`, ...limit, ...tail].join("\n\n"),
+    text: [`${head}\n\n${answers.map((answer) => answer.line).join("\n")}`, ...most, ...tail].join("\n\n"),
     blockers: answers.filter((answer) => !answer.accepted).map((answer) => answer.line),
   };
+}
+
+function* delegateGroup(desk: Desk, tasks: readonly string[], limit: Pick<Delegation, "budget">): Job {
+  const name = `${tasks.length} helpers`;
+  // biome-ignore lint/suspicious/noThenProperty: the tool's word, and nobody awaits it.
+  const group = { name, then: "wake" };
+  const [result] = yield {
+    calls: [desk.call("sessions_spawn", { tasks: tasks.map((task) => ({ task, label: toLabel(task) })), group, ...limit })],
+  };
+  const answer = parseObject(result?.text);
+  if (answer?.status !== "accepted") {
+    const line = `- **${name}**: ${answer === null ? failed("sessions_spawn", result).text : cut(String(answer.error ?? "refused"), 500)}`;
+    return { text: `No sub-agent was sent out:\n\n${line}`, blockers: [line] };
+  }
+  const lines = tasks.map((task) => `- **${toLabel(task)}**`);
+  const tail = `They are announced together as the group "${name}", and I come back to you then. \`/subagents stop "${name}"\` stops them all.`;
+  return { text: [`I sent out a group of ${tasks.length}:\n\n${lines.join("\n")}`, tail].join("\n\n") };
+}
+
+const WOKEN = /\[The gateway: the group "([^"]*)" of sub-agents you sent out is complete \(([^)]*)\)/;
+const MEMBER = /^\[Sub-agent \S+ — runtime status: (\w+)\]\nThe sub-agent "([^"]*)"[^\n]*\n+([^\n]*)/gm;
+
+/** What it says when it is woken because a group is through; null: that is not what it reads. */
+export function afterGroup(text: string): string | null {
+  const [, name = "", counts = ""] = WOKEN.exec(text) ?? [];
+  if (name === "") return null;
+  const members = [...text.matchAll(MEMBER)].map(([, status, label, words = ""]) => `- **${label}**: ${status}, ${cut(words, 200)}`);
+  return [`The group "${name}" is complete: ${counts}. In short:`, members.join("\n")].join("\n\n");
 }
 
 const toLabel = (task: string): string => cut(task.replace(/[`\s]+/g, " ").trim(), 60);

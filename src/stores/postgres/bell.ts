@@ -11,7 +11,7 @@ import { type AppEvent, type Bus, crosses } from "../../core/events.ts";
 import type { Logger } from "../../core/logger.ts";
 import { POOLED } from "./connections.ts";
 import type { PostgresDatabase } from "./database.ts";
-import { createTextIn, createTextOut } from "./text-stream.ts";
+import { createTextIn, createTextOut, isText } from "./text-stream.ts";
 
 export interface Bell {
   /** Throws AppError("state") when the way to the database carries no bells (a pooler in transaction mode). */
@@ -233,7 +233,7 @@ function createMouth({ db, bootId, log, clock }: BellOptions, channel: string): 
         client = null;
       });
     },
-    say: (event) => (event.type === "turn.text" ? textOut(event) : put(event)),
+    say: (event) => (isText(event) ? textOut(event) : put(event)),
     beat: () => put({ type: "bells.missed" }),
     flush,
     async close() {

@@ -19,9 +19,10 @@ import { AppError } from "../../core/errors.ts";
 import type { AppEvent } from "../../core/events.ts";
 import type { Logger } from "../../core/logger.ts";
 import { cleanWith, type Database, type Params, RELAXED, type TransactionOptions, type Tx } from "../database.ts";
+import { isPlain, literal } from "../letter-case.ts";
 import type { LockKey } from "../lock-keys.ts";
 import { type Connections, openConnections } from "./connections.ts";
-import { firstLook } from "./first-look.ts";
+import { firstLook, LETTERS } from "./first-look.ts";
 import { createReach, isAgedPlan, isPassing, isTooSlow, type Reach } from "./reach.ts";
 import { createStatements, type Numbered, type Statements } from "./statement.ts";
 
@@ -61,6 +62,10 @@ const SLOW_MS = 1_000;
 /** Throws AppError("state") in words when it can't be reached or is not what we need. Makes no tables. */
 export async function openPostgres(options: PostgresOptions): Promise<PostgresDatabase> {
   const connections = await openConnections(options);
+  const { schema, knowsLetters } = await firstLook(connections).catch(async (error: unknown) => {
+    await connections.close();
+    throw error;
+  });
   const state: State = {
     ...options,
     connections,
@@ -68,10 +73,7 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
     inside: new AsyncLocalStorage<Open>(),
     clean: cleanWith(options.redact ?? ((text) => text)),
     statements: createStatements(),
-    namespace: await firstLook(connections).catch(async (error: unknown) => {
-      await connections.close();
-      throw error;
-    }),
+    namespace: schema,
     nodeId: null,
   };
   const ask = <T>(work: (open: Asking) => Promise<T>): Promise<T> => read(state, work);
@@ -85,6 +87,13 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
     },
     // Its planner needs no hint.
     by: () => "",
+    // A trip each, and nobody here waits on its thread.
+    stretch: 5_000,
+    holds(column, words) {
+      const upper = (text: string): string => `upper(${text}${knowsLetters ? ` COLLATE "${LETTERS}"` : ""})`;
+      if (isPlain(words)) return { sql: `${column} ILIKE ? ESCAPE '\\'`, param: `%${literal(words)}%` };
+      return { sql: `${upper(column)} LIKE ${upper("?::text")} ESCAPE '\\'`, param: `%${literal(words)}%` };
+    },
     // Autovacuum does it.
     optimize: async () => {},
     fence(nodeId) {

@@ -5,14 +5,32 @@ import { type Connections, POOLED } from "./connections.ts";
 
 const OLDEST = 150_000;
 
-/** Texts are compared and sorted bytewise (schema.ts), but that they are UTF-8 is for the database to say. Returns the schema in use. */
-export async function firstLook({ pool }: Connections): Promise<string> {
+/** The collation that knows the letters of all languages. Servers can be built without it. */
+export const LETTERS = "und-x-icu";
+
+export interface FirstLook {
+  /** The one in use. */
+  readonly schema: string;
+  /** It has the collation LETTERS. */
+  readonly knowsLetters: boolean;
+}
+
+interface Found extends Pick<FirstLook, "knowsLetters"> {
+  readonly version: number;
+  readonly encoding: string;
+  readonly schema: string | null;
+  readonly isReplica: boolean;
+}
+
+/** Texts are compared and sorted bytewise (schema.ts), but that they are UTF-8 is for the database to say. */
+export async function firstLook({ pool }: Connections): Promise<FirstLook> {
   const sql = `SELECT current_setting('server_version_num')::int AS version, current_setting('server_encoding') AS encoding,
-    current_schema() AS schema, pg_is_in_recovery() AS "isReplica"`;
-  const { rows } = await pool.query<{ version: number; encoding: string; schema: string | null; isReplica: boolean }>(sql);
+    current_schema() AS schema, pg_is_in_recovery() AS "isReplica",
+    EXISTS (SELECT 1 FROM pg_collation WHERE collname = '${LETTERS}') AS "knowsLetters"`;
+  const { rows } = await pool.query<Found>(sql);
   const found = rows[0];
   if (found === undefined) throw new AppError("state", "PostgreSQL does not say what it is");
-  const { version, encoding, schema, isReplica } = found;
+  const { version, encoding, schema, isReplica, knowsLetters } = found;
   if (version < OLDEST)
     throw new AppError("state", `store.url leads to PostgreSQL ${Math.floor(version / 10_000)}; Herald needs 15 or newer.`);
   if (encoding !== "UTF8")
@@ -21,7 +39,7 @@ export async function firstLook({ pool }: Connections): Promise<string> {
     throw new AppError("state", "The database of store.url has no schema to work in (search_path names none that exists).");
   if (isReplica) throw new AppError("state", "store.url leads to a replica, which only reads; Herald needs the primary server.");
   await refusePooler(pool);
-  return schema;
+  return { schema, knowsLetters };
 }
 
 /**

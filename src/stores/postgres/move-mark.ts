@@ -3,11 +3,13 @@
 // writes, nobody begins: the mover holds a lock of its connection, which a gateway asks for in the very transaction that makes it one of
 // the living. So whoever was first is seen by the other, and the server lets go of the lock of a mover that was killed.
 import { AppError } from "../../core/errors.ts";
+import { commandWords } from "../../core/own-files.ts";
 import type { Query } from "../database.ts";
 import type { PostgresDatabase } from "./database.ts";
 
 /** In the table `kept`. */
 const MARK = "move-unfinished";
+const MOVE = commandWords("move");
 
 const lockOf = (namespace: string): string => `${namespace}/move`;
 
@@ -28,7 +30,7 @@ export async function refuseHalfFilled(from: Query): Promise<void> {
   if (!(await isFilling(from))) return;
   throw new AppError(
     "state",
-    "The database of store.url is being filled by npm run move, or that was broken off and it holds half of an installation: run npm run move again, which begins anew.",
+    `The database of store.url is being filled by ${MOVE}, or that was broken off and it holds half of an installation: run ${MOVE} again, which begins anew.`,
   );
 }
 
@@ -36,7 +38,7 @@ export async function refuseHalfFilled(from: Query): Promise<void> {
 export async function refuseDuringMove(tx: Query, namespace: string): Promise<void> {
   const sql = 'SELECT pg_try_advisory_xact_lock_shared(hashtextextended(?, 0)) AS "isFree"';
   if ((await tx.get<{ isFree: boolean }>(sql, lockOf(namespace)))?.isFree !== true)
-    throw new AppError("state", "The database of store.url is being moved by npm run move just now; start Herald again when that is done.");
+    throw new AppError("state", `The database of store.url is being moved by ${MOVE} just now; start Herald again when that is done.`);
   await refuseHalfFilled(tx);
 }
 
@@ -57,7 +59,7 @@ export async function takeMoveLock({ connections, namespace }: PostgresDatabase)
   ]);
   if (rows[0]?.isMine !== true) {
     await client.end();
-    throw new AppError("locked", "Another npm run move, or a Herald that starts just now, uses this database. Try again when it is done.");
+    throw new AppError("locked", `Another ${MOVE}, or a Herald that starts just now, uses this database. Try again when it is done.`);
   }
   return {
     check() {

@@ -4,12 +4,12 @@
 import type { Clock } from "../../core/clock.ts";
 import type { AppEvent } from "../../core/events.ts";
 
-type Text = Extract<AppEvent, { type: "turn.text" }>;
+type Text = Extract<AppEvent, { type: "turn.text" | "run.text" }>;
+
+export const isText = (event: AppEvent): event is Text => event.type === "turn.text" || event.type === "run.text";
 
 /** Behind how many characters of the answer this piece belongs. */
-interface Piece extends Text {
-  readonly at?: number;
-}
+type Piece = Text & { readonly at?: number };
 
 const EVERY_MS = 80;
 /** A character is at most six bytes in JSON (`\\u0000`), and the server takes less than 8 000. */
@@ -46,7 +46,7 @@ export function createTextIn(): (event: AppEvent) => AppEvent | null {
   const known = new Map<string, string>();
   return (event) => {
     if (event.type === "turn.ended") known.delete(event.turnId);
-    if (event.type !== "turn.text") return event;
+    if (!isText(event)) return event;
     const { at = 0, ...rest } = event as Piece;
     const before = at === 0 ? "" : known.get(event.turnId);
     if (before === undefined || before.length !== at) {

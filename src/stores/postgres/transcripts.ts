@@ -6,6 +6,7 @@ import { AppError } from "../../core/errors.ts";
 import { isAgentId, isUuid } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Tx } from "../database.ts";
+import { createRewinding, stillCounting } from "../rewinding.ts";
 import { type Entry, parseEntry } from "../transcript-entry.ts";
 import type { TranscriptPage } from "../transcript-page.ts";
 import { headerOf, type NewEntry, type Opening, type TranscriptRef, type Transcripts, toLines, windowEnd } from "../transcripts.ts";
@@ -49,7 +50,7 @@ export function createSharedTranscripts(deps: Deps): Transcripts {
     },
     probe: () => db.transaction([], async (tx) => void (await tx.get("SELECT 1"))),
     tail: async (ref, count) => (await newestFirst(deps, ref, (taken) => taken.length >= count)).reverse(),
-    window: async (ref, max, weigh) => (await newestFirst(deps, ref, windowEnd(max, weigh))).reverse(),
+    window: async (ref, max, weigh) => stillCounting((await newestFirst(deps, ref, windowEnd(max, weigh))).reverse()),
     lastCompaction: (ref) => findCompaction(deps, ref),
     page: (ref, range) => readPage(deps, ref, range),
     between: (ref, from, to) => readBetween(deps, ref, from, to),
@@ -160,13 +161,17 @@ async function newestFirst(deps: Deps, ref: TranscriptRef, enough: (taken: reado
   return taken;
 }
 
+/** Lines that may be one, or begin or end what was set aside (gateway/request names requests so): the others needn't be parsed. */
+const OF_COMPACTIONS = /"(?:compaction|rewound|in:\d+)"/;
+
 async function findCompaction(deps: Deps, ref: TranscriptRef): Promise<Entry | null> {
   let bytes = 0;
+  const counts = createRewinding();
   for await (const { body } of backwards(deps, ref)) {
     bytes += body.length;
     if (bytes > MAX_LOOK_BACK) return null;
-    const entry = body.includes('"compaction"') ? parseEntry(body) : null;
-    if (entry?.type === "compaction") return entry;
+    const entry = OF_COMPACTIONS.test(body) ? parseEntry(body) : null;
+    if (entry !== null && counts(entry) && entry.type === "compaction") return entry;
   }
   return null;
 }

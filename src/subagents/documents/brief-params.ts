@@ -10,6 +10,13 @@ const MAX_REFERENCES = 10;
 const MAX_CONSTRAINTS = 20;
 const MAX_CONSTRAINT_CHARACTERS = 200;
 const MAX_REASON_CHARACTERS = 200;
+const MAX_TURNS = 50;
+
+/** For whoever fills in a form. */
+export const BRIEF_CAPS = {
+  ...{ missionBytes: MAX_MISSION_BYTES, references: MAX_REFERENCES, constraints: MAX_CONSTRAINTS },
+  ...{ constraintCharacters: MAX_CONSTRAINT_CHARACTERS, reasonCharacters: MAX_REASON_CHARACTERS },
+} as const;
 
 /** Code points: what a person would count, an emoji as one. */
 const charactersOf = (text: string): number => [...text].length;
@@ -41,24 +48,72 @@ const referenceSchema = z
     if (message !== null) context.addIssue({ code: "custom", path: ["key"], message });
   });
 
-/** The tool parameter; its caps are those of `parseBriefParams`. */
-export const briefParamsSchema = z
+const mission = z
+  .string()
+  .refine((text) => text.trim() !== "", { error: "mission must not be empty", abort: true })
+  .refine((text) => Buffer.byteLength(text) <= MAX_MISSION_BYTES, {
+    error: ({ input }) => `mission has ${Buffer.byteLength(String(input))} bytes; the cap is ${MAX_MISSION_BYTES} bytes`,
+  })
+  .describe("What the sub-agent is for, in a few sentences (at most 500 bytes).");
+const besides = {
+  sharedMemory: cappedList(referenceSchema, "sharedMemory", MAX_REFERENCES).describe("Memory it may read, at most 10 references."),
+  constraints: cappedList(cappedText("constraint", MAX_CONSTRAINT_CHARACTERS), "constraints", MAX_CONSTRAINTS).describe(
+    "Rules to keep, at most 20 of at most 200 characters.",
+  ),
+};
+
+/** A brief as it is kept and shown. */
+export const briefParamsSchema = z.strictObject({ mission, ...besides });
+
+/** The tool parameter: a brief, or what to make one of (brief-summary.ts). */
+export const briefRequestSchema = z
   .strictObject({
-    mission: z
-      .string()
-      .refine((text) => text.trim() !== "", { error: "mission must not be empty", abort: true })
-      .refine((text) => Buffer.byteLength(text) <= MAX_MISSION_BYTES, {
-        error: ({ input }) => `mission has ${Buffer.byteLength(String(input))} bytes; the cap is ${MAX_MISSION_BYTES} bytes`,
-      })
-      .describe("What the sub-agent is for, in a few sentences (at most 500 bytes)."),
-    sharedMemory: cappedList(referenceSchema, "sharedMemory", MAX_REFERENCES).describe("Memory it may read, at most 10 references."),
-    constraints: cappedList(cappedText("constraint", MAX_CONSTRAINT_CHARACTERS), "constraints", MAX_CONSTRAINTS).describe(
-      "Rules to keep, at most 20 of at most 200 characters.",
-    ),
+    mission: mission.optional(),
+    ...besides,
+    fromTurns: z
+      .number()
+      .int()
+      .min(1)
+      .max(MAX_TURNS)
+      .optional()
+      .describe("Instead of mission: a model sums up your last so many turns, this one included."),
+  })
+  .superRefine((request, context) => {
+    if ((request.mission === undefined) === (request.fromTurns === undefined))
+      context.addIssue({ code: "custom", path: ["mission"], message: "give either mission or fromTurns" });
   })
   .describe("Who may know what: hints for the sub-agent. It grants no tools, credentials or approval.");
 
 export type BriefParams = z.output<typeof briefParamsSchema>;
+export type BriefRequest = z.output<typeof briefRequestSchema>;
+
+/**
+ * A model's summary as a brief: a paragraph, then lines that begin with a dash. What is too long is cut, because nobody is there who
+ * could be told; what the requester gave itself goes first. Null: there is nothing in it.
+ */
+export function briefWithin(text: string, given: Pick<BriefRequest, "sharedMemory" | "constraints">): BriefParams | null {
+  const [first = "", ...others] = text.split(/^[ \t]*[-*•][ \t]+/m).map((part) => part.replace(/\s+/g, " ").trim());
+  const lines = others.filter((line) => line !== "");
+  const said = first || lines.shift() || "";
+  if (said === "") return null;
+  const fresh = lines.map((line) => cutTo(line, charactersOf, MAX_CONSTRAINT_CHARACTERS));
+  return {
+    mission: cutTo(said, Buffer.byteLength, MAX_MISSION_BYTES),
+    sharedMemory: given.sharedMemory,
+    constraints: [...given.constraints, ...fresh].slice(0, MAX_CONSTRAINTS),
+  };
+}
+
+/** Between what a person sees as characters, at the last word that fits if there is one. */
+function cutTo(text: string, measure: (text: string) => number, max: number): string {
+  if (measure(text) <= max) return text;
+  let kept = "";
+  for (const { segment } of new Intl.Segmenter().segment(text)) {
+    if (measure(`${kept}${segment}…`) > max) break;
+    kept += segment;
+  }
+  return `${kept.replace(/\s+\S{0,40}$/, "")}…`;
+}
 
 export type BriefParamsResult = { readonly ok: true; readonly brief: BriefParams } | { readonly ok: false; readonly error: string };
 

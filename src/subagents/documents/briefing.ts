@@ -11,6 +11,7 @@ import type { Briefs } from "../../stores/briefs.ts";
 import type { Tx } from "../../stores/database.ts";
 import type { Runs } from "../../stores/runs.ts";
 import type { SessionDocuments } from "../../stores/session-documents.ts";
+import { type BriefEvent, briefHistory } from "./brief-history.ts";
 import { type BriefParams, listReferences, parseBriefParams, type RequesterBrief, renderBrief } from "./brief-params.ts";
 
 /** The child a brief is for. */
@@ -19,12 +20,20 @@ export type BriefedChild = Pick<Run, "agentId" | "sessionId" | "requesterKey">;
 export interface Briefing {
   /** Null, or why this requester can't share what the brief names. Writes nothing. */
   check(requesterKey: string, brief: BriefParams): Promise<string | null>;
-  /** Replaces all this requester said before. BRIEF.md follows the commit. */
-  apply(tx: Tx, child: BriefedChild, requesterKey: string, brief: BriefParams): Promise<void>;
+  /**
+   * Replaces all this requester said before, and what `replaces` said with it. BRIEF.md follows the commit. A requester is a session or, by
+   * a name that is no session's key, a person: no model replaces or revokes what a person said, and its memory references are read where
+   * the child's requester has its memory.
+   */
+  apply(tx: Tx, child: BriefedChild, requesterKey: string, brief: BriefParams, replaces?: string | null): Promise<void>;
   /** Takes one requester's brief back, or all with null; returns how many there were. */
-  revoke(tx: Tx, child: BriefedChild, requesterKey: string | null): Promise<number>;
+  revoke(tx: Tx, child: BriefedChild, requesterKey: string | null, by: string): Promise<number>;
   /** Oldest first. */
   list(child: BriefedChild): Promise<RequesterBrief[]>;
+  /** What became of them, newest first. */
+  history(child: BriefedChild): Promise<BriefEvent[]>;
+  /** Another number after each change: who changes what he has seen names it. */
+  version(child: BriefedChild): Promise<number>;
   /** What the child's memory block shows of its briefs; both empty without one. Never throws on a missing memory file. */
   read(child: BriefedChild): Promise<{ readonly section: string; readonly memory: string }>;
   /** Makes BRIEF.md say what the rows say. Never throws. */
@@ -47,6 +56,8 @@ export interface BriefingDeps {
 }
 
 export const BRIEF_FILE = "BRIEF.md";
+/** Of the history that is shown; older ones stay on record. */
+const MAX_CHANGES = 100;
 
 export function createBriefing(deps: BriefingDeps): Briefing {
   const list = (child: BriefedChild): Promise<RequesterBrief[]> => listBriefs(deps, child);
@@ -60,16 +71,18 @@ export function createBriefing(deps: BriefingDeps): Briefing {
   return {
     written: () => writing,
     check: (requesterKey, brief) => checkReach(deps, requesterKey, brief),
-    async apply(tx, child, requesterKey, brief) {
-      await deps.briefs.put(tx, child.sessionId, requesterKey, brief);
+    async apply(tx, child, requesterKey, brief, replaces = null) {
+      await deps.briefs.put(tx, child.sessionId, { requesterKey, brief, by: requesterKey, replaces });
       changed(tx, child);
     },
-    async revoke(tx, child, requesterKey) {
-      const removed = await deps.briefs.remove(tx, child.sessionId, requesterKey);
+    async revoke(tx, child, requesterKey, by) {
+      const removed = await deps.briefs.remove(tx, child.sessionId, requesterKey, by);
       changed(tx, child);
       return removed;
     },
     list,
+    history: async ({ sessionId }) => briefHistory(await deps.briefs.changes(sessionId, MAX_CHANGES)),
+    version: ({ sessionId }) => deps.briefs.version(sessionId),
     // Most children have no brief, and this is asked at every look at a run: looking costs less than a lock.
     write: (child) =>
       attempt(deps, child, async () => {
@@ -110,6 +123,9 @@ async function checkReach(deps: BriefingDeps, requesterKey: string, brief: Brief
   return `Brief refused: brief.sharedMemory: ${beyond.map(nameOf).join(", ")} was not shared with you, so you can't pass it on.`;
 }
 
+/** By a name instead of a session's key. */
+export const isPerson = (requesterKey: string): boolean => agentIdOf(requesterKey) === "";
+
 const workspaceOf = ({ agents }: BriefingDeps, sessionKey: string): string | null => agents.find(agentIdOf(sessionKey))?.workspace ?? null;
 
 /** The text behind each reference, once, from the memory of whoever gave it. */
@@ -117,7 +133,7 @@ async function readReferences(deps: BriefingDeps, child: BriefedChild, briefs: r
   const inherited = workspaceOf(deps, child.requesterKey);
   const sections = new Map<string, MemorySection>();
   for (const brief of briefs) {
-    const workspace = workspaceOf(deps, brief.requesterKey);
+    const workspace = isPerson(brief.requesterKey) ? inherited : workspaceOf(deps, brief.requesterKey);
     if (workspace === null) continue;
     for (const { tier, key } of listReferences([brief])) {
       // It stands in the block anyway, as the memory every child inherits.

@@ -5,6 +5,7 @@ import type { Agents } from "../../agents/agent.ts";
 import { Brief } from "../../brief/brief.ts";
 import { BriefResponse, type ResponseStatus } from "../../brief/response.ts";
 import { Trace, type TraceEntry } from "../../brief/trace.ts";
+import { codeBlock } from "../../core/code-block.ts";
 import { errorText, isStorageError } from "../../core/errors.ts";
 import { agentIdOf } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
@@ -13,6 +14,7 @@ import type { Runs } from "../../stores/runs.ts";
 import type { SessionDocuments, SessionRef } from "../../stores/session-documents.ts";
 import type { Transcripts } from "../../stores/transcripts.ts";
 import { resultOf } from "../announce.ts";
+import { checksMarkdown, checksNote } from "../checks.ts";
 import { transcriptOfRun } from "../deps.ts";
 import { outcomeSentence, sectionsText } from "../outcome.ts";
 import { oneLine } from "../quoting.ts";
@@ -42,7 +44,7 @@ export async function writeDocuments(deps: RunDocumentDeps, run: Run): Promise<v
   if (isUnfinished(run.state)) return writeBeginning(deps, run);
   const isBegun = await hasBrief(deps, run);
   const trace = await writeTrace(deps, run);
-  await deps.sessionDocuments.replace(run, `${briefIdOf(run.id)}.response.md`, (await responseOf(deps, run, run.state)).content);
+  await deps.sessionDocuments.replace(run, responseFile(run), (await responseOf(deps, run, run.state)).content);
   await handBack(deps, run, trace ?? (await readTrace(deps.sessionDocuments, run)), isBegun);
   if (!isBegun) await writeBrief(deps, run);
 }
@@ -69,7 +71,8 @@ const writeBrief = async (deps: RunDocumentDeps, run: Run): Promise<void> =>
 
 const hasBrief = (deps: RunDocumentDeps, run: Run): Promise<boolean> => deps.sessionDocuments.has(run, briefFile(run));
 
-const briefFile = (run: Run): string => `${briefIdOf(run.id)}.brief.md`;
+export const briefFile = (run: Pick<Run, "id">): string => `${briefIdOf(run.id)}.brief.md`;
+export const responseFile = (run: Pick<Run, "id">): string => `${briefIdOf(run.id)}.response.md`;
 
 async function briefOf(deps: RunDocumentDeps, run: Run): Promise<Brief> {
   const entries = (await fromTranscript(deps, run, (found) => deps.transcripts.tail(transcriptOfRun(found), 50))) ?? [];
@@ -110,9 +113,12 @@ function responseStatus(run: Run, as: EndState): ResponseStatus {
 
 async function responseOf(deps: RunDocumentDeps, run: Run, as: EndState): Promise<BriefResponse> {
   const { result, notes } = (await fromTranscript(deps, run, (found) => resultOf(deps.transcripts, found))) ?? { result: "", notes: "" };
+  const checked = checksNote(run.params, run.checks);
   const parts = [
     outcomeSentence(run, { ...run, as }, result),
     `## Result\n\n${result.trim() || "(not available)"}`,
+    ...(run.data === null ? [] : [`## Data\n\n${codeBlock(run.data, "json")}`]),
+    ...(checked === null ? [] : [`## Checks\n\n${checked}\n\n${checksMarkdown(run.checks ?? [])}`.trimEnd()]),
     ...(notes.trim() === "" ? [] : [`## Notes\n\n${notes.trim()}`]),
     ...(run.sections === null ? [] : [`## Sections\n\n${sectionsText(run.sections)}`]),
   ];

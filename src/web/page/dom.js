@@ -19,9 +19,12 @@ export function el(tag, attributes = {}, ...children) {
   return node;
 }
 
+/** Under `require-trusted-types-for` no text becomes HTML but by a policy; of ours there is this one, and only here. */
+const policy = globalThis.trustedTypes?.createPolicy("herald", { createHTML: (html) => html });
+
 /** For HTML from Herald's own renderer, never for anything a person or a model wrote as it is. */
 export function setServerHtml(node, html) {
-  node.innerHTML = html;
+  node.innerHTML = policy === undefined ? html : policy.createHTML(html);
 }
 
 /** Changes the text only when it differs, so that a screen reader is not told the same thing each second. */
@@ -49,9 +52,13 @@ export function toast(text) {
   node.textContent = text;
   node.hidden = false;
   clearTimeout(node.timer);
-  node.timer = setTimeout(() => {
-    node.hidden = true;
-  }, 4000);
+  // Long enough to be read.
+  node.timer = setTimeout(
+    () => {
+      node.hidden = true;
+    },
+    Math.max(4000, text.length * 60),
+  );
 }
 
 /** Where localStorage is full or forbidden, what should be kept lasts as long as the tab. */

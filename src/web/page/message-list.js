@@ -1,7 +1,10 @@
-// The list of messages: one element per message, days between them, code with a copy button, the view kept at the
-// end while the person reads there and left alone while they read above.
-import { byId, copyText, el, setServerHtml } from "./dom.js";
-import { clockTime, dayKey, dayName, fullTime } from "./words.js";
+// The list of messages: one element per message (message-node.js), days between them, the view kept at the end while the person reads
+// there and left alone while they read above.
+import { byId, copyText, el } from "./dom.js";
+import { editLast, foldVersions, placeRedo } from "./last-exchange.js";
+import { filesNode } from "./message-files.js";
+import { fill, messageNode, messageOf, refill, WHO } from "./message-node.js";
+import { clockTime, dayKey, dayName } from "./words.js";
 
 const NEAR_END_PX = 90;
 const SAME_BREATH_MS = 5 * 60 * 1000;
@@ -48,30 +51,94 @@ const observer = new ResizeObserver(() => keepingEnd(() => {}));
 for (const node of [scroll, byId("column")]) observer.observe(node);
 toEnd.addEventListener("click", scrollToEnd);
 
-export function clearMessages() {
+/** What the messages of the chat on screen do: `onPress(command)`, `onResend(replaces, text, id)`. */
+const now = { hooks: null, isBusy: false };
+const hooks = {
+  onPress: (command) => now.hooks.onPress(command),
+  onCopy: (node, button) => copyText(wholeText(node), button),
+};
+
+/** All parts of a message, as it was written. */
+const wholeText = ({ dataset: { of } }) =>
+  [...list.children]
+    .filter((node) => node.dataset.of === of)
+    .map((node) => messageOf(node).text)
+    .join("\n\n");
+
+/** For another chat, whose `hooks` its messages have. */
+export function clearMessages(own) {
+  Object.assign(now, { hooks: own, isBusy: false });
   list.replaceChildren();
   pendingList.replaceChildren();
   scrollToEnd();
 }
 
-/** `onPress(command)` is called for buttons under a message. */
-export function appendMessage(message, onPress) {
-  const node = messageNode(message, onPress);
+/** `isBusy`: an answer is being written, and nothing can be put anew. */
+export function showRedo(isBusy) {
+  now.isBusy = isBusy;
+  placeRedo(list, { isBusy, onResend: now.hooks.onResend });
+}
+
+function arrange() {
+  foldVersions(list);
+  showRedo(now.isBusy);
+}
+
+/** Opens the person's last message for editing. False: it can't be edited now. */
+export const editLastMessage = () => editLast(list);
+
+/** Shows one message and marks it. False: it is not in the list. */
+export function showMessage(seq) {
+  const node = list.querySelector(`[data-seq="${seq}"]`);
+  if (node === null) return false;
+  for (const found of list.querySelectorAll(".found")) found.classList.remove("found");
+  node.parentElement.querySelector(`[data-version="${messageOf(node).replacedBy}"] > .version[aria-expanded="false"]`)?.click();
+  node.classList.add("found");
+  end.isFollowed = false;
+  node.tabIndex = -1;
+  node.focus({ preventScroll: true });
+  node.scrollIntoView({ block: "center" });
+  measure();
+  return true;
+}
+
+export function appendMessage(message) {
+  const node = messageNode(message, hooks);
   const wasAtEnd = keepingEnd(() => {
     list.append(node);
     settle(node);
+    arrange();
   });
   if (!wasAtEnd && message.author === "agent") toEnd.hidden = false;
 }
 
+/** Other words for a message that stands there, in its place; one that is not shown (yet) needs none. */
+export function replaceMessage(message) {
+  const node = list.querySelector(`[data-seq="${message.seq}"]`);
+  if (node === null) return;
+  const hadFocus = node.contains(document.activeElement);
+  // Inside a log, where it would be read out once more as a whole.
+  node.setAttribute("aria-live", "off");
+  keepingEnd(() => {
+    refill(node, message, hooks);
+    settle(node);
+    arrange();
+  });
+  if (!hadFocus) return;
+  // The button that was pressed is gone: whoever pressed it goes on from here.
+  node.tabIndex = -1;
+  node.focus();
+}
+
 /** Earlier messages, above; what is on screen stays where it is. */
-export function prependMessages(messages, onPress) {
+export function prependMessages(messages) {
   const before = scroll.scrollHeight - scroll.scrollTop;
-  const nodes = messages.map((message) => messageNode(message, onPress));
+  const nodes = messages.map((message) => messageNode(message, hooks));
   const next = list.firstElementChild;
   list.prepend(...nodes);
   for (const node of nodes) settle(node);
   if (next !== null) settle(next);
+  arrange();
   scroll.scrollTop = scroll.scrollHeight - before;
   measure();
 }
@@ -88,43 +155,6 @@ export function showDraft(draft) {
     node.hidden = draft === null;
     fill(node.querySelector(".body"), draft === null ? "" : draft.html);
   });
-}
-
-const WHO = { user: "You", announcement: "Sub-agent result", plain: "Herald" };
-
-function messageNode(message, onPress) {
-  const isUser = message.author === "user";
-  const body = el("div", { class: "body" });
-  if (isUser) body.textContent = message.text;
-  else fill(body, message.html);
-  const who = isUser ? WHO.user : WHO[message.kind];
-  const time = el("time", { datetime: new Date(message.at).toISOString(), title: fullTime(message.at) }, clockTime(message.at));
-  const buttons = message.buttons.map(({ label, command, danger }) =>
-    el("button", { class: danger ? "small danger" : "small", type: "button", onclick: () => onPress(command) }, label),
-  );
-  // Parts of one message differ in what stands behind the #.
-  const facts = { "data-seq": message.seq, "data-at": message.at, "data-author": who, "data-of": message.id.replace(/#\d+$/, "") };
-  const node = el(
-    "li",
-    { class: `message ${message.author} ${message.kind}`, ...facts },
-    el("div", { class: "day", hidden: true }),
-    el("div", { class: "meta" }, el("span", { class: "who" }, who), time),
-    body,
-  );
-  if (message.stats !== undefined) node.append(statsNode(message.stats));
-  if (buttons.length > 0) node.append(el("div", { class: "buttons" }, ...buttons));
-  return node;
-}
-
-/** What a person wants to know first; keys, ids and paths on request. */
-function statsNode({ figures, names }) {
-  const items = names.map((name) => el("li", {}, name));
-  return el("details", { class: "stats" }, el("summary", {}, figures.join(" • ")), el("ul", { class: "plain-list" }, ...items));
-}
-
-function fill(body, html) {
-  setServerHtml(body, html);
-  for (const pre of body.querySelectorAll("pre")) addCopyButton(pre);
 }
 
 const isSameDay = (before, at) => before !== null && dayKey(Number(before.dataset.at)) === dayKey(at);
@@ -145,20 +175,12 @@ function settle(node) {
   before?.classList.toggle("goes-on", continues);
 }
 
-function addCopyButton(pre) {
-  const language = /language-([\w+#.-]+)/.exec(pre.firstElementChild?.className ?? "")?.[1] ?? "";
-  const button = el("button", { class: "copy", type: "button", onclick: () => copyText(pre.textContent, button) }, "Copy");
-  const frame = el("div", { class: "code" }, el("div", { class: "code-head" }, el("span", {}, language), button));
-  pre.replaceWith(frame);
-  // Wide code scrolls inside its frame, by keyboard too.
-  pre.tabIndex = 0;
-  frame.append(pre);
-}
-
 /** A message of this tab that is not confirmed yet. `state`: "sending" or "failed". */
-export function showPending({ id, text, state, reason }, { onRetry, onDrop }) {
+export function showPending({ id, text, files, state, reason }, { onRetry, onDrop }) {
   const old = pendingList.querySelector(`[data-id="${id}"]`);
   const node = el("li", { class: `message user plain pending ${state}`, "data-id": id }, el("div", { class: "body" }, text));
+  const attached = filesNode(files);
+  if (attached !== null) node.append(attached);
   if (state === "failed") {
     node.append(
       el(

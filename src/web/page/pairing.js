@@ -62,7 +62,7 @@ function fill(list, items, keyFor, make) {
   for (const [n, node] of nodes.entries()) if (list.children[n] !== node) list.insertBefore(node, list.children[n] ?? null);
 }
 
-const keyOf = ({ channel, account, senderId, state }) => [channel, account, senderId, state].join(" ");
+const keyOf = ({ channel, account, senderId, state }) => JSON.stringify([channel, account, senderId, state]);
 const nameOf = ({ senderName }) => senderName || "Somebody without a name";
 
 function waitingNode(person, decide) {

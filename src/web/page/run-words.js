@@ -1,7 +1,21 @@
 // What a run is doing, in words: for its line on the board and for the panel that shows it.
-import { cost, duration, tokens } from "./words.js";
+import { clockTime, cost, dayKey, dayName, duration, tokens } from "./words.js";
 
 export const isUnfinished = (run) => ["queued", "running", "waiting"].includes(run.state);
+
+/** What each state means, in a word; those that failed differ. */
+export const STATE_WORDS = {
+  queued: "queued",
+  running: "running",
+  waiting: "waiting",
+  done: "done",
+  error: "failed",
+  timeout: "timed out",
+  stopped: "stopped",
+  interrupted: "interrupted",
+};
+
+export const stateWord = (run) => (run.isAsking ? "asks you" : (STATE_WORDS[run.state] ?? run.state));
 
 const DELIVERY = {
   none: null,
@@ -21,11 +35,25 @@ export function stateText(run) {
   return run.endedAt === null || run.startedAt === null ? run.state : `${run.state} in ${duration(run.endedAt - run.startedAt)}`;
 }
 
-/** Tokens, cost and what became of the announcement; what is not known is left out. */
-export function numbersText(run) {
-  const spent = [run.tokens === null ? null : tokens(run.tokens), run.costUsd === null ? null : cost(run.costUsd)];
-  return [...spent, DELIVERY[run.delivery]].filter((part) => part !== null).join(" · ");
+/** What is held back goes out with others, and whoever looks wants to know when. */
+function deliveryText({ delivery, digestAt, group }) {
+  if (delivery === "pending" && group !== null) return "announced with its group";
+  return delivery !== "pending" || digestAt === null ? DELIVERY[delivery] : `goes out with the digest at ${moment(digestAt)}`;
 }
+
+const moment = (at) => (dayKey(at) === dayKey(Date.now()) ? clockTime(at) : `${clockTime(at)}, ${dayName(at)}`);
+
+/** Its group, tokens, cost and what became of the announcement; what is not known is left out. Of a side that has a limit, what is spent of it. */
+export function numbersText(run) {
+  const used = run.tokens === null ? null : tokens(run.tokens);
+  const paid = run.costUsd === null ? null : cost(run.costUsd);
+  const spent = [run.limit?.tokens ?? used, run.limit?.usd ?? paid];
+  const group = run.group === null ? null : `group ${run.group}`;
+  return [group, ...spent, deliveryText(run)].filter((part) => part !== null).join(" · ");
+}
+
+/** `$0.12 of $0.50, 18k of 20k tokens` */
+export const spentText = ({ usd, tokens: count }) => [usd, count].filter((part) => part !== null).join(", ");
 
 export function ageText(run) {
   const since = run.startedAt ?? run.createdAt;

@@ -1,10 +1,13 @@
 // Numbers and times as people read them.
 
 const timeFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const secondsFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const dayFormat = new Intl.DateTimeFormat(undefined, { weekday: "long", day: "numeric", month: "long" });
 const fullFormat = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
 
 export const clockTime = (at) => timeFormat.format(at);
+/** With its seconds, for what comes step by step. */
+export const clockSeconds = (at) => secondsFormat.format(at);
 export const fullTime = (at) => fullFormat.format(at);
 export const dayKey = (at) => new Date(at).toDateString();
 
@@ -26,6 +29,12 @@ export function duration(ms) {
   return `${Math.floor(hours / 24)}d`;
 }
 
+/** How long one step took: 340ms, 1.2s, 42s, 5m12s. */
+export function took(ms) {
+  if (ms < 1000) return `${Math.max(0, ms)}ms`;
+  return ms < 10_000 ? `${(ms / 1000).toFixed(1)}s` : duration(ms);
+}
+
 export function tokens(count) {
   if (count < 1000) return `${count} tokens`;
   if (count < 1_000_000) return `${(count / 1000).toFixed(1)}k tokens`;
@@ -33,3 +42,9 @@ export function tokens(count) {
 }
 
 export const cost = (usd) => (usd > 0 && usd < 0.01 ? "< $0.01" : `$${usd.toFixed(2)}`);
+
+/** 900 B, 12 KB, 3.4 MB */
+export function bytes(count) {
+  if (count < 1024) return `${count} B`;
+  return count < 1024 * 1024 ? `${Math.round(count / 1024)} KB` : `${(count / 1024 / 1024).toFixed(1)} MB`;
+}

@@ -111,6 +111,7 @@ describe("toMessages", () => {
 });
 
 describe("standingOf", () => {
+  const recorded = (id: string, entryId: string) => ({ id, entryId, calledAt: CALLED_AT, name: "read", args: {} });
   it.each([
     ["an empty transcript", [], { kind: "open" }],
     ["a question", [user("hi")], { kind: "open" }],
@@ -121,12 +122,12 @@ describe("standingOf", () => {
     [
       "a call without a result",
       [user("hi"), assistant("", 1), call("c1")],
-      { kind: "calls", made: 1, calls: [{ id: "c1", entryId: "e2", calledAt: CALLED_AT, name: "read", args: {} }] },
+      { kind: "calls", made: [recorded("c1", "e2")], calls: [recorded("c1", "e2")] },
     ],
     [
       "one of two results",
       [assistant("", 2), call("c1"), call("c2"), result("c1")],
-      { kind: "calls", made: 2, calls: [{ id: "c2", entryId: "e2", calledAt: CALLED_AT, name: "read", args: {} }] },
+      { kind: "calls", made: [recorded("c1", "e1"), recorded("c2", "e2")], calls: [recorded("c2", "e2")] },
     ],
     ["all results", [user("hi"), assistant("", 1), call("c1"), result("c1")], { kind: "open" }],
     [

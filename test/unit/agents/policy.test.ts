@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import type { ToolPolicy } from "../../../src/agents/agent.ts";
-import { type ChildLimits, effectiveTools } from "../../../src/agents/policy.ts";
+import { type ChildLimits, effectiveTools, needsApproval } from "../../../src/agents/policy.ts";
 import { type Capability, defineTool, type Tool } from "../../../src/core/tool.ts";
 import { SESSION_TOOLS } from "../../../src/core/tool-names.ts";
 
@@ -86,4 +86,11 @@ describe("effectiveTools", () => {
     expect(names([], limits({ capabilities: new Set<Capability>(["read"]) }))).toEqual(["read"]);
     expect(names([], limits({ capabilities: new Set<Capability>(["read", "exec"]), ceiling: ["read"] }))).toEqual(["read"]);
   });
+});
+
+it("[QA4] APPR-003 * means every tool but those that only ask or note something down: a question never waits for a question", () => {
+  const needing = (approve: string[]) => ["exec", "github__x", "ask", "plan"].filter((name) => needsApproval([{}, { approve }], name));
+  expect(needing(["*"])).toEqual(["exec", "github__x"]);
+  expect(needing(["github__*"])).toEqual(["github__x"]);
+  expect(needing(["ask", "plan"])).toEqual([]);
 });

@@ -27,6 +27,7 @@ const turn = (): CallingTurn => ({
   sessionKey: "agent:main:web:dm:main",
   runId: null,
   address: null,
+  person: null,
   workspace: "/nonexistent",
   readOnly: false,
   signal: abort.signal,
@@ -254,7 +255,7 @@ describe("a call that waits", () => {
   const space = { maxChars: 300_000, append: async (fresh: readonly NewEntry[]) => void entries.push(...fresh) };
   const left = (made: ReturnType<typeof calls>) => {
     const done = new Set(entries.flatMap((entry) => (entry.type === "tool_result" ? [entry.callId] : [])));
-    return { calls: made.filter(({ id }) => !done.has(id)), made: made.length };
+    return { calls: made.filter(({ id }) => !done.has(id)), made };
   };
   beforeEach(() => {
     isDue = false;
@@ -290,7 +291,7 @@ describe("a call that waits", () => {
   it("[RC2] what came before it and lost its result is not made again", async () => {
     const made = calls("change", "patient");
     isDue = true;
-    expect(await toolCalls.resume(turn(), { calls: made, made: 2 }, space)).toEqual([]);
+    expect(await toolCalls.resume(turn(), { calls: made, made }, space)).toEqual([]);
     expect([changed, results().map(({ isError }) => isError)]).toEqual([[], [true, false]]);
   });
 });
@@ -316,5 +317,37 @@ describe("[SO3] among several processes", () => {
         .map(({ text }) => text)
         .sort(),
     ).toEqual(["away failed: PostgreSQL can't be reached.", "copied"]);
+  });
+});
+
+describe("[QA2] a call that waits", () => {
+  /** Comes true at once; read while the turn is ended. */
+  const awaited = (whenRun: () => void): Tool =>
+    defineTool({
+      name: "ask",
+      description: "Asks.",
+      capability: "read",
+      schema: z.strictObject({}),
+      repeatable: true,
+      waitsFor: async () => null,
+      async run() {
+        whenRun();
+        return { text: "the answer" };
+      },
+    });
+
+  it("[QA2] put aside in the moment its answer is there, it has no result; made again, it has the answer", async () => {
+    tools = [awaited(() => abort.abort("suspend"))];
+    const call = { id: "c0", entryId: "e0", calledAt: 0, name: "ask", args: {} };
+    const space = { maxChars, append: async (fresh: readonly NewEntry[]) => void entries.push(...fresh) };
+    await toolCalls.run(turn(), [call], space);
+    expect(results()).toEqual([]);
+    abort = new AbortController();
+    await toolCalls.resume(turn(), { calls: [call], made: [call] }, space);
+    expect(results()).toEqual([]);
+    abort = new AbortController();
+    tools = [awaited(() => {})];
+    await toolCalls.resume(turn(), { calls: [call], made: [call] }, space);
+    expect(results()).toEqual([{ text: "the answer", isError: false }]);
   });
 });

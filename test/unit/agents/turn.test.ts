@@ -5,7 +5,6 @@ import { runInNewContext } from "node:vm";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineTool, type Tool, type ToolContext } from "../../../src/core/tool.ts";
-import type { Outlay } from "../../../src/core/usage.ts";
 import { user } from "../../contract/transcripts.contract.ts";
 import { type Answer, callTools, createTurnRig, say } from "../../support/turn-rig.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -50,22 +49,14 @@ describe("a turn", () => {
   });
 
   it("[AG1] a step that may not be paid for is not made, and the turn ends with the reason; so it is with a summary", async () => {
-    using rig = await createTurnRig({ answers: [say("never")] });
+    const error = { kind: "refused", message: "The budget of today is used up." } as const;
+    using rig = await createTurnRig({ answers: [async () => ({ outcome: "error" as const, error })] });
     await rig.put(user("question"));
-    const asked: [readonly string[], number][] = [];
-    const account = {
-      async mayCall({ models, inputTokens }: Outlay) {
-        asked.push([models, inputTokens()]);
-        return "The budget of today is used up.";
-      },
-      settle: async () => expect.unreachable(),
-    };
-    const end = await rig.run({ account, fallbacks: ["test/other"] });
+    const purse = { open: async () => expect.unreachable() };
+    const end = await rig.run({ account: { purse, async settle() {} }, fallbacks: ["test/other"] });
     expect(end).toMatchObject({ outcome: "error", reason: "The budget of today is used up.", error: { kind: "refused" } });
-    expect(rig.requests).toEqual([]);
-    expect(asked).toEqual([[["test/model", "test/other"], expect.any(Number)]]);
-    // Never less than the provider can count.
-    expect(asked[0]?.[1]).toBeGreaterThan("the system prompt".length + "question".length);
+    // Whoever makes the call asks the purse, before each of its tries.
+    expect(rig.requests).toMatchObject([{ purse }]);
   });
 
   it("[ST2] ended elsewhere: no further step is begun", async () => {

@@ -12,7 +12,15 @@ describe.runIf(hasPostgres())("channels of a process that does not receive", () 
     await stores.nodes.enter();
     const slack = { enabled: true, botToken: "xoxb-1", appToken: "xapp-1-A0APP-1" };
     const config = configSchema.parse({ channels: { slack } });
-    const channels = await createChannels({ config, stores, clock, bus, log: silentLogger, secrets: createSecrets() });
+    const channels = await createChannels({
+      config,
+      current: () => config,
+      stores,
+      clock,
+      bus,
+      log: silentLogger,
+      secrets: createSecrets(),
+    });
     await channels.learnAccounts();
     expect([channels.find("slack", "A0APP")?.name, channels.find("slack", "T0HOME")]).toEqual(["slack", null]);
     await stores.accounts.adopt("slack", "T0HOME", ["A0APP"]);

@@ -22,6 +22,8 @@ it("[CM8] whoever runs the gateway reads why and what to set; others read how th
       "- Model: `offline/rules`",
       "- telegram: off",
       "- slack: off",
+      "- matrix: off",
+      "- discord: off",
       "- web: on",
       "- Lanes: ",
       "- exec: off",

@@ -145,6 +145,16 @@ describe("decodePayload", () => {
     const files = [{ name: "re]port\n.pdf", mimetype: "application/pdf", size: 12_000 }, { name: "a.png" }, "nonsense"];
     const shared = decode(event({ subtype: "file_share", text: "look", files }));
     expect(shared?.text).toBe("[file re port .pdf application/pdf 12 KB]\n[file a.png]\nlook");
+    // Without an address there is nothing to fetch.
+    expect(shared?.files).toBeUndefined();
+    const url_private = "https://files.slack.com/a";
+    const voice = { name: "v", mimetype: "audio/mp4", subtype: "slack_audio", url_private, url_private_download: `${url_private}?d` };
+    expect(
+      decode(event({ subtype: "file_share", text: "", files: [voice, { name: "p", mimetype: "image/png", url_private }] }))?.files,
+    ).toEqual([
+      { source: { remote: `${url_private}?d` }, kind: "voice message", name: "v" },
+      { source: { remote: url_private }, kind: "photo", name: "p" },
+    ]);
   });
 
   it("[SC5] SL-009: bots, ourselves and edited mentions are ignored", () => {

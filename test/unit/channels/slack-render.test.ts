@@ -134,14 +134,19 @@ describe("a result that is longer than four messages", () => {
     ]);
   });
 
-  it("[AN10][DL3] without the scope it waits, and the channel says which one is missing", async () => {
+  it("[AN10][DL3] FILE-005 without the scope, or when the file is refused for good, the reader is told so in its place", async () => {
     const part = channel.render(result(45_000), address).at(-1)!;
     fake.faults.add("files.getUploadURLExternal", { error: "missing_scope", needed: "files:write" });
     expect(await channel.send({ address, part, key: "k#1", repeated: false })).toMatchObject({
-      status: "retry",
-      afterMs: 60_000,
+      status: "rerender",
+      part: { text: expect.stringContaining("could not be sent as a file (the Slack app lacks a scope)") },
       reason: "auth failed (missing_scope files:write): check channels.slack.botToken",
     });
+    fake.faults.add("files.getUploadURLExternal", { error: "file_upload_size_restricted" });
+    const refused = await channel.send({ address, part, key: "k#1", repeated: false });
+    expect(refused).toMatchObject({ status: "rerender", part: { text: expect.stringContaining("file_upload_size_restricted") } });
+    const told = refused.status === "rerender" ? refused.part : {};
+    expect(await channel.send({ address, part: told, key: "k#1", repeated: false })).toMatchObject({ status: "sent" });
   });
 });
 

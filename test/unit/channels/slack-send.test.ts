@@ -349,3 +349,34 @@ describe("rendering for Slack", () => {
     }
   });
 });
+
+describe("a person's id as the address", () => {
+  const to = (): Address => ({ channel: "slack", account: channel.account, chat: "U0PERSON", kind: "dm" });
+  const opened = (): number => fake.calls.filter(({ method }) => method === "conversations.open").length;
+
+  it("[AP1] opens the direct chat and says where the message belongs; nothing is posted before that", async () => {
+    const part = channel.render({ markdown: "for you" }, to())[0] as Part;
+    const result = await send(part, "d#0", to());
+    expect(result).toMatchObject({ status: "retarget", address: { ...to(), chat: "D0PERSON" } });
+    expect([opened(), fake.messages("D0PERSON")]).toEqual([1, []]);
+    expect(await send(part, "d#0", result.status === "retarget" ? result.address : to())).toMatchObject({ status: "sent" });
+    expect(fake.messages("D0PERSON").map(({ text }) => text)).toEqual(["for you"]);
+  });
+
+  it.each<[Fault, object]>([
+    ["drop", { status: "retry" }],
+    ["drop_after", { status: "retry" }],
+    ["500", { status: "retry" }],
+    ["429", { status: "retry", afterMs: 1_000 }],
+    [
+      { error: "missing_scope", needed: "im:write" },
+      { status: "retry", afterMs: 60_000, reason: expect.stringContaining("im:write") },
+    ],
+    [{ error: "cannot_dm_bot" }, { status: "failed", reason: "cannot_dm_bot" }],
+    [{ error: "user_disabled" }, { status: "failed", reason: "user_disabled" }],
+  ])("[AP1] POLI-006 it can't be opened, %j: nothing is in doubt, and what is final is said", async (kind, expected) => {
+    fake.faults.add("conversations.open", kind);
+    expect(await send(render("for you"), "d#0", to())).toMatchObject(expected);
+    expect(fake.allMessages()).toEqual([]);
+  });
+});

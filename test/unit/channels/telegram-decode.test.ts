@@ -14,6 +14,34 @@ const message = (fields: Record<string, unknown>) =>
 const press = (fields: Record<string, unknown>) =>
   decodeUpdate({ me, update: { update_id: 1, callback_query: { id: "q", from: ann, ...fields } } }, "900");
 
+describe("decoding Telegram's own stop", () => {
+  const stop = (fields: Record<string, unknown>) =>
+    decodeUpdate({ me, update: { update_id: 1, stopped_message_generation: fields } }, "900");
+
+  it("[ST3] it is the person of that private chat, and ends the answer it stood under", () => {
+    expect(stop({ chat: dm, draft_id: 31 })).toEqual({
+      kind: "button",
+      address: { channel: "telegram", account: "900", chat: "5", kind: "dm" },
+      sender: { id: "5" },
+      text: "/stop answer 31",
+      mentioned: true,
+    });
+    expect(stop({ chat: dm, draft_id: 31, message_thread_id: 7 })?.address).toMatchObject({ chat: "5", thread: "7" });
+  });
+
+  it("[SC2] anything else is nobody's", () => {
+    for (const fields of [
+      {},
+      { chat: dm },
+      { chat: group, draft_id: 1 },
+      { chat: dm, draft_id: "1; /stop" },
+      { chat: dm, draft_id: 1.5 },
+    ]) {
+      expect(stop(fields), JSON.stringify(fields)).toBeNull();
+    }
+  });
+});
+
 describe("decoding a message", () => {
   it("[SC1] a direct message: numeric sender as text, addressed, one session per person", () => {
     const inbound = message({ chat: dm, text: "hello" });
@@ -170,6 +198,28 @@ describe("decoding a message", () => {
   });
 });
 
+describe("files of a message", () => {
+  const files = (fields: Record<string, unknown>) => message({ chat: dm, ...fields })?.files;
+
+  it("[CH2] each kind is a file to be fetched, a photo in its largest size; what is forwarded counts, too", () => {
+    expect(files({ photo: [{ file_id: "s" }, { file_id: "l", file_size: 9 }] })).toEqual([
+      { source: { remote: "l" }, kind: "photo", name: "photo.jpg", size: 9 },
+    ]);
+    const document = { file_id: "d", file_name: "a.pdf", file_size: 12 };
+    expect(files({ document })).toEqual([{ source: { remote: "d" }, kind: "file", name: "a.pdf", size: 12 }]);
+    expect(files({ animation: { file_id: "g" }, document })?.[0]).toMatchObject({ kind: "animation", source: { remote: "g" } });
+    expect(files({ voice: { file_id: "v", duration: 3 } })?.[0]).toMatchObject({ kind: "voice message", name: "voice.ogg" });
+    expect(files({ document, forward_origin: { sender_user: bob } })).toHaveLength(1);
+  });
+
+  it("[CH2] stickers, places and what has no id of its own are words only; a command takes nothing along", () => {
+    for (const fields of [{ sticker: { emoji: "x" } }, { photo: "nonsense" }, { document: { file_name: "a" } }, { text: "plain" }])
+      expect(files(fields), JSON.stringify(fields)).toBeUndefined();
+    expect(message({ chat: dm, photo: "nonsense" })?.text).toBe("[photo]");
+    expect(files({ document: { file_id: "d" }, caption: "/stop" })).toBeUndefined();
+  });
+});
+
 describe("decoding a press", () => {
   const under = { chat: group, message_id: 3, date: 1, is_topic_message: true, message_thread_id: 42 };
 
@@ -180,14 +230,16 @@ describe("decoding a press", () => {
       sender: { id: "5", name: "Ann" },
       text: "/subagents stop 0f0f0f0f",
       mentioned: true,
+      onlyTo: { press: "q" },
     });
   });
 
-  it("[SC2] without a readable message, without data, or with data that is no command it is nothing", () => {
+  it("[SC2] without a readable message, without data or by a bot it is nothing; data that none of our buttons carries is no command", () => {
     expect(press({ data: "/stop", message: { ...under, date: 0 } })).toBeNull();
     expect(press({ data: "/stop" })).toBeNull();
     expect(press({ message: under })).toBeNull();
-    expect(press({ data: "approve:run123", message: under })).toBeNull();
+    for (const data of ["approve:run123", "", "stop", `/stop ${"x".repeat(59)}`, "/stop \ud800", "/stop \ufffd"])
+      expect(press({ data, message: under })).toMatchObject({ kind: "button", text: "" });
     expect(press({ data: "/stop", message: under, from: { id: 1, is_bot: true } })).toBeNull();
   });
 });

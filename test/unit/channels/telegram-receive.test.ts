@@ -86,7 +86,7 @@ describe("polling", () => {
     fake.edit({ id: 5, chat: 77, text: "/stop" });
     fake.say({ chat: -100500, text: "@herald_test_bot hi", from: 77 });
     await waitFor("the message", () => inbox.rows.size === 1);
-    expect(polls()[0]?.allowed_updates).toEqual(["message", "callback_query"]);
+    expect(polls()[0]?.allowed_updates).toEqual(["message", "callback_query", "stopped_message_generation"]);
     const [raw] = inbox.rows.values();
     expect(channel.decode(raw)).toMatchObject({ text: "hi", mentioned: true });
     const offline = createTelegramChannel({
@@ -171,9 +171,17 @@ describe("polling", () => {
     await waitFor("an update", () => texts(channel).includes("alive"));
   });
 
-  it("[CM9] TG-022 a press is answered at once, an old one with a word, and both are recorded", async () => {
+  it("[CM9][LV4] TG-022 a press is ended without a word when nobody answers it in time, an old one at once with one, and both are recorded", async () => {
     fake.chats.add(77);
-    const channel = await start();
+    const waits: number[] = [];
+    const clock: Clock = {
+      now: systemClock.now,
+      sleep: (ms, signal) => {
+        if (ms === 4_000) waits.push(ms);
+        return systemClock.sleep(Math.min(ms, 20), signal);
+      },
+    };
+    const channel = await start({ clock });
     const [part] = channel.render(
       { markdown: "x", buttons: [{ label: "Stop", command: "/subagents stop 12345678" }] },
       { channel: "telegram", account: "7000001", chat: "77", kind: "dm" },
@@ -193,6 +201,7 @@ describe("polling", () => {
       fake.calls.filter((call) => call.method === "answerCallbackQuery" && call.executed).map((call) => call.payload.text);
     await waitFor("both answers", () => answers().length === 2);
     expect(answers().sort()).toEqual(["This button is too old.", undefined]);
+    expect(waits).toEqual([4_000]);
   });
 
   it("[AG4] shows typing in the topic, in General by its id, and a receipt, none of which can fail a turn", async () => {

@@ -9,6 +9,7 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { type AppEvent, createBus } from "../../../src/core/events.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { chatKey, newId } from "../../../src/core/ids.ts";
+import { createAttachments } from "../../../src/stores/attachments.ts";
 import { openDatabase, type SqliteDatabase } from "../../../src/stores/database.ts";
 import { createInbox } from "../../../src/stores/inbox.ts";
 import { createWebMessages, type WebMessages } from "../../../src/stores/web-messages.ts";
@@ -34,7 +35,11 @@ beforeEach(async () => {
   });
   bus.on((event) => events.push(event));
   const inbox = createInbox({ db, clock: systemClock, bootId: "boot", failpoint: noFailpoints });
-  channel = createWebChannel({ posts: createWebPosts({ db, inbox, webMessages: messages }, WEB), bus, split: splitMarkdown });
+  channel = createWebChannel({
+    posts: createWebPosts({ db, inbox, webMessages: messages, attachments: createAttachments({ db, clock: systemClock }) }, WEB),
+    bus,
+    split: splitMarkdown,
+  });
   await channel.start(inbox.sink(WEB.channel, WEB.account));
 });
 
@@ -121,9 +126,26 @@ describe("sending", () => {
     expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toMatchObject({ status: "found" });
   });
 
+  it("[LV3] a message is changed where it stands, buttons and all; one that is not there is gone", async () => {
+    const [part = {}] = channel.render({ markdown: "Which?", buttons: [{ label: "Red", command: "/x" }] }, MAIN);
+    const sent = await channel.send({ address: MAIN, part, key: "live:q#0", repeated: false });
+    const ref = sent.status === "sent" ? sent.ref : "";
+    const edit = (to: string) => channel.edit?.({ address: MAIN, ref: to, part: { text: "Which? Red" } });
+    expect([await edit(ref), await edit(ref)]).toEqual([{ status: "shown" }, { status: "shown" }]);
+    expect((await shown()).map(({ text, extra, seq }) => [text, extra, String(seq)])).toEqual([["Which? Red", {}, ref]]);
+    expect(events.filter((event) => event.type === "web.edited")).toEqual(
+      Array(2).fill({ type: "web.edited", chat: "main", seq: Number(ref) }),
+    );
+    for (const other of ["999", "x", ""]) expect(await edit(other)).toMatchObject({ status: "gone" });
+    // Sent again after a crash, it does not bring the first words back.
+    expect(await channel.send({ address: MAIN, part, key: "live:q#0", repeated: false })).toEqual({ status: "sent", ref });
+    expect((await shown()).map(({ text }) => text)).toEqual(["Which? Red"]);
+  });
+
   it("[RC4] a disk that refuses is a retry, never a throw", async () => {
     await db.transaction([], (tx) => tx.run("ALTER TABLE web_messages RENAME TO gone"));
     expect(await send("hi", "reply:1#0")).toMatchObject({ status: "retry" });
+    expect(await channel.edit?.({ address: MAIN, ref: "1", part: { text: "x" } })).toMatchObject({ status: "retry" });
     expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toMatchObject({ status: "unknown" });
     await db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO web_messages"));
   });

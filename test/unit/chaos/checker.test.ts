@@ -25,7 +25,9 @@ function createStory() {
       outbox: [],
       runs: [],
       below: [],
+      groups: [],
       ends: [],
+      questions: [],
       sessions: ["main"],
       transcripts: [],
       incidents: [],
@@ -34,7 +36,7 @@ function createStory() {
     slots: { main: 4, subagent: 6, wantedMain: 4, wantedSubagent: 6 },
   };
   const main: { id: string; text: string }[] = [];
-  draft.transcripts.push({ name: "main.jsonl", sessionId: "main", problems: [], entries: main });
+  draft.transcripts.push({ name: "main.jsonl", sessionId: "main", problems: [], entries: main, answers: [], deeds: [] });
   let now = 1_000;
   const say = (id: string, kind: SaidKind, place: Place, more: Partial<Said> = {}): Said => {
     const said: Said = {
@@ -101,9 +103,15 @@ function createStory() {
       draft.runs.push(run);
       draft.sessions.push(run.sessionId);
       const name = run.archiveName ?? `${run.sessionId}.jsonl`;
-      draft.transcripts.push({ name, sessionId: run.sessionId, problems: [], entries: [{ id: "task", text: `{${label}} quick` }] });
-      if (!said.place.startsWith("web/"))
-        show(said.place, `started:v1:${run.childKey}:${run.id}`, `🧭 Sub-agent started: ${label} (12345678)`);
+      draft.transcripts.push({
+        name,
+        sessionId: run.sessionId,
+        problems: [],
+        entries: [{ id: "task", text: `{${label}} quick` }],
+        answers: [],
+        deeds: [],
+      });
+      if (!said.place.startsWith("web/")) show(said.place, `live:status:${label}`, `✓ 1\n✓ ${label} · 3s`);
       return run;
     },
     end(run: RunFact, status: EndFact["status"], generation = 1, token = run.label.split(".")[0]): void {
@@ -249,7 +257,7 @@ describe("a clean history", () => {
 
   it("[SP2] what a kill left of a session that never came to be is counted, not held against it", () => {
     const draft = cleanHistory();
-    draft.transcripts.push({ name: "nobody.jsonl", sessionId: "nobody", problems: ["it is empty"], entries: [] });
+    draft.transcripts.push({ name: "nobody.jsonl", sessionId: "nobody", problems: ["it is empty"], entries: [], answers: [], deeds: [] });
     expect(check(draft)).toMatchObject({ violations: [], figures: { leftovers: 1 } });
   });
 
@@ -326,7 +334,7 @@ const DROPS: readonly Planted[] = [
       draft.runs = draft.runs.filter((one) => one.label !== "m2.2");
     },
   ],
-  ["a started line", "lost", "m2.1", (draft) => without(draft, "started: m2.1")],
+  ["a status message", "lost", "m2.1", (draft) => without(draft, "✓ m2.1")],
   [
     "a message that was lost before a stop, overtaken by a later one",
     "lost",
@@ -355,7 +363,7 @@ const DROPS: readonly Planted[] = [
     "m3",
     (draft) => {
       draft.transcripts = draft.transcripts.map((one) =>
-        one.sessionId === "session-m2.1" ? { ...one, entries: [{ id: "task", text: "" }] } : one,
+        one.sessionId === "session-m2.1" ? { ...one, entries: [{ id: "task", text: "" }], answers: [], deeds: [] } : one,
       );
     },
   ],
@@ -397,7 +405,7 @@ const DOUBLES: readonly Planted[] = [
     (draft) => {
       const extra = { id: "mail:2", text: "[m3] more" };
       draft.transcripts = draft.transcripts.map((one) =>
-        one.sessionId === "session-m2.1" ? { ...one, entries: [...one.entries, extra] } : one,
+        one.sessionId === "session-m2.1" ? { ...one, entries: [...one.entries, extra], answers: [], deeds: [] } : one,
       );
     },
   ],
@@ -572,7 +580,15 @@ const OTHERS: readonly Planted[] = [
     "an archived transcript under its old name, too",
     "archive",
     "m2.2",
-    (draft) => void draft.transcripts.push({ name: "session-m2.2.jsonl", sessionId: "session-m2.2", problems: [], entries: [] }),
+    (draft) =>
+      void draft.transcripts.push({
+        name: "session-m2.2.jsonl",
+        sessionId: "session-m2.2",
+        problems: [],
+        entries: [],
+        answers: [],
+        deeds: [],
+      }),
   ],
   [
     "a leaked slot",

@@ -76,7 +76,8 @@ describe("tokens of channels", () => {
   const slackEnv = { SLACK_BOT_TOKEN: "xoxb-12345678", SLACK_APP_TOKEN: "xapp-12345678" };
 
   it("[CF3] without a channels block the usual variables turn channels on", () => {
-    const { channels } = load(null, { TELEGRAM_BOT_TOKEN: "1:abcdefgh", ...slackEnv }).config;
+    const { channels } = load(null, { TELEGRAM_BOT_TOKEN: "1:abcdefgh", DISCORD_BOT_TOKEN: "abc.def.ghi", ...slackEnv }).config;
+    expect(channels.discord).toMatchObject({ enabled: true, botToken: "abc.def.ghi", apiUrl: "https://discord.com/api" });
     expect(channels.telegram).toMatchObject({ enabled: true, botToken: "1:abcdefgh", allowFrom: [] });
     expect(channels.slack).toMatchObject({ enabled: true, botToken: "xoxb-12345678", appToken: "xapp-12345678" });
   });
@@ -96,18 +97,35 @@ describe("tokens of channels", () => {
     expect(warnings).toContain("slack stays off: SLACK_BOT_TOKEN is set, but SLACK_APP_TOKEN is not");
   });
 
+  it("[CF3][MX1] Matrix is on with both of its variables; half of them leave it off, and ids of another form are refused", () => {
+    const env = { MATRIX_HOMESERVER: "https://matrix.example.org/", MATRIX_ACCESS_TOKEN: "syt_0123456789" };
+    const on = { enabled: true, homeserver: "https://matrix.example.org", accessToken: "syt_0123456789", allowFrom: [], rooms: {} };
+    expect(load(null, env).config.channels.matrix).toMatchObject(on);
+    const { config, warnings } = load(null, { MATRIX_ACCESS_TOKEN: "syt_0123456789" });
+    const off = "set channels.matrix.homeserver and accessToken, or MATRIX_HOMESERVER and MATRIX_ACCESS_TOKEN";
+    expect(config.channels.matrix).toMatchObject({ enabled: false, off });
+    expect(warnings).toContain("matrix stays off: MATRIX_ACCESS_TOKEN is set, but MATRIX_HOMESERVER is not");
+    const matrix = (settings: object) => refusal({ channels: { matrix: settings } });
+    expect(matrix({ enabled: true, accessToken: "x" })).toMatch(/^channels\.matrix\.homeserver: is missing/);
+    for (const id of ["Ann", "ann:home.test", "@ann", "@a b:home.test"])
+      expect(matrix({ allowFrom: [id] })).toMatch(/must be a Matrix user id/);
+    expect(matrix({ rooms: { "#general:home.test": {} } })).toMatch(/must be a Matrix room id/);
+  });
+
   it("[RN2] a channel that is off says which setting would turn it on", () => {
     const off = (channels: object) => {
-      const { telegram, slack } = load({ channels }).config.channels;
-      return [telegram, slack].map((channel) => (channel.enabled ? "on" : channel.off));
+      const { telegram, slack, discord } = load({ channels }).config.channels;
+      return [telegram, slack, discord].map((channel) => (channel.enabled ? "on" : channel.off));
     };
     expect(off({})).toEqual([
       "set channels.telegram.botToken or TELEGRAM_BOT_TOKEN",
       "set channels.slack.botToken and appToken, or SLACK_BOT_TOKEN and SLACK_APP_TOKEN",
+      "set channels.discord.botToken or DISCORD_BOT_TOKEN",
     ]);
-    expect(off({ telegram: { enabled: false, botToken: "1:a" }, slack: { enabled: false } })).toEqual([
+    expect(off({ telegram: { enabled: false, botToken: "1:a" }, slack: { enabled: false }, discord: { enabled: false } })).toEqual([
       "set channels.telegram.enabled to true",
       "set channels.slack.enabled to true",
+      "set channels.discord.enabled to true",
     ]);
     expect(off({ slack: { mode: "http", port: 3000 } })[1]).toBe(
       "set channels.slack.botToken and signingSecret, or SLACK_BOT_TOKEN and SLACK_SIGNING_SECRET",

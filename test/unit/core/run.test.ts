@@ -5,7 +5,7 @@ import { advance, isUnfinished, RUN_STATES, type RunEvent, type RunState, STATUS
 
 const ENDS = ["done", "error", "timeout", "stopped", "interrupted"] as const;
 const EVENTS: RunEvent[] = [
-  ...(["start", "wait", "wake", "reopen"] as const).map((type): RunEvent => ({ type })),
+  ...(["start", "wait", "wake", "putOff", "reopen"] as const).map((type): RunEvent => ({ type })),
   ...ENDS.map((as): RunEvent => ({ type: "end", as })),
 ];
 
@@ -20,6 +20,8 @@ describe("advance", () => {
     expect(moves.sort()).toEqual(
       [
         ...["queued → running", "running → waiting", "waiting → running"],
+        // What it was to begin after has gone on before its turn came.
+        "queued → waiting",
         // Nobody works on one that is queued or waits: it can't be done or time out.
         ...["stopped", "interrupted", "error"].flatMap((end) => [`queued → ${end}`, `waiting → ${end}`]),
         ...ENDS.map((end) => `running → ${end}`),

@@ -3,15 +3,19 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { z } from "zod";
 import type { Agent } from "../../../src/agents/agent.ts";
 import { createTurns } from "../../../src/agents/turn.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import type { Channel } from "../../../src/core/message.ts";
 import { createSecrets } from "../../../src/core/secrets.ts";
+import { defineTool, type Tool } from "../../../src/core/tool.ts";
 import { type Conversations, createConversations } from "../../../src/gateway/conversation.ts";
 import { createLane } from "../../../src/lanes/lanes.ts";
 import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
 import { settle } from "../../contract/lanes.contract.ts";
+import { noFiles } from "../../support/files.ts";
+import { paymentsOf } from "../../support/payments.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
 import { waitFor } from "../../support/wait.ts";
 
@@ -26,6 +30,7 @@ let isOn: boolean;
 let agentId: string;
 let isOperators: boolean;
 let lane: ReturnType<typeof createLane>;
+let tools: readonly Tool[];
 
 const channel = (): Channel => ({
   name: "test",
@@ -72,12 +77,14 @@ function create(): void {
   };
   lane = createLane({ name: "main", concurrency: 1, onError: (_id, error) => expect.unreachable(String(error)) });
   conversations = createConversations({
+    gather: noFiles,
     ...stores,
     ...{ clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: noFailpoints, lane },
+    payments: paymentsOf({ ...stores, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints }),
     turns: createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() }),
     agents: { defaultId: () => "main", find: (id) => (id === agentId ? agent() : null), list: () => [agent()] },
     channel: (name, account) => (isOn && name === "test" && account === "a" ? channel() : null),
-    tools: () => [],
+    tools: () => tools,
     prompt: async () => ({ system: "system", topics: [] }),
     heldBack: () => 0,
   });
@@ -86,6 +93,7 @@ function create(): void {
 
 beforeEach(async () => {
   folder = await createStateFolder();
+  tools = [];
   [asked, signs, timeoutMs, isOn, agentId, isOperators] = [[], [], 0, true, "main", false];
   answer = (request) => ({ text: `answer to ${request.messages.at(-1)?.text}` });
   create();
@@ -383,6 +391,50 @@ it("[AG2] a turn past its time is ended and says so", async () => {
   await folder.clock.advance(60_000);
   await answered(1);
   expect((await replies())[0]).toMatch(/^⚠️ The turn was ended after 60 s\. What it did so far is kept/);
+});
+
+it("[QA2][AG2][AG4] while a person is asked its time stands still and nobody is shown to work; it goes on where it was", async () => {
+  timeoutMs = 60_000;
+  const { questions, db } = folder.stores;
+  const find = () => questions.findByCall("the call");
+  tools = [
+    defineTool({
+      ...{ name: "asks", description: "Asks.", schema: z.strictObject({}), capability: "read", repeatable: true },
+      async waitsFor(_, { sessionId, turnId }) {
+        const wanted = { kind: "ask", rootKey: KEY, sessionId, runId: null, generation: 1, turnId, asker: "main", text: "Now?" } as const;
+        const more = {
+          callKey: "the call",
+          address: { channel: "test", account: "a", chat: "ann", kind: "dm" },
+          tool: null,
+          digest: null,
+        } as const;
+        const {
+          id,
+          state,
+          createdAt: since,
+          expiresAt: until,
+        } = (await find()) ??
+        (
+          await db.transaction([], (tx) =>
+            questions.put(tx, { ...wanted, ...more, options: [], expiresAt: folder.clock.now() + 3_600_000 }),
+          )
+        ).question;
+        return state === "open" ? { for: "answer", id, since, until } : null;
+      },
+      run: async () => ({ text: "answered" }),
+    }),
+  ];
+  answer = () => (asked.length === 1 ? { toolCalls: [{ id: "c", name: "asks", args: {} }] } : { text: "done" });
+  await arrive("one");
+  await waitFor("the question", find);
+  await waitFor("it to rest", () => signs.at(-1) === "idle");
+  const before = signs.length;
+  await folder.clock.advance(600_000);
+  expect([await replies(), signs.length]).toEqual([[], before]);
+  const { id = "" } = (await find()) ?? {};
+  await db.transaction([], (tx) => questions.answer(tx, id, { by: { id: "7" }, answer: "yes", verdict: null }));
+  await answered(1);
+  expect([await replies(), signs.slice(before)]).toEqual([["done"], ["working", "idle"]]);
 });
 
 it("[AG3] a model that fails: the chat reads what a person there can do, the settings are for whoever runs the gateway", async () => {

@@ -54,9 +54,10 @@ beforeEach(async () => {
 });
 
 function create(): void {
-  const { db, inbox, outbox, pairing, tries } = folder.stores;
+  const { db, inbox, outbox, pairing, tries, questions, live } = folder.stores;
   gateway = createGateway({
     ...{ db, inbox, outbox, tries, lane, clock: folder.clock, bus: folder.bus, log: folder.log, failpoint: (name) => failpoint(name) },
+    ...{ questions, live, replies: { settle: async () => expect.unreachable() } },
     agents: { defaultId: () => "main", find: () => null, list: () => [] },
     access: createAccess({ pairing, rules: (name) => (name === "test" ? { allowFrom: ["ann", "bob"], groups: {} } : null) }),
     commands: createCommands([
@@ -179,7 +180,7 @@ it("[RC4] a command that breaks is answered with one sentence", async () => {
 it("[RC4] updates that can't be read, say nothing or make no legal key are settled without a word", async () => {
   serve();
   await gateway.start();
-  await arrive("explode", "a join", "   ", { text: "hi", sender: "ann", chat: "../etc" }, "/note after");
+  await arrive("explode", "a join", "   ", { text: "hi", sender: "ann", chat: "x".repeat(256) }, "/note after");
   await settle();
   expect(await states()).toEqual(["done", "done", "done", "done", "done"]);
   expect(await answers()).toEqual(["noted 1"]);

@@ -1,7 +1,8 @@
 // What is looked up before the transaction of its answer may be another one behind its lock.
 import { expect, it } from "vitest";
 import type { CommandContext } from "../../../src/gateway/commands.ts";
-import { createSubagentsCommand, type SubagentCommandDeps } from "../../../src/gateway/subagent-commands.ts";
+import type { SubagentCommandDeps } from "../../../src/gateway/subagent-action.ts";
+import { createSubagentsCommand } from "../../../src/gateway/subagent-commands.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
 import { CHAT_KEY } from "../../support/runs.ts";
 import { createStage, okReply } from "../../support/stage.ts";

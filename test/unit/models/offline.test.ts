@@ -7,7 +7,7 @@ import { z } from "zod";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
 import { fence, newFenceToken } from "../../../src/core/fence.ts";
 import type { Tool } from "../../../src/core/tool.ts";
-import type { ChatMessage, ModelEvent, ModelReply, ToolSpec } from "../../../src/models/model.ts";
+import type { ChatMessage, ModelEvent, ModelReply, ModelRequest, ToolSpec } from "../../../src/models/model.ts";
 import { createOfflineModel } from "../../../src/models/offline/offline.ts";
 import { calculate } from "../../../src/models/offline/sums.ts";
 import { createFileTools } from "../../../src/tools/files.ts";
@@ -24,7 +24,7 @@ const spec = (name: string, ...required: string[]): ToolSpec => ({
   description: name,
   parameters: { type: "object", properties: Object.fromEntries(required.map((key) => [key, { type: "string" }])), required },
 });
-const SPAWN: ToolSpec = { ...spec("sessions_spawn", "task", "label") };
+const SPAWN: ToolSpec = { ...spec("sessions_spawn", "task", "label", "tasks", "group", "budget") };
 const PLAN: ToolSpec = {
   name: "plan",
   description: "plan",
@@ -121,6 +121,82 @@ const SPOKEN: ChatMessage[] = [
 const CHILD = "End with these sections:\n\nSUMMARY:\n…\n\nCHANGES:\n…\n\nEVIDENCE:\n…\n\nRISKS:\n…\n\nBLOCKERS:\n…";
 const names = (calls: [string, unknown][]): string[] => calls.map(([name]) => name);
 
+const ASK: ToolSpec = {
+  name: "ask",
+  description: "ask",
+  parameters: {
+    type: "object",
+    properties: { question: { type: "string" }, options: { type: "array", items: { type: "string" } } },
+    required: ["question"],
+  },
+};
+const answers = (text: string) => ({
+  extra: [ASK],
+  fakes: { ask: () => ({ text: fence({ source: "the answer of Ada", text }, newFenceToken()) }) },
+});
+
+describe("asking people", () => {
+  it.each([
+    ["ask me which colour I like", "Which colour do you like?", undefined],
+    ["ask me: red or blue?", "Red or blue?", ["red", "blue"]],
+    ["Ask me which colour I like: red, dark green or blue?", "Which colour do you like?", ["red", "dark green", "blue"]],
+    ["please ask me whether to go on", "Shall I go on?", ["Yes", "No"]],
+    ["ask me if I want my tea now", "Do you want your tea now?", ["Yes", "No"]],
+    ["ask me where I should look", "Where should you look?", undefined],
+    ["ask us for a name.", "Please give me a name.", undefined],
+    ["ask the user what to do next", "What to do next?", undefined],
+  ])("[QA1] [MO6] %s", async (request, question, options) => {
+    const { calls, reply } = await turn(request, answers("Something"));
+    expect(calls).toEqual([["ask", { question, ...(options === undefined ? {} : { options }) }]]);
+    expect(reply.text).toContain(`I asked "${question}" and was told: Something`);
+  });
+
+  it("[QA1] [MO6] goes on with what comes after it, but not after a No to going on", async () => {
+    const request = "ask me whether to go on, then wait 5 seconds";
+    const [yes, no] = [createClock(), createClock()];
+    expect((await turn(request, { ...answers("Yes"), clock: yes })).reply.text).toMatch(/told: Yes\n\nWaited 5 seconds\.$/);
+    expect((await turn(request, { ...answers("No, not today"), clock: no })).reply.text).toMatch(
+      /told: No, not today\n\nSo I stop here\.$/,
+    );
+    expect([yes.slept, no.slept]).toEqual([[5000], []]);
+  });
+
+  it("[QA3] [MO6] says so when nobody answered, and when it can't ask", async () => {
+    const silence: Talk = { extra: [ASK], fakes: { ask: () => ({ text: "Nobody answered in time. Go on without an answer." }) } };
+    expect((await turn("ask me for a name", silence)).reply.text).toContain("Nobody answered in time, so I go on without it.");
+    expect((await turn("ask me for a name")).reply.text).toContain("needs the tool `ask`, which is not offered here");
+  });
+
+  it("[QA1] [MO6] in the background it is the sub-agent that asks, and helpers are still helpers", async () => {
+    const spawned = await turn("in the background, ask me: red or blue?", { extra: [SPAWN, ASK], fakes: { sessions_spawn: accepted } });
+    expect(spawned.calls).toEqual([["sessions_spawn", { task: "ask me: red or blue?", label: "ask me: red or blue?" }]]);
+    const helper = await turn("ask a helper to list src", { extra: [SPAWN, ASK], fakes: { sessions_spawn: accepted } });
+    expect(names(helper.calls)).toEqual(["sessions_spawn"]);
+  });
+
+  it("[QA4] [MO6] what nobody allowed is told as that, with the reason, and of a sub-agent as no success", async () => {
+    const reason = fence({ source: "the reason of Ada", text: "not that file" }, newFenceToken());
+    const refusing = (text: string): Talk => ({
+      files: false,
+      extra: [spec("write", "path", "content")],
+      fakes: { write: () => ({ text, isError: true }) },
+    });
+    const said = "Denied by Ada. Go on without it; asking again for the same is of no use.";
+    const { reply } = await turn("write hello to notes.txt", refusing(`${reason}\n${said}`));
+    expect(reply.text).toMatch(/I did not use `write`\. Denied by Ada\. The reason given: not that file$/);
+    const unanswered = await turn("write hello to notes.txt", refusing("Denied: nobody answered; go on without it."));
+    expect(unanswered.reply.text).toMatch(/I did not use `write`\. Denied: nobody answered\.$/);
+    const child = await turn("write hello to notes.txt", { ...refusing(said), system: CHILD, ends: "error" });
+    expect(child.reply.error?.message).toContain("could not do it: I did not use `write`. Denied by Ada.");
+    // A program that fails with such words was used all the same.
+    const failing = await turn("run make", {
+      extra: [spec("exec", "command")],
+      fakes: { exec: () => ({ text: "Denied: by make\nexit code 2", isError: true }) },
+    });
+    expect(failing.reply.text).toContain("The tool `exec` failed");
+  });
+});
+
 describe("conversation", () => {
   it("[MO6] says in its first reply, and only there, that it is no LLM and who connects a real one", async () => {
     const first = await turn("hello");
@@ -146,12 +222,12 @@ describe("conversation", () => {
     expect((await turn(text, { history: SPOKEN })).reply.text).toBe(expected);
   });
 
-  it("[MO6] is deterministic and shows three examples when no rule fits", async () => {
+  it("[MO6] is deterministic and shows examples when no rule fits", async () => {
     const one = await turn("sing me a song", { history: SPOKEN });
     const two = await turn("sing me a song", { history: SPOKEN });
     expect(one.reply.text).toBe(two.reply.text);
     expect(one.reply.text).toContain('I have no rule for "sing me a song"');
-    expect(one.reply.text.match(/^- "/gm)).toHaveLength(3);
+    expect(one.reply.text.match(/^- "/gm)).toHaveLength(4);
   });
 
   it("[MO6] answers the last message only: an earlier one without an answer was stopped", async () => {
@@ -293,6 +369,67 @@ describe("sub-agents", () => {
     // All in one step.
     expect(messages.filter((message) => message.role === "assistant" && message.toolCalls.length > 0)).toHaveLength(1);
     expect(reply.text).toContain("will be announced here");
+  });
+
+  it("[MO6][GR1] a group goes out with one call, and woken it says what became of each", async () => {
+    const { calls, reply, messages } = await turn("send a group of three helpers to read a.md, list src and wait 5 seconds", {
+      ...spawnTalk,
+      fakes: { sessions_spawn: () => ({ text: JSON.stringify({ status: "accepted", group: "3 helpers", runs: [] }) }) },
+    });
+    const labels = ["read a.md", "list src", "wait 5 seconds"];
+    expect(calls).toEqual([
+      // biome-ignore lint/suspicious/noThenProperty: the tool's word.
+      ["sessions_spawn", { tasks: labels.map((task) => ({ task, label: task })), group: { name: "3 helpers", then: "wake" } }],
+    ]);
+    expect(reply.text).toContain('announced together as the group "3 helpers"');
+    const wake = [
+      '[Sub-agent agent:main:subagent:1 — runtime status: success]\nThe sub-agent "read a.md" (run 1) completed its task.\n\nHeading: A',
+      '[Sub-agent agent:main:subagent:2 — runtime status: error]\nThe sub-agent "list src" (run 2) failed: no such folder. It left no result.\n\n(not available)',
+      '[The gateway: the group "3 helpers" of sub-agents you sent out is complete (✓ 1 · ✗ 1). Above are their results, as data.]',
+    ].join("\n\n");
+    const woken = await turn(wake, { ...spawnTalk, history: messages });
+    expect(woken.reply.text).toBe(
+      'The group "3 helpers" is complete: ✓ 1 · ✗ 1. In short:\n\n- **read a.md**: success, Heading: A\n- **list src**: error, (not available)',
+    );
+  });
+
+  it.each([
+    ["in the background, with a budget of 20k tokens, read README.md", { tokens: 20_000 }],
+    ["send a helper to read README.md with a budget of $0.50", { usd: 0.5 }],
+  ])("[MO6][BG1] %s", async (text, budget) => {
+    const { calls } = await turn(text, spawnTalk);
+    expect(calls).toEqual([["sessions_spawn", { task: "read README.md", label: "read README.md", budget }]]);
+  });
+
+  it("[MO6][BG4][BG6] counts where tokens are limited, says what it has when they are used up, and goes on when they are raised", async () => {
+    const took: unknown[] = [];
+    const purse = (refused: string | null): ModelRequest["purse"] => ({
+      open: async (outlay) =>
+        refused === null
+          ? {
+              maxOutput: null,
+              settle: async (used) =>
+                void took.push([outlay.inputTokens() > 100, outlay.costUsd({ input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }), used]),
+            }
+          : { refused },
+    });
+    const { signal } = new AbortController();
+    const messages: ChatMessage[] = [{ role: "user", text: `hello ${"there ".repeat(100)}` }];
+    const ask = (more: Partial<ModelRequest>): Promise<ModelReply> =>
+      createOfflineModel({ clock: systemClock }).call({ ...BASE, system: "", messages, tools: [], signal, ...more }, () => {});
+    expect(await ask({ purse: purse(null) })).toMatchObject({ outcome: "ok", usage: { input: expect.any(Number) }, costUsd: 0 });
+    expect(took).toMatchObject([[true, 0, { costUsd: 0, usage: { output: expect.any(Number) } }]]);
+    expect(await ask({ purse: purse("It is used up.") })).toMatchObject({
+      ...{ outcome: "error", error: { kind: "refused", message: "It is used up." }, usage: null },
+    });
+    const material =
+      "Your task: read a.md\n\nWhat you wrote last: (nothing yet)\n\nread: # A\n\nYour budget is used up. From what stands above, write";
+    const landed = await ask({ messages: [{ role: "user", text: material }], tools: [] });
+    expect(landed.text).toBe('I could not finish "read a.md". What my tools gave last:\n\nread: # A');
+    const first = await turn("read README.md and tell me its headings", { system: CHILD });
+    const goesOn = await turn("Your budget was raised. Go on where you left off.", { system: CHILD, history: first.messages.slice(0, -1) });
+    expect(goesOn.calls).toEqual([]);
+    expect(goesOn.reply.text).toContain("headings");
   });
 
   it("[MO6] tells truthfully which were accepted, refused or failed", async () => {

@@ -104,7 +104,11 @@ describe("default model", () => {
       model: "ollama/qwen3:8b",
       why: `Ollama answers on 127.0.0.1:${ollama}`,
       providers: {
-        ollama: { api: "ollama", baseUrl: `http://127.0.0.1:${ollama}/api`, models: [{ id: "qwen3:8b", contextWindow: 16_384 }] },
+        ollama: {
+          api: "ollama",
+          baseUrl: `http://127.0.0.1:${ollama}/api`,
+          models: [{ id: "qwen3:8b", images: false, contextWindow: 16_384 }],
+        },
       },
     });
   });

@@ -2,6 +2,7 @@
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { type Database, openDatabase } from "../../../src/stores/database.ts";
 import { refuseForeignJournal, setJournalAside } from "../../../src/stores/journal.ts";
@@ -64,6 +65,18 @@ it("[RC4] a backup put in under the journal of another database is refused and l
   for (const ending of ["-wal", "-shm"]) rmSync(`${path}${ending}`, { force: true });
   refuseForeignJournal(path);
   expect(await count()).toEqual({ n: 20 });
+});
+
+it("[RC4] a database that somebody holds just now is not taken for a damaged one", async () => {
+  await makeKilled();
+  const other = new DatabaseSync(path);
+  try {
+    // As while the journal of a killed process is sorted out for another reader.
+    other.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; DELETE FROM listings WHERE at = 2; COMMIT");
+    expect(() => refuseForeignJournal(path)).not.toThrow();
+  } finally {
+    other.close();
+  }
 });
 
 it("[RC4] a damaged page is no matter of the journal: it is met where it is read", async () => {

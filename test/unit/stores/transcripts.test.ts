@@ -16,9 +16,11 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { isStorageError } from "../../../src/core/errors.ts";
 import { newId } from "../../../src/core/ids.ts";
-import { parseEntry } from "../../../src/stores/transcript-entry.ts";
-import type { TranscriptRef } from "../../../src/stores/transcripts.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import { type Entry, parseEntry } from "../../../src/stores/transcript-entry.ts";
+import { createTranscripts, type TranscriptRef } from "../../../src/stores/transcripts.ts";
 import { user } from "../../contract/transcripts.contract.ts";
+import { createRandom } from "../../support/random.ts";
 import { ADDRESS, newRun } from "../../support/runs.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
 
@@ -199,6 +201,45 @@ it("[SE4] the last entries of a 50 MB file are read in a few chunks", async () =
   expect(await texts(1)).toEqual(["last"]);
 });
 
+it("[SE4] what this process wrote or read last is not read from the file again; what somebody else made of the file is", async () => {
+  await append("one");
+  expect((await ioOf(async () => expect(await texts()).toEqual(["one"]))).read).toBeGreaterThan(0);
+  await append("two");
+  expect((await ioOf(async () => expect(await texts()).toEqual(["one", "two"]))).read).toBe(0);
+  appendFileSync(path, `${JSON.stringify({ id: "x", parentId: null, timestamp: "", type: "note", text: "by hand" })}\n`);
+  expect(await texts()).toEqual(["one", "two", "note"]);
+  expect((await ioOf(async () => expect(await texts()).toEqual(["one", "two", "note"]))).read).toBe(0);
+  await append("three");
+  expect((await ioOf(async () => expect(await texts(3)).toEqual(["two", "note", "three"]))).read).toBe(0);
+  // As long as the one before, but another file.
+  writeFileSync(`${path}.new`, readFileSync(path, "utf8").replace("two", "TWO"));
+  renameSync(`${path}.new`, path);
+  expect(await texts()).toEqual(["one", "TWO", "note", "three"]);
+  rmSync(path);
+  await expect(texts()).rejects.toThrow("can't be opened");
+});
+
+it("[SE4] whatever was appended and read before, a process that knows nothing yet reads the same", async () => {
+  const { transcripts } = folder.stores;
+  const random = createRandom(7);
+  for (let n = 0; n < 120; n++) {
+    const count = 1 + random.between(0, 3);
+    // Now and then more at once than is kept in memory.
+    const long = random.chance(0.1) ? 40_000 : 2_000;
+    await transcripts.append(
+      ref,
+      Array.from({ length: count }, () => user("é".repeat(random.between(0, long)))),
+    );
+    if (random.chance(0.08)) await transcripts.append(ref, [{ type: "compaction", summary: "all", keptFrom: null }]);
+    const fresh = createTranscripts({ stateDir: folder.stateDir, log: silentLogger, now: Date.now, redact: (text) => text });
+    const last = random.between(0, 30);
+    expect(await transcripts.tail(ref, last)).toEqual(await fresh.tail(ref, last));
+    const room = random.between(0, 60_000);
+    const weigh = (entry: Entry): number => ("text" in entry ? entry.text.length : 1);
+    expect(await transcripts.window(ref, room, weigh)).toEqual(await fresh.window(ref, room, weigh));
+  }
+});
+
 it("[SE4] opening a 50 MB file for the next entry reads its end only, and appending reads nothing", async () => {
   const small = await ioOf(() => append("a"));
   fillWith(50);
@@ -283,7 +324,7 @@ it("[AR2][SE2] archiving begun before a crash leaves what was archived as it was
       address: ADDRESS,
       parentKey: run.requesterKey,
     });
-    await runs.insert(tx, run, "count the lines");
+    await runs.insert(tx, run, { firstMessage: "count the lines" });
   });
   const child = { agentId: run.agentId, sessionId: run.sessionId };
   const name = `${run.sessionId}.jsonl.deleted.2026-01-01T00-00-00.000Z`;

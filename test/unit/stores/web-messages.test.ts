@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../../src/core/clock.ts";
 import { openDatabase, type SqliteDatabase } from "../../../src/stores/database.ts";
 import { createWebMessages, type WebMessages } from "../../../src/stores/web-messages.ts";
+import { createManualClock } from "../../support/manual-clock.ts";
 
 let dir: string;
 let db: SqliteDatabase;
@@ -75,4 +76,36 @@ it("[WB2] reads by index, whatever the number of messages", async () => {
     /USING (COVERING )?INDEX web_messages_chat/,
   );
   expect(await plan("SELECT MIN(chat) FROM web_messages WHERE chat > ?", "main")).toMatch(/SEARCH .*INDEX web_messages_chat/);
+});
+
+const edit = (chat: string, seq: number, text: string) =>
+  db.transaction([], (tx) => messages.edit(tx, chat, seq, { text, extra: { quiet: true } }));
+
+it("[WB2] a message that is changed keeps its number and its place, and comes behind every change before it", async () => {
+  const clock = createManualClock(1_000);
+  messages = createWebMessages({ db, clock });
+  const [one, two] = [await post("main", "a"), await post("main", "b")];
+  expect(await messages.lastEdit("main")).toBe(0);
+  // Twice in one millisecond, then with a clock that was set back.
+  expect([await edit("main", two.seq, "b2"), await edit("main", one.seq, "a2")]).toEqual([true, true]);
+  const first = await messages.listEdited("main", 0, 10);
+  expect(first.map(({ text, editedAt }) => [text, editedAt])).toEqual([
+    ["b2", 1_000],
+    ["a2", 1_001],
+  ]);
+  clock.set(1);
+  await edit("main", two.seq, "b3");
+  expect(await messages.lastEdit("main")).toBe(1_002);
+  expect((await messages.listEdited("main", 1_001, 10)).map(({ text, extra }) => [text, extra])).toEqual([["b3", { quiet: true }]]);
+  expect((await messages.list("main", { limit: 10 })).map(({ seq, text }) => [seq, text])).toEqual([
+    [one.seq, "a2"],
+    [two.seq, "b3"],
+  ]);
+});
+
+it("[LV3] what is not there, stands in another chat or is a person's own is not changed", async () => {
+  const { seq } = await post("main", "a");
+  const own = await post("main", "q", "my words", "user");
+  expect([await edit("main", 999, "x"), await edit("other", seq, "x"), await edit("main", own.seq, "x")]).toEqual([false, false, false]);
+  expect(await messages.listEdited("main", 0, 10)).toEqual([]);
 });

@@ -12,6 +12,7 @@ import { noteEntries } from "../../../src/subagents/notes.ts";
 import { announceDelivery } from "../../../src/subagents/posting.ts";
 import { answeredBy } from "../../../src/subagents/transcript-view.ts";
 import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
+import { paymentsOf } from "../../support/payments.ts";
 import { makeRun } from "../../support/runs.ts";
 import { createStage, okReply, type Stage } from "../../support/stage.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -78,7 +79,9 @@ describe("ending a run", () => {
   /** What breakOff takes beside models and a channel. */
   const endingDeps = () => ({
     ...{ ...stage.stores, agents: stage.agents, clock, log: silentLogger, failpoint: noFailpoints },
+    payments: paymentsOf({ ...stage.stores, clock, bus: stage.bus, failpoint: noFailpoints }),
     ...{ turns: {} as Turns, tools: () => [], childPrompt: async () => ({ system: "", topics: [] }) },
+    settings: () => ({ archiveAfterMinutes: 60, purgeAfterDays: null, onRestart: "resume" as const, publicUrl: null }),
   });
 
   it("[AN4] writes the end, the outbox row and the note to the requester together", async () => {

@@ -3,7 +3,8 @@ import { z } from "zod";
 import { checkMemoryReference, MEMORY_TIERS } from "../../../src/agents/memory.ts";
 import {
   type BriefParams,
-  briefParamsSchema,
+  briefRequestSchema,
+  briefWithin,
   listReferences,
   parseBriefParams,
   type RequesterBrief,
@@ -103,9 +104,36 @@ describe("parseBriefParams", () => {
   });
 
   it("[SP1] can be shown to a model as a JSON schema", () => {
-    const schema = z.toJSONSchema(briefParamsSchema, { io: "input" });
-    expect(schema).toMatchObject({ type: "object", required: ["mission"], additionalProperties: false });
-    expect(Object.keys(schema.properties ?? {})).toEqual(["mission", "sharedMemory", "constraints"]);
+    const schema = z.toJSONSchema(briefRequestSchema, { io: "input" });
+    expect(schema).toMatchObject({ type: "object", additionalProperties: false });
+    expect(Object.keys(schema.properties ?? {})).toEqual(["mission", "sharedMemory", "constraints", "fromTurns"]);
+  });
+});
+
+describe("a brief of the last turns", () => {
+  const none = { sharedMemory: [], constraints: [] };
+
+  it("[RP3] is asked for instead of a mission, for one to fifty turns", () => {
+    const given = (input: unknown) => briefRequestSchema.safeParse(input);
+    expect(given({ fromTurns: 3 }).data).toEqual({ fromTurns: 3, ...none });
+    for (const bad of [{}, { mission: "m", fromTurns: 3 }, { fromTurns: 0 }, { fromTurns: 51 }, { fromTurns: 1.5 }, { fromTurns: "3" }])
+      expect(given(bad).success).toBe(false);
+  });
+
+  it("[RP3][BF1] a model's words become a mission and lines, whatever they look like, and are never past the caps", () => {
+    expect(briefWithin("Fix the\nbuild. \n\n- Use npm.\n* Not yarn;\n  really.\n• 3 files\n-\n", none)).toEqual({
+      ...{ mission: "Fix the build.", sharedMemory: [] },
+      constraints: ["Use npm.", "Not yarn; really.", "3 files -"],
+    });
+    expect(briefWithin("- only a list\n- of two", none)).toEqual({ mission: "only a list", sharedMemory: [], constraints: ["of two"] });
+    for (const empty of ["", " \n", "- \n- "]) expect(briefWithin(empty, none)).toBeNull();
+    const long = `${"🦊 wörd ".repeat(400)}\n${Array.from({ length: 40 }, (_, n) => `- ${n} ${"é🦊".repeat(150)} end`).join("\n")}`;
+    const made = briefWithin(long, { ...none, constraints: ["mine"] });
+    expect(accepted(made)).toEqual(made);
+    expect(made?.constraints).toHaveLength(20);
+    expect(made?.constraints[0]).toBe("mine");
+    expect(made?.mission).toMatch(/wörd…$/);
+    expect(Buffer.byteLength(made?.mission ?? "")).toBeGreaterThan(450);
   });
 });
 

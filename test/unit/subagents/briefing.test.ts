@@ -57,10 +57,10 @@ describe("briefing", () => {
     ]);
     await waitFor("what was said last", () => readFileSync(file, "utf8").includes("Anew."));
     expect(readFileSync(file, "utf8")).not.toContain("first");
-    expect(await write(scene, (tx) => scene.briefing.revoke(tx, run, CHAT))).toBe(1);
+    expect(await write(scene, (tx) => scene.briefing.revoke(tx, run, CHAT, CHAT))).toBe(1);
     await waitFor("it to be taken back", () => !readFileSync(file, "utf8").includes("Anew."));
-    expect(await write(scene, (tx) => scene.briefing.revoke(tx, run, CHAT))).toBe(0);
-    expect(await write(scene, (tx) => scene.briefing.revoke(tx, run, null))).toBe(1);
+    expect(await write(scene, (tx) => scene.briefing.revoke(tx, run, CHAT, CHAT))).toBe(0);
+    expect(await write(scene, (tx) => scene.briefing.revoke(tx, run, null, CHAT))).toBe(1);
     await waitFor("all of it to be gone", () => !existsSync(file));
     expect(await scene.briefing.read(run)).toEqual({ section: "", memory: "" });
   });
@@ -124,7 +124,10 @@ describe("briefing", () => {
     await waitFor("BRIEF.md", () => existsSync(file));
     expect(readFileSync(file, "utf8")).not.toContain("tok-0123456789abcdef");
     await scene.folder.stores.db.transaction([], (tx) =>
-      scene.folder.stores.briefs.put(tx, run.sessionId, SCOUT_CHAT, { mission: "x".repeat(501) }),
+      scene.folder.stores.briefs.put(tx, run.sessionId, {
+        ...{ requesterKey: SCOUT_CHAT, by: SCOUT_CHAT, replaces: null },
+        brief: { mission: "x".repeat(501) },
+      }),
     );
     expect((await scene.briefing.list(run)).map((one) => one.requesterKey)).toEqual([CHAT]);
     expect(scene.folder.lines.some((line) => line.msg === "a stored brief can't be read")).toBe(true);

@@ -1,10 +1,10 @@
 // What the requester's model is told of an announcement, at the moment it reads the result.
 import { expect, it } from "vitest";
-import type { Run } from "../../../src/core/run.ts";
+import { ALWAYS, type Run } from "../../../src/core/run.ts";
 import type { OutboxRow } from "../../../src/stores/outbox-row.ts";
 import { noteAbout, noteEntries, noteText } from "../../../src/subagents/notes.ts";
 import { announceDelivery, recordDelivery } from "../../../src/subagents/posting.ts";
-import { makeRun, newRun } from "../../support/runs.ts";
+import { ADDRESS, makeRun, newRun } from "../../support/runs.ts";
 import { createStateFolder } from "../../support/state-folder.ts";
 
 const text = noteText({ run: makeRun(), as: "done", answer: { result: "<untrusted x>\n42", notes: "" }, sentence: "It did." });
@@ -23,6 +23,22 @@ it.each<[Partial<Run>, RegExp]>([
   [
     { delivery: "blocked", deliveryReason: "the bot was blocked" },
     /could not be delivered \(the bot was blocked\)\. The person has not seen/,
+  ],
+  [
+    { delivery: "pending", deliveryReason: "held for the digest that is due at 12:00" },
+    /is held for the digest that is due at 12:00: the person has not seen it yet\./,
+  ],
+  [
+    { delivery: "delivered", person: { id: "42" }, announcing: { ...ALWAYS, to: { ...ADDRESS, chat: "42" } } },
+    /to the person who asked, in their direct chat: they have seen it/,
+  ],
+  [
+    {
+      delivery: "delivered",
+      person: { id: "42" },
+      announcing: { ...ALWAYS, to: { channel: "slack", account: "T", chat: "C1", kind: "channel" } },
+    },
+    /not in this chat but in the Slack channel C1: whether the person who asked reads there is not known/,
   ],
   [{ delivery: "skipped" }, /not announced\. The person has not seen/],
   [{ delivery: "delivered", generation: 2 }, /sent on since.*not known/],

@@ -69,10 +69,21 @@ describe("plan", () => {
       title: "Subagents",
       leftOut: 0,
       position: () => null,
+      groups: [],
+      limitOf: () => null,
       waitsFor: () => null,
     });
     expect(list).toContain("step 2/3 step 2 · read");
-    const info = infoText({ run, now: 2_000_000, transcript: "/t", archiveDue: null, position: null, answeredBy: [] });
+    const info = infoText({
+      run,
+      now: 2_000_000,
+      transcript: "/t",
+      archiveDue: null,
+      position: null,
+      answeredBy: [],
+      limit: null,
+      group: null,
+    });
     expect(info).toContain("- **Step:** 2/3 step 2");
     expect(
       listText({
@@ -82,6 +93,8 @@ describe("plan", () => {
         title: "S",
         leftOut: 0,
         position: () => null,
+        groups: [],
+        limitOf: () => null,
         waitsFor: () => null,
       }),
     ).not.toContain("step");

@@ -7,6 +7,7 @@ import { SUSPENDED } from "../../../src/core/run.ts";
 import { defineTool } from "../../../src/core/tool.ts";
 import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
 import { createSpawnTool } from "../../../src/subagents/spawn-tool.ts";
+import { createJudge } from "../../../src/tools/judge.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
 import { ADDRESS } from "../../support/runs.ts";
 import { createStage, makeStateDir, okReply, type Stage, type StageOptions } from "../../support/stage.ts";
@@ -202,7 +203,7 @@ it("[ST2] a run that another process ended makes no further model call, and says
 
 it("[SP2] a spawn whose result was never recorded is found again by the next generation of its requester, not made a second time", async () => {
   await using stage = await stageOf();
-  const tool = createSpawnTool({ spawn: stage.parts.spawn, toolNames: async () => [] });
+  const tool = createSpawnTool({ spawn: stage.parts.spawn, toolNames: async () => [], judge: createJudge() });
   const context = { sessionId: "00000000-0000-4000-8000-000000000000", callId: "call-entry", address: ADDRESS };
   const answers = [];
   for (const turnId of ["run:a:1", "run:a:2"]) answers.push(await callTool(tool, { task: "do it" }, { ...context, turnId }));

@@ -26,6 +26,9 @@ const announce = (
     remarks,
     now: 1_000_000 + 312_000,
     transcript: PATH,
+    limit: null,
+    reason: null,
+    link: null,
   });
   return `${markdown}\n\n${statsLine(stats)}`;
 };
@@ -263,6 +266,8 @@ describe("listText", () => {
       runs,
       now,
       boots: new Set(["boot-1"]),
+      groups: [],
+      limitOf: () => null,
       waitsFor: () => null,
       title: "Subagents (current session)",
       leftOut,
@@ -312,6 +317,8 @@ it("[CM6] info has every field", () => {
     archiveDue: 1_180_000,
     position: null,
     answeredBy: ["scripted/model-1", "other/x"],
+    limit: "$0.12 of $0.50",
+    group: null,
   });
   const fields = Object.fromEntries([...text.matchAll(/^- \*\*(.+?):\*\* (.*)$/gm)].map((match) => [match[1], match[2]]));
   expect(fields).toEqual({
@@ -329,6 +336,7 @@ it("[CM6] info has every field", () => {
     Model: "scripted/model-1 (thinking off)",
     "Answered by": "scripted/model-1, other/x",
     Usage: "tokens 3 (in 1 / out 2) • est $0.50",
+    Budget: "$0.12 of $0.50",
     Cleanup: "keep",
     Archive: "1970-01-01T00:19:40.000Z (1m00s from now)",
     Delivery: "blocked – bot was kicked",

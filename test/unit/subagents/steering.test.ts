@@ -35,8 +35,8 @@ const stop = async (...ids: string[]): Promise<string[]> =>
   (
     await stage.stores.db.transaction([], async (tx) => stage.parts.steering.stop(tx, await Promise.all(ids.map(stage.get)), "by the test"))
   ).map((run) => run.id);
-const send = (id: string) =>
-  stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(id), "me", "hello"));
+const send = (id: string, from = "me") =>
+  stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(id), from, "hello"));
 const below = async (id: string) => {
   const run = await stage.get(id);
   return stage.spawn({}, { sessionKey: run.childKey, sessionId: run.sessionId, runId: run.id });
@@ -110,32 +110,35 @@ describe("send", () => {
     }
   });
 
-  it("[CM7] a message to a run that fails before it reads it: people are told, and it is read when the run goes on", async () => {
-    let fail = (): void => {};
-    answers = () =>
-      new Promise((resolve) => {
-        fail = () => resolve({ ...okReply("half"), outcome: "error", error: { kind: "auth", message: "The key is wrong." } });
-      });
-    const run = await stage.spawn();
-    await waitFor("it to ask", () => requests.length === 1);
-    expect(await send(run.id)).toBe("running");
-    fail();
-    await waitFor("it to fail", async () => (await stage.get(run.id)).state === "error");
-    const [announced, note] = await Promise.all(
-      ["SELECT part AS text FROM outbox WHERE delivery LIKE 'announce:%'", "SELECT text FROM notes"].map(
-        async (sql) => (await stage.stores.db.get<{ text: string }>(sql))?.text,
-      ),
-    );
-    for (const text of [announced, note])
-      expect(text).toContain("A message to it was not read before it ended; it reads it when it goes on.");
-    expect(await stage.unread(run)).toBe(1);
-    answers = null;
-    hangs = false;
-    expect(await send(run.id)).toBe("continued");
-    await waitFor("it to be done", async () => (await stage.get(run.id)).state === "done");
-    expect(requests.at(-1)?.messages.filter((message) => message.text === "hello")).toHaveLength(2);
-    expect(await stage.unread(run)).toBe(0);
-  });
+  it.each(["me", "runtime"])(
+    "[CM7] a message of %s to a run that fails before it reads it: people are told, and it is read when the run goes on",
+    async (from) => {
+      let fail = (): void => {};
+      answers = () =>
+        new Promise((resolve) => {
+          fail = () => resolve({ ...okReply("half"), outcome: "error", error: { kind: "auth", message: "The key is wrong." } });
+        });
+      const run = await stage.spawn();
+      await waitFor("it to ask", () => requests.length === 1);
+      expect(await send(run.id, from)).toBe("running");
+      fail();
+      await waitFor("it to fail", async () => (await stage.get(run.id)).state === "error");
+      const [announced, note] = await Promise.all(
+        ["SELECT part AS text FROM outbox WHERE delivery LIKE 'announce:%'", "SELECT text FROM notes"].map(
+          async (sql) => (await stage.stores.db.get<{ text: string }>(sql))?.text,
+        ),
+      );
+      for (const text of [announced, note])
+        expect(text).toContain("A message to it was not read before it ended; it reads it when it goes on.");
+      expect(await stage.unread(run)).toBe(1);
+      answers = null;
+      hangs = false;
+      expect(await send(run.id)).toBe("continued");
+      await waitFor("it to be done", async () => (await stage.get(run.id)).state === "done");
+      expect(requests.at(-1)?.messages.filter((message) => message.text === "hello")).toHaveLength(2);
+      expect(await stage.unread(run)).toBe(0);
+    },
+  );
 
   it("[ST4] a message that a stopped run did not come to read is not read later", async () => {
     const run = await stage.spawn();

@@ -334,3 +334,54 @@ describe("http", () => {
     await until(() => expect(stateOf(mcp, "web")?.state).toBe("failed"));
   });
 });
+
+describe("a server that asks back", () => {
+  const asks = async (elicit: NonNullable<McpOptions["elicit"]>, options: Partial<McpOptions> = {}): Promise<McpTools> => {
+    const mcp = open({ shop: fake("asks") }, { elicit, ...options });
+    await ready(mcp, "shop");
+    return mcp;
+  };
+
+  it("[QA5] what a person answered is what it gets, and the time they took is not held against the call", async () => {
+    const asked: unknown[] = [];
+    const mcp = await asks(
+      async (elicited) => {
+        asked.push(elicited);
+        await systemClock.sleep(600);
+        return { action: "accept", content: { seat: "aisle" } };
+      },
+      { callTimeoutMs: 400 },
+    );
+    expect(await callTool(toolOf(mcp, "shop__book"), {})).toMatchObject({ text: '{"action":"accept","content":{"seat":"aisle"}}' });
+    expect(asked).toMatchObject([{ server: "shop", message: "Which seat?", schema: { required: ["seat"] } }]);
+  });
+
+  it("[QA5] the limit of a call counts again once it was answered", async () => {
+    const mcp = await asks(() => new Promise(() => {}), { callTimeoutMs: 300 });
+    const stop = new AbortController();
+    const call = callTool(toolOf(mcp, "shop__book"), {}, { signal: stop.signal });
+    expect(await Promise.race([call, systemClock.sleep(900).then(() => "still open")])).toBe("still open");
+    stop.abort();
+    expect(await call).toMatchObject({ isError: true, text: "The call was stopped." });
+  });
+
+  it("[QA5] it is declined when nobody is there to ask, when it wants a browser, and when calls of two conversations are open", async () => {
+    const silent = open({ shop: fake("asks") });
+    await ready(silent, "shop");
+    expect(await callTool(toolOf(silent, "shop__book"), {})).toMatchObject({ text: '{"action":"decline"}' });
+    let count = 0;
+    const hold = Promise.withResolvers<void>();
+    const mcp = await asks(async () => {
+      count++;
+      await hold.promise;
+      return { action: "accept", content: {} };
+    });
+    expect(await callTool(toolOf(mcp, "shop__visit"), {})).toMatchObject({ text: '{"action":"decline"}' });
+    const first = callTool(toolOf(mcp, "shop__confirm"), {}, { sessionId: "one" });
+    await until(() => expect(count).toBe(1));
+    expect(await callTool(toolOf(mcp, "shop__confirm"), {}, { sessionId: "two" })).toMatchObject({ text: '{"action":"decline"}' });
+    hold.resolve();
+    expect(await first).toMatchObject({ text: '{"action":"accept","content":{}}' });
+    expect(count).toBe(1);
+  });
+});

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { newId } from "../../../src/core/ids.ts";
 import { orderRuns, type RunView } from "../../../src/web/board.ts";
+import type { BriefChanged } from "../../../src/web/briefs.ts";
 import { waitFor } from "../../support/wait.ts";
 import { aRun, startWeb, type WebFixture } from "../../support/web-server.ts";
 
@@ -10,6 +11,8 @@ const ann = {
   ...{ channel: "telegram", account: "bot", senderId: "42", senderName: `Ann ${SECRET}` },
   address: { channel: "telegram", account: "bot", chat: "42", kind: "dm" },
 } as const;
+
+const BRIEF = { from: "agent:main:web:dm:main", isOurs: false, at: 1, mission: "Mind it.", sharedMemory: [], constraints: [] };
 
 let web: WebFixture;
 
@@ -49,8 +52,10 @@ describe("the order of the board", () => {
       aRun({ label: "elsewhere, stuck", createdAt: 1, ...telegram, ...done, delivery: "blocked" }),
       aRun({ label: "elsewhere, going on", createdAt: 2, ...telegram }),
       aRun({ label: "orphan", createdAt: 3, parentId: newId(), ...done }),
+      aRun({ label: "asking", createdAt: 0, state: "waiting", isAsking: true }),
     ];
     expect(shape(runs)).toEqual([
+      "asking",
       "elsewhere, stuck",
       "parent",
       " child",
@@ -60,7 +65,7 @@ describe("the order of the board", () => {
       "elsewhere, going on",
       "elsewhere, done",
     ]);
-    expect(orderRuns(runs).filter((row) => row.needsPerson)).toHaveLength(1);
+    expect(orderRuns(runs).filter((row) => row.needsPerson)).toHaveLength(2);
     expect(orderRuns([])).toEqual([]);
   });
 });
@@ -71,7 +76,7 @@ describe("one run", () => {
     web.runs.push(run);
     web.details.set(run.id, {
       task: "count <b>lines</b>",
-      brief: "# Brief\n\n<script>x</script>",
+      briefing: { briefs: [{ ...BRIEF, mission: "<script>x</script>" }], version: 3, isOpen: true },
       plan: [{ title: "read", status: "doing" }],
       sections: { summary: "**42**", changes: null, evidence: null, risks: null, blockers: null },
       trace: [{ agent: "main", action: "Started", timestamp: "2026-01-01T00:00:00.000Z" }],
@@ -80,7 +85,7 @@ describe("one run", () => {
     expect(status).toBe(200);
     expect(body).toMatchObject({ run: { id: run.id }, task: "count <b>lines</b>", plan: [{ title: "read" }], facts: { model: "offline" } });
     expect(body.sections).toEqual([{ name: "summary", html: "<p><strong>42</strong></p>" }]);
-    expect(body.briefHtml).toBe("<h1>Brief</h1>\n&lt;script&gt;x&lt;/script&gt;");
+    expect(body.briefing).toMatchObject({ briefs: [{ from: "agent:main:web:dm:main", mission: "<script>x</script>" }], version: 3 });
   });
 
   it.each([newId(), "nope", "..%2f..%2fetc", "__proto__"])("[WB1] there is no run %s, and no transcript of it", async (id) => {
@@ -91,8 +96,9 @@ describe("one run", () => {
   it("[SC4] no text of it carries a secret, however deep it stands, on the board or opened", async () => {
     const run = aRun({ label: SECRET, step: SECRET });
     web.runs.push(run);
+    const briefing = { briefs: [{ ...BRIEF, mission: SECRET, constraints: [SECRET] }], version: 1, isOpen: true };
     const sections = { summary: SECRET, changes: null, evidence: null, risks: null, blockers: SECRET };
-    web.details.set(run.id, { task: SECRET, reason: SECRET, brief: SECRET, sections, plan: [{ title: SECRET, status: "done" }] });
+    web.details.set(run.id, { task: SECRET, reason: SECRET, sections, plan: [{ title: SECRET, status: "done" }], briefing });
     const call = { type: "tool_call", callId: "1", name: "read", args: { deep: [{ path: SECRET }] } } as const;
     web.log(run.id, { id: "a", ...call }, { id: "b", type: "message", role: "assistant", text: SECRET, model: "m", calls: 0 });
     // A secret across the place where a long result is cut.
@@ -102,6 +108,69 @@ describe("one run", () => {
     const all = JSON.stringify([...heard, await get("/api/runs")]);
     expect(all).toContain("[key]");
     expect(all).not.toMatch(/sk-very-se|sk-ve/);
+  });
+});
+
+describe("a run beside others", () => {
+  it("[RP1][RP2] its whole task, the runs it can be held against, and the two side by side", async () => {
+    const [one, other] = [aRun({ label: "one" }), aRun({ label: "two" })];
+    web.runs.push(one, other);
+    web.details.set(one.id, { task: `a task with ${SECRET}` });
+    expect(await get(`/api/runs/${one.id}/task`)).toEqual({ status: 200, body: { task: "a task with [key]", model: "offline" } });
+    expect((await get(`/api/runs/${one.id}/related`)).body).toMatchObject({ repeats: null, repeatedBy: [], others: [{ id: other.id }] });
+    const { status, body } = await get(`/api/runs/${one.id}/compare/${other.id}`);
+    expect([status, body]).toMatchObject([200, { one: { id: one.id }, other: { label: "two" }, patch: expect.stringContaining("-red") }]);
+  });
+
+  it.each([newId(), "nope", "..%2f..%2fetc", "__proto__"])("[RP2] %s is no run, and one run is not two", async (id) => {
+    const run = aRun();
+    web.runs.push(run);
+    for (const path of [`${id}/task`, `${id}/related`, `${id}/compare/${run.id}`, `${run.id}/compare/${id}`])
+      expect((await get(`/api/runs/${path}`)).status, path).toBe(404);
+    expect((await get(`/api/runs/${run.id}/compare/${run.id}`)).status).toBe(400);
+  });
+});
+
+describe("briefs", () => {
+  it("[WB5] what is refused is said with the reason, what came too late as such; a body of another form reaches nobody", async () => {
+    const asked: unknown[] = [];
+    const taken = { status: "taken", text: "So it is." } as const;
+    const answers: Record<string, BriefChanged | null> = {
+      ...{
+        taken,
+        late: { status: "late", text: "It has ended." },
+        unfit: { status: "unfit", text: `The cap of ${SECRET} fired.` },
+        none: null,
+      },
+    };
+    const answer = async (id: string, request: unknown) => {
+      asked.push(request);
+      return answers[Object.keys(ids).find((name) => ids[name] === id) ?? ""] ?? null;
+    };
+    const ids: Record<string, string> = { taken: newId(), late: newId(), unfit: newId(), none: newId() };
+    await web.close();
+    web = await startWeb({ redact, briefs: { history: async () => null, give: answer, revoke: answer } });
+    const given = { version: 1, brief: { mission: "Mind it." }, replaces: null };
+    const revoked = { version: 1, from: "agent:main:web:dm:main" };
+    for (const [path, body] of [["brief", given] as const, ["brief/revoke", revoked] as const]) {
+      expect(await post(`/api/runs/${ids.taken}/${path}`, body)).toEqual({ status: 200, body: { text: "So it is." } });
+      expect(await post(`/api/runs/${ids.late}/${path}`, body)).toEqual({ status: 409, body: { error: "It has ended." } });
+      expect(await post(`/api/runs/${ids.unfit}/${path}`, body)).toEqual({ status: 400, body: { error: "The cap of [key] fired." } });
+      for (const id of [ids.none, "nope", "__proto__"]) expect((await post(`/api/runs/${id}/${path}`, body)).status).toBe(404);
+      const known = asked.length;
+      const wrong = [
+        null,
+        [],
+        {},
+        { ...body, version: -1 },
+        { ...body, version: "1" },
+        { ...body, more: 1 },
+        { version: 1, from: "", replaces: "" },
+      ];
+      for (const one of wrong) expect((await post(`/api/runs/${ids.taken}/${path}`, one)).status).toBe(400);
+      expect(asked).toHaveLength(known);
+    }
+    expect(asked[0]).toEqual(given);
   });
 });
 
@@ -147,10 +216,45 @@ describe("its transcript", () => {
       { kind: "task", text: "<b>do</b>" },
       { kind: "sent", who: "Ann", text: "hurry" },
       { kind: "said", html: "<p><em>so</em></p>\n<p><em>(cut off here)</em></p>" },
-      { kind: "call", who: "read", text: '{"path":"a.md"}' },
-      { kind: "result", who: "read", isError: true },
+      { kind: "call", who: "read", callId: "c", line: "a.md", form: "json", text: '{\n  "path": "a.md"\n}' },
+      { kind: "result", who: "read", callId: "c", isError: true, length: 9_000 },
     ]);
-    expect(textsOf(body)[4]).toMatch(/^é{4000}\n… \(cut: 9000 characters in all/);
+    expect(textsOf(body)[4]).toBe("é".repeat(4_000));
+  });
+
+  it("[WB5] what of an entry was cut is read on piece by piece, without a secret that lies across the cut", async () => {
+    const id = newId();
+    const text = `${"x".repeat(31_998)}${SECRET}${"y".repeat(40_000)}`;
+    web.log(id, { id: "1", type: "tool_result", callId: "c", name: "exec", text, isError: false });
+    web.log(id, { id: "2", type: "tool_call", callId: "d", name: "edit", args: { path: "a", oldText: "red\n", newText: "blue" } });
+    const { body } = await get(`/api/runs/${id}/transcript`);
+    const [first, call] = body.entries as unknown as { position: number; text: string; form: string }[];
+    const pieces: string[] = [];
+    for (let from: number | null = 0; from !== null && pieces.length < 9; ) {
+      const { body: piece } = await get(`/api/runs/${id}/entries/${first?.position}?from=${from}`);
+      pieces.push(piece.text ?? "");
+      from = piece.next ?? null;
+    }
+    expect(pieces).toHaveLength(3);
+    expect(pieces.join("")).toBe(redact(text));
+    expect(pieces.join("")).toContain("x[key]y");
+    expect(call).toMatchObject({ form: "diff", line: "a", text: "--- a\n+++ a\n@@ change @@\n-red\n+blue\n" });
+    for (const path of [`${newId()}/entries/0`, `${id}/entries/999999`, "nope/entries/0"])
+      expect((await get(`/api/runs/${path}`)).status).toBe(404);
+    for (const path of ["entries/x", "entries/-1", "entries/0?from=x"]) expect((await get(`/api/runs/${id}/${path}`)).status).toBe(400);
+    for (const path of ["documents/..%2fx", "documents/a.md", "documents/trace.txt"])
+      expect((await get(`/api/runs/${id}/${path}`)).status).toBe(404);
+  });
+
+  it("[WB5] shows what was thought, also before a call without words, and entries of other shapes as they are", async () => {
+    const id = newId();
+    const extras = {
+      p: { v: 1, model: "m", parts: [{ type: "reasoning", text: `hm, ${SECRET}` }, null, { type: "reasoning", text: 7 }] },
+      q: null,
+    };
+    web.log(id, { id: "1", type: "message", role: "assistant", text: "", model: "m", calls: 1, extras });
+    const { body } = await get(`/api/runs/${id}/transcript`);
+    expect(body.entries).toMatchObject([{ kind: "said", html: "", thoughts: "hm, [key]" }]);
   });
 
   it.each(["before=x", "before=-1", "limit=0", "limit=many"])("[WB1] refuses %s", async (query) => {

@@ -104,6 +104,25 @@ describe("messages by cursor", () => {
     expect(ids).toEqual((await web.messages.list("main", { limit: 9 })).slice(1).map((message) => message.seq));
   });
 
+  it("[WB3] a tab of a chat that was deleted while it had no stream is told when it comes back, and at missed bells; no other is", async () => {
+    await start();
+    await web.say("kept");
+    const seq = await web.messages.lastSeq("main");
+    const standing = await openTab(`&cursor=${seq}`);
+    const fresh = await openTab("&cursor=0");
+    await waitFor("what is there", () => fresh.messages().length === 1 && standing.of("status").length === 1);
+    expect([standing, fresh].flatMap((tab) => tab.of("gone"))).toEqual([]);
+    await web.db.transaction([], (tx) => tx.run("DELETE FROM web_messages"));
+    const back = await openTab(`&cursor=${seq}`);
+    await waitFor("the one that comes back", () => back.of("gone").length === 1);
+    web.bus.emit({ type: "bells.missed" });
+    await waitFor("those that stand", () => standing.of("gone").length === 1 && fresh.of("gone").length === 1);
+    const empty = await openTab("&cursor=0");
+    await web.say("anew");
+    await waitFor("the new one", () => empty.messages().length === 1);
+    expect(empty.of("gone")).toEqual([]);
+  });
+
   it("[WB2] WS-009 a reconnect replays exactly what was missed, over a restart too", async () => {
     await start();
     const tab = await openTab("&cursor=0");
@@ -165,7 +184,33 @@ describe("messages by cursor", () => {
     expect(one.messages().slice(0, 2)).toEqual(["q0", "<p>a0</p>"]);
   });
 
-  it.each(["&cursor=x", "&cursor=-1", "&cursor=1e9"])("[WB2] %s is refused", async (query) => {
+  it("[WB2][LV3] a change reaches every tab of its chat, and one that comes back with an old cursor hears of it, once", async () => {
+    await start();
+    await web.say("first", { key: "live:1#0" });
+    await web.say("second", { key: "live:2#0" });
+    const seq = (await web.messages.findByKey("live:1#0"))?.seq ?? 0;
+    const edit = (text: string) => web.channel.edit?.({ address: MAIN, ref: String(seq), part: { text } });
+    const history = await fetch(`${web.url}/api/chats/main/messages`, { headers: { authorization: `Bearer ${web.token}` } });
+    const { cursor } = (await history.json()) as { cursor: string };
+    // Between the history and the stream.
+    await edit("changed");
+    const [one, other] = [await openTab(`&cursor=${cursor}`), await openTab()];
+    await waitFor("the change", () => one.of("edited").length === 1);
+    expect(one.of("edited")[0]).toMatchObject({ seq, html: "<p>changed</p>", editedAt: expect.any(Number) });
+    await edit("again");
+    for (const tab of [one, other]) await waitFor("the next change", () => tab.of("edited").at(-1)?.html === "<p>again</p>");
+    expect([one.messages(), other.messages(), other.of("edited").length]).toEqual([[], [], 1]);
+    const last = String((await web.messages.list("main", { limit: 9 })).at(-1)?.seq);
+    one.close();
+    await edit("while away");
+    await web.say("third");
+    await web.restart();
+    const back = await openTab("&cursor=0", { lastEventId: `${last}.${one.of("edited").at(-1)?.editedAt}` });
+    await waitFor("what was missed", () => back.of("edited").length === 1);
+    expect([back.messages(), back.of("edited").map(({ html }) => html)]).toEqual([["<p>third</p>"], ["<p>while away</p>"]]);
+  });
+
+  it.each(["&cursor=x", "&cursor=-1", "&cursor=1e9", "&cursor=1.", "&cursor=1.x", "&cursor=.5"])("[WB2] %s is refused", async (query) => {
     await start();
     await expect(openTab(query)).rejects.toThrow("status 400");
   });
@@ -354,5 +399,61 @@ describe("slow and lost readers", () => {
     await web.server.close();
     await waitFor("the end of the stream", () => tab.isClosed);
     web.bus.emit({ type: "run.changed", runId: "x", state: "running" });
+  });
+});
+
+describe("a run that a tab has open", () => {
+  const say = (runId: string, what: "text" | "thoughts", text: string) =>
+    web.bus.emit({ type: "run.text", runId, turnId: `${runId}:${what}`, what, text });
+  const watch = (tab: Tab, run: string | null) => {
+    const body = JSON.stringify({ tab: tab.of("tab")[0]?.id, run });
+    return fetch(`${web.url}/api/watch`, {
+      ...{ method: "POST", body },
+      headers: { authorization: `Bearer ${web.token}`, "content-type": "application/json" },
+    });
+  };
+
+  it("[WB5] tells the tab that has it open, and no other, what it writes; a secret by its name, not by its beginning", async () => {
+    const secrets = createSecrets();
+    secrets.add("key", "sk-secret-0123456789");
+    await start({ redact: (text) => secrets.redact(text), heldBack: (text) => secrets.heldBack(text) });
+    const watched: string[] = [];
+    web.bus.on((event) => event.type === "run.watched" && void watched.push(event.runId));
+    const [one, other] = [await openTab(), await openTab()];
+    for (const tab of [one, other]) await waitFor("its name", () => tab.of("tab").length === 1);
+    const id = newId();
+    say(id, "text", "nobody looks");
+    expect((await watch(one, id)).status).toBe(200);
+    expect(watched).toEqual([id]);
+    say(id, "thoughts", "use sk-secret-0123456789");
+    say(id, "text", "**It** is sk-secr");
+    const last = () => one.of("run.draft").at(-1);
+    await waitFor("the draft", () => String(last()?.html).includes("<strong>It</strong> is"));
+    expect(last()).toEqual({ id, html: "<p><strong>It</strong> is</p>", thoughts: "use [key]" });
+    say(id, "text", "");
+    say(id, "thoughts", "");
+    await waitFor("its end", () => last()?.html === "" && last()?.thoughts === "");
+    say(id, "text", "more");
+    await waitFor("more", () => last()?.html === "<p>more</p>");
+    web.bus.emit({ type: "run.ended", runId: id, state: "error" });
+    await waitFor("its end", () => last()?.html === "");
+    expect(other.of("run.draft")).toEqual([]);
+    expect((await watch(one, null)).status).toBe(200);
+    const heard = one.of("run.draft").length;
+    say(id, "text", "unheard");
+    web.bus.emit({ type: "run.changed", runId: id, state: "running" });
+    await waitFor("another event", () => one.of("run").length > 0);
+    expect(one.of("run.draft")).toHaveLength(heard);
+  });
+
+  it("[WB5] refuses a tab there is not, and what is no run", async () => {
+    await start();
+    const tab = await openTab();
+    await waitFor("its name", () => tab.of("tab").length === 1);
+    expect((await watch(tab, "nope")).status).toBe(400);
+    tab.heard.splice(0);
+    expect((await watch(tab, newId())).status).toBe(400);
+    tab.heard.push({ id: null, event: "tab", data: { id: newId() } });
+    expect((await watch(tab, newId())).status).toBe(404);
   });
 });

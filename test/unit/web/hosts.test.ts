@@ -52,6 +52,29 @@ describe("web.publicUrl", () => {
   });
 });
 
+describe("probes", () => {
+  afterEach(() => web.close());
+
+  it("[WB8] PAGE-012 only /healthz and /readyz answer any name, without names or figures; from another origin nothing is served", async () => {
+    const metrics = { method: "GET", path: "/metrics", access: "token", handle: () => ({ status: 200, body: "herald_runs 7" }) } as const;
+    web = await startWeb({ publicUrl: () => PUBLIC, routes: [metrics] });
+    web.server.markReady();
+    for (const path of ["/healthz", "/readyz"]) {
+      const answer = await ask(`GET ${path} HTTP/1.1`, ["Host: whoever.example"]);
+      expect([path, statusOf(answer), answer.split("\r\n\r\n")[1]]).toEqual([path, 200, expect.stringMatching(/^\{"status":"\w+"\}$/)]);
+      expect(statusOf(await ask(`GET ${path} HTTP/1.1`, ["Host: herald.example.com", "Origin: https://evil.example"]))).toBe(403);
+    }
+    const bearer = `Authorization: Bearer ${web.token}`;
+    expect(statusOf(await ask("GET /metrics HTTP/1.1", ["Host: whoever.example", bearer]))).toBe(403);
+    expect(statusOf(await ask("GET /metrics HTTP/1.1", ["Host: herald.example.com"]))).toBe(401);
+    expect(statusOf(await ask("GET /metrics HTTP/1.1", ["Host: herald.example.com", bearer]))).toBe(200);
+    const cookie = /set-cookie: (.*)/i.exec(await login("herald.example.com", PUBLIC))?.[1] ?? "";
+    expect(cookie).toMatch(/; Secure$/);
+    // Bound to the host it was given by.
+    expect(cookie).not.toMatch(/domain/i);
+  });
+});
+
 describe("which names are served", () => {
   const served = (host: string, names: readonly string[], publicUrl: string | null = null): string[] => {
     const hosts = createHosts({ host, port: () => 8787, publicUrl: () => publicUrl });

@@ -12,7 +12,14 @@ const bus = createBus((error) => {
 let metrics: Metrics;
 
 beforeEach(() => {
-  metrics = createMetrics({ bus, lanes: [], countRuns: async () => ({}), countOpenMessages: async () => 0, node: null });
+  metrics = createMetrics({
+    bus,
+    lanes: [],
+    countRuns: async () => ({}),
+    countOpenQuestions: async () => 3,
+    countOpenMessages: async () => 0,
+    node: null,
+  });
 });
 
 afterEach(() => metrics.close());
@@ -47,6 +54,10 @@ describe("GET /metrics", () => {
     expect(await value('herald_turns_total{outcome="done"}')).toBe(1500);
     bus.emit(ended);
     expect(await value('herald_turns_total{outcome="done"}')).toBe(1501);
+  });
+
+  it("[OB1][QA2] open questions are counted", async () => {
+    expect(await value("herald_questions_open")).toBe(3);
   });
 
   it("[OB1] nothing is measured before the first look: a process at rest is not woken for it", async () => {

@@ -68,7 +68,7 @@ describe("a route that tries to say a secret", () => {
       text.includes("event: pairing"),
     );
     expect(heard).toContain(`event: status\ndata: {"version":"${NAMED}","model":"${NAMED}","problem":"${NAMED}"}\n\n`);
-    expect(createOutgoing(redact).event("x", { a: SECRET }, 7)).toBe(`id: 7\nevent: x\ndata: {"a":"${NAMED}"}\n\n`);
+    expect(createOutgoing(redact).event("x", { a: SECRET }, "7")).toBe(`id: 7\nevent: x\ndata: {"a":"${NAMED}"}\n\n`);
   });
 
   it("[SC4] as a file that is not the page's: it is not sent", async () => {
@@ -83,12 +83,12 @@ describe("a route that tries to say a secret", () => {
 });
 
 describe("one way out", () => {
-  it("[SC4] only outgoing.ts and the stream it feeds write to a response", () => {
+  it("[SC4] only outgoing.ts and the streams it feeds, of the page and of programs, write to a response", () => {
     const folder = new URL("../../../src/web/", import.meta.url).pathname;
     const writers = readdirSync(folder)
       .filter((name) => name.endsWith(".ts"))
       .filter((name) => /\bres(?:ponse)?\.(?:writeHead|write|end)\(/.test(readFileSync(join(folder, name), "utf8")));
-    expect(writers.sort()).toEqual(["outgoing.ts", "sse.ts"]);
+    expect(writers.sort()).toEqual(["mcp-api.ts", "outgoing.ts", "sse.ts"]);
   });
 });
 

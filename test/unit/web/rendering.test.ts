@@ -1,5 +1,5 @@
 // Long texts are rendered beside the event loop; one that takes too long is shown as it was written.
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { renderMarkdown } from "../../../src/web/markdown.ts";
 import { createRenderer, type Renderer } from "../../../src/web/rendering.ts";
 
@@ -18,7 +18,7 @@ it("[WB1] a long text is rendered while the gateway goes on, and comes out as a 
   // Rendered in this thread, not one timer would have fired.
   expect(ticks).toBeGreaterThan(2);
   const several = await Promise.all([renderer.render(`${LONG}1`), renderer.render("*short*"), renderer.render(`${LONG}2`)]);
-  expect(several).toEqual([`${LONG}1`, "*short*", `${LONG}2`].map(renderMarkdown));
+  expect(several).toEqual([`${LONG}1`, "*short*", `${LONG}2`].map((text) => renderMarkdown(text)));
   expect(several[2]).not.toContain("<pre");
 });
 
@@ -27,4 +27,21 @@ it("[WB1] a text that takes too long stays plain, and the next one is rendered a
   expect(await renderer.render(LONG)).toMatch(/^<pre class="plain">Some \*\*bold\*\*/);
   expect(await renderer.render("*short*")).toBe("<p><em>short</em></p>");
   expect(await renderer.render(LONG)).toContain("Some");
+});
+
+it("[WB1] what a thread that was given up still says is shown in no other text's place: the machine slept meanwhile", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    renderer = createRenderer();
+    const [first, second] = [renderer.render(`first ${LONG}`), renderer.render(`second ${LONG}`)];
+    await Promise.resolve();
+    // Its answer comes meanwhile and lies there; the timers that are over are looked at before it.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3_000);
+    vi.advanceTimersByTime(6_000);
+    vi.useRealTimers();
+    expect(await first).toMatch(/^<pre class="plain">first/);
+    expect(await second).toBe(renderMarkdown(`second ${LONG}`));
+  } finally {
+    vi.useRealTimers();
+  }
 });

@@ -4,9 +4,10 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { newId } from "../../../src/core/ids.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { createBrowsers } from "../../../src/stores/browsers.ts";
+import { createWebChats } from "../../../src/stores/web-chats.ts";
 import { createWebServer, REQUEST_TIMEOUT_MS } from "../../../src/web/server.ts";
 import { waitFor } from "../../support/wait.ts";
-import { startWeb, type WebFixture } from "../../support/web-server.ts";
+import { boardParts, NO_CHAT_DESK, NO_USAGE, startWeb, type WebFixture } from "../../support/web-server.ts";
 
 let web: WebFixture;
 
@@ -61,7 +62,7 @@ describe("the route table", () => {
       const headers = { origin: web.url, "content-type": "application/json" };
       const response = await fetch(url, { method, headers, ...(method === "POST" && { body: "{}" }) });
       await response.body?.cancel();
-      if (access === "token") expect({ path, status: response.status }).toEqual({ path, status: 401 });
+      if (access === "token" || access === "program") expect({ path, status: response.status }).toEqual({ path, status: 401 });
       else expect({ path, ok: response.status === (path === "/api/login" ? 400 : 200) }).toEqual({ path, ok: true });
     }
   });
@@ -85,7 +86,7 @@ describe("the route table", () => {
       expect(text).not.toContain(web.token);
       expect(text).not.toMatch(/<script(?![^>]*\bsrc=)|\son\w+="|style="/i);
       expect(response.headers.get("content-security-policy")).toContain(
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:;",
       );
       expect(response.headers.get("content-security-policy")).toContain("frame-ancestors 'none'");
       expect(response.headers.get("x-content-type-options")).toBe("nosniff");
@@ -131,20 +132,29 @@ describe("health", () => {
     const early = await startWeb();
     try {
       await early.server.close();
-      const { bus, channel, messages, pairing, token, db } = early;
+      const { bus, channel, messages, desk, pairing, token, db, files } = early;
       const browsers = createBrowsers({ db, clock: systemClock });
       early.server = createWebServer({
-        ...{ host: "127.0.0.1", port: 0, publicUrl: () => null, token: () => token, browsers },
-        ...{ log: silentLogger, clock: systemClock, bus, channel, messages, pairing },
+        ...{ host: "127.0.0.1", port: 0, publicUrl: () => null, token: () => token, browsers, programs: { find: async () => null } },
+        ...{ log: silentLogger, clock: systemClock, bus, channel, messages, questions: desk, pairing, files: files.desk },
+        ...{ webChats: createWebChats({ db }), chats: NO_CHAT_DESK },
         ...{
           redeliver: async () => null,
+          ...boardParts(db),
+          briefs: { history: async () => null, give: async () => null, revoke: async () => null },
           board: { listRuns: async () => [] },
-          details: { find: async () => null, transcript: async () => null },
+          details: {
+            ...{ find: async () => null, transcript: async () => null, task: async () => null },
+            ...{ related: async () => null, compare: async () => null },
+          },
+          record: { entry: async () => null, documents: async () => null, document: async () => null, spend: async () => null },
+          usage: { read: async () => NO_USAGE },
         },
         ...{
           redact: (text) => text,
           heldBack: () => 0,
           nodes: async () => [],
+          budgets: async () => [],
           status: () => ({ version: "0", model: "m", problem: null }),
         },
       });
@@ -274,7 +284,7 @@ describe("posting", () => {
   it("[SC1] HTTP-018 rights a client writes into its message are dropped", async () => {
     await post(path, { ...message("hi"), role: "owner", scopes: ["admin"], senderIsOwner: true, sender: { id: "boss" } });
     expect(Object.keys((await web.inbox())[0]?.raw ?? {}).sort()).toEqual(["chat", "id", "kind", "text"]);
-    expect(web.channel.decode((await web.inbox())[0]?.raw)?.sender).toEqual({ id: "local" });
+    expect(web.channel.decode((await web.inbox())[0]?.raw)?.sender).toEqual({ id: "local", name: "the page" });
   });
 
   it.each(["MAIN", "..%2f", "main%00", "x".repeat(300), "agent:main:web:dm:main", ""])("[SE1] there is no chat %j", async (chat) => {
@@ -399,14 +409,14 @@ describe("hostile bytes", () => {
 describe("reading back", () => {
   const history = async (query = "") => {
     const response = await fetch(`${web.url}/api/chats/main/messages${query}`, { headers: bearer() });
-    return (await response.json()) as { messages: { text?: string; html?: string; seq: number }[]; hasEarlier: boolean; cursor: number };
+    return (await response.json()) as { messages: { text?: string; html?: string; seq: number }[]; hasEarlier: boolean; cursor: string };
   };
 
   it("[WB1] history comes in pages, newest last, with the cursor to go on from", async () => {
     for (let n = 1; n <= 5; n++) await web.say(`m${n}`);
     const last = await history("?limit=2");
     expect(last.messages.map((m) => m.html)).toEqual(["<p>m4</p>", "<p>m5</p>"]);
-    expect([last.hasEarlier, last.cursor]).toEqual([true, await web.messages.lastSeq("main")]);
+    expect([last.hasEarlier, last.cursor]).toEqual([true, String(await web.messages.lastSeq("main"))]);
     const first = await history(`?limit=3&before=${last.messages[0]?.seq}`);
     expect(first.messages.map((m) => m.html)).toEqual(["<p>m1</p>", "<p>m2</p>", "<p>m3</p>"]);
     expect(first.hasEarlier).toBe(false);

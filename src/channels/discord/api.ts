@@ -1,0 +1,91 @@
+// Discord's REST client, and one place that says what a failed call means. The client never tries again by itself: not after a server
+// error (it may have been executed), and not after a 429, which it would sit out in a queue of its own, unseen by delivery. Whether a
+// call may be made again is for the caller to decide (receive.ts, send.ts).
+import { API } from "@discordjs/core/http-only";
+import { DiscordAPIError, HTTPError, RateLimitError, REST } from "@discordjs/rest";
+import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+
+export interface ApiOptions {
+  readonly botToken: string;
+  /** Without the version, e.g. `https://discord.com/api`. */
+  readonly apiUrl: string;
+  /** After this a call is given up, its answer's body included. */
+  readonly timeoutMs: number;
+  /** Ends calls under way. The library takes one for each call, and never lets go of it again. */
+  readonly signal: AbortSignal;
+}
+
+/** Why a call failed, by what can be done about it. `reason` is made of codes and Discord's words, never of a token. */
+export type ApiFailure =
+  | { readonly kind: "limited"; readonly afterMs: number; readonly reason: string }
+  /** Surely not executed: no connection was made. */
+  | { readonly kind: "offline"; readonly reason: string }
+  /** May have been executed: the answer is missing, cut, or a server error. */
+  | { readonly kind: "lost"; readonly reason: string }
+  | { readonly kind: "auth"; readonly reason: string }
+  /** `code` is Discord's own number. */
+  | { readonly kind: "refused"; readonly code: number; readonly reason: string };
+
+export const API_URL = "https://discord.com/api";
+export const BAD_TOKEN = "auth failed: check channels.discord.botToken";
+/** Where a wait is asked for without a figure: by a page in front of Discord. */
+const BARE_WAIT_MS = 60_000;
+
+class Unauthorized extends Error {}
+
+/** A 403 or 429 that is not Discord's own answer but of whoever stands in front of it. */
+class TurnedAway extends Error {}
+
+export function createApi({ botToken, apiUrl, timeoutMs, signal }: ApiOptions): API {
+  const request = async (url: string, init: object): Promise<Response> => {
+    const own = (init as { signal?: AbortSignal }).signal;
+    const signals = [signal, AbortSignal.timeout(timeoutMs), ...(own === undefined ? [] : [own])];
+    // The token stands in a header, and goes nowhere but to this address.
+    const response = await fetch(url, { ...init, signal: AbortSignal.any(signals), redirect: "error" } as RequestInit);
+    const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
+    // The client would forget the token after one such answer, and refuse every call from then on.
+    if (response.status === 401 && !/\/(?:webhooks|interactions)\//.test(url)) {
+      await response.body?.cancel();
+      throw new Unauthorized();
+    }
+    if (!isJson && (response.status === 403 || response.status === 429)) {
+      await response.body?.cancel();
+      throw new TurnedAway(`status ${response.status}`);
+    }
+    return response;
+  };
+  const rest = new REST({
+    version: "10",
+    api: apiUrl,
+    retries: 0,
+    timeout: timeoutMs,
+    rejectOnRateLimit: () => true,
+    makeRequest: request as unknown as REST["options"]["makeRequest"],
+  });
+  return new API(rest.setToken(botToken));
+}
+
+/** What a failed call means. Never throws. */
+export function explainFailure(error: unknown): ApiFailure {
+  if (error instanceof Unauthorized) return { kind: "auth", reason: BAD_TOKEN };
+  if (error instanceof TurnedAway) return { kind: "limited", afterMs: BARE_WAIT_MS, reason: `turned away (${error.message})` };
+  if (error instanceof RateLimitError) return explainLimit(error);
+  if (error instanceof HTTPError) return { kind: "lost", reason: `Discord answered with status ${error.status}` };
+  if (error instanceof DiscordAPIError) return explainAnswer(error);
+  const { notSent, code } = explainRequestFailure(error);
+  if (notSent) return { kind: "offline", reason: `can't reach Discord (${code})` };
+  return { kind: "lost", reason: code === "TimeoutError" ? "no answer in time" : `the answer was lost (${code})` };
+}
+
+function explainLimit({ retryAfter, timeToReset, global }: RateLimitError): ApiFailure {
+  const ms = Math.max(retryAfter, timeToReset);
+  return { kind: "limited", afterMs: askedWaitMs(ms / 1_000), reason: global ? "rate limited (all calls)" : "rate limited" };
+}
+
+function explainAnswer(error: DiscordAPIError): ApiFailure {
+  const { status } = error;
+  // Half an answer, or a page of somebody in between: the library takes whatever it finds for Discord's words.
+  if (typeof error.code !== "number") return { kind: "lost", reason: `the answer was not Discord's (status ${status})` };
+  const words = error.message.split("\n").slice(0, 4).join("; ");
+  return { kind: "refused", code: error.code === 0 ? status : error.code, reason: `${error.code === 0 ? status : error.code} ${words}` };
+}

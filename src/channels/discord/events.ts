@@ -1,0 +1,72 @@
+// What an event of the gateway means for the receive side. Each is looked at in the order it was told, and counts as heard only then:
+// the number it has in its session goes on record behind it, so that whoever connects next asks for what is missing.
+import { catchUp, catchUpThreads } from "./catch-up.ts";
+import { advance, textAfter } from "./journal.ts";
+import { learnChannels, type Receiver, takeInteraction, takeMessage } from "./receive.ts";
+
+/** As much of it as is read. */
+export interface Dispatch {
+  readonly t: string;
+  readonly s: number;
+  readonly d: unknown;
+}
+
+interface Taken {
+  /** Under way already, because Discord doesn't wait for it. */
+  readonly seen: Promise<void> | null;
+  /** In its turn. Throws when it is not on record: then nothing behind it counts either. */
+  work(): Promise<void>;
+}
+
+export function takeEvent(receiver: Receiver, { t, s, d }: Dispatch): Taken {
+  const seen = t === "INTERACTION_CREATE" ? takeInteraction(receiver, d) : null;
+  const work = async (): Promise<void> => {
+    await (seen ?? handle(receiver, t, d, s));
+    advance(receiver.journal, { seq: s });
+  };
+  return { seen, work };
+}
+
+async function handle(receiver: Receiver, type: string, d: unknown, seq: number): Promise<void> {
+  switch (type) {
+    case "MESSAGE_CREATE":
+      return takeMessage(receiver, d, seq);
+    case "READY":
+    case "RESUMED":
+      return fillGap(receiver);
+    case "GUILD_CREATE":
+      return takeServer(receiver, d);
+    case "CHANNEL_CREATE":
+    case "CHANNEL_UPDATE":
+    case "THREAD_CREATE":
+    case "THREAD_UPDATE":
+      return learnChannels(receiver, [d]);
+    case "THREAD_LIST_SYNC":
+      return learnChannels(receiver, listOf(d, "threads"));
+  }
+}
+
+/** After a new session; and after one that was resumed before the gap before it was closed. */
+async function fillGap(receiver: Receiver): Promise<void> {
+  const { journal, inbox, clock } = receiver;
+  const since = journal.missingSince;
+  if (since === null) return;
+  await catchUp(receiver, since);
+  if (receiver.signal.aborted) return;
+  journal.missingSince = null;
+  receiver.gapSince = since;
+  await inbox.put([], textAfter(journal, { seq: null }));
+  Object.assign(journal, { writtenAt: clock.now(), heardAt: clock.now() });
+}
+
+/** Comes for each server at the beginning of a session, and when the bot is invited to one. */
+async function takeServer(receiver: Receiver, server: unknown): Promise<void> {
+  const threads = listOf(server, "threads");
+  learnChannels(receiver, [...listOf(server, "channels"), ...threads]);
+  if (receiver.gapSince !== null) await catchUpThreads(receiver, threads, receiver.gapSince);
+}
+
+function listOf(value: unknown, key: string): unknown[] {
+  const list = (value as Record<string, unknown> | null)?.[key];
+  return Array.isArray(list) ? list : [];
+}

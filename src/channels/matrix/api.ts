@@ -1,0 +1,146 @@
+// The client-server API by plain fetch, and one place that says what a failed call means. No retries here: whether a call may be made
+// again is for the caller to decide (sync.ts, send.ts). The token goes in a header, never in an address, and to no other host.
+import { readBytes } from "../../core/read-bytes.ts";
+import { explainRequestFailure } from "../connecting.ts";
+
+export interface ApiOptions {
+  /** `https://matrix.example.org`, without a slash at the end. */
+  readonly homeserver: string;
+  readonly accessToken: string;
+  /** After this a call is given up. */
+  readonly timeoutMs: number;
+  /** Ends calls under way. */
+  readonly signal: AbortSignal;
+}
+
+/** Why a call failed, by what can be done about it. `reason` is made of codes and the server's words, never of the token. */
+export type ApiFailure =
+  | { readonly kind: "limited"; readonly afterMs: number; readonly reason: string }
+  /** Surely not executed: no connection was made. */
+  | { readonly kind: "offline"; readonly reason: string }
+  /** May have been executed: the answer is missing, cut, a server error, or not Matrix's. */
+  | { readonly kind: "lost"; readonly reason: string }
+  /** The token: the operator's to change. */
+  | { readonly kind: "auth"; readonly reason: string }
+  | { readonly kind: "refused"; readonly code: string; readonly status: number; readonly reason: string };
+
+export class MatrixFailure extends Error {
+  readonly failure: ApiFailure;
+  constructor(failure: ApiFailure) {
+    super(failure.reason);
+    this.name = "MatrixFailure";
+    this.failure = failure;
+  }
+}
+
+export type Answer = Readonly<Record<string, unknown>>;
+
+interface Call {
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: Answer | { readonly bytes: Uint8Array<ArrayBuffer>; readonly type: string };
+  /** Instead of the client's own. */
+  readonly timeoutMs?: number;
+}
+
+export interface Api {
+  /** Path in its segments, each of which may be anybody's words. Throws MatrixFailure. */
+  call(method: "GET" | "PUT" | "POST", path: readonly string[], call?: Call): Promise<Answer>;
+}
+
+/** No answer we ask for is longer: a sync is limited by its filter, a page of history by its size. */
+const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
+const DEFAULT_LIMIT_MS = 5_000;
+/** No timer is set for longer, and nobody waits longer without asking again. */
+const MAX_ASKED_MS = 24 * 3_600_000;
+const AUTH = new Set(["M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED", "M_USER_LOCKED", "M_CONSENT_NOT_GIVEN"]);
+
+export const v3 = (...segments: string[]): string[] => ["_matrix", "client", "v3", ...segments];
+
+export function createApi({ homeserver, accessToken, timeoutMs, signal }: ApiOptions): Api {
+  return {
+    async call(method, path, { query = {}, body, timeoutMs: own = timeoutMs } = {}) {
+      const search = new URLSearchParams(query).toString();
+      const url = `${homeserver}/${path.map(encodeURIComponent).join("/")}${search === "" ? "" : `?${search}`}`;
+      const bytes = body !== undefined && "bytes" in body ? (body.bytes as Uint8Array<ArrayBuffer>) : null;
+      const type = bytes === null ? "application/json" : String(body?.type);
+      const content = bytes ?? (body === undefined ? null : JSON.stringify(body));
+      try {
+        const response = await fetch(url, {
+          method,
+          headers: { authorization: `Bearer ${accessToken}`, ...(content === null ? {} : { "content-type": type }) },
+          body: content,
+          // Elsewhere nobody needs the token.
+          redirect: "manual",
+          signal: AbortSignal.any([signal, AbortSignal.timeout(own)]),
+        });
+        return await readAnswer(response);
+      } catch (error) {
+        throw error instanceof MatrixFailure ? error : new MatrixFailure(explainRequest(error));
+      }
+    },
+  };
+}
+
+async function readAnswer(response: Response): Promise<Answer> {
+  const bytes = response.body === null ? Buffer.alloc(0) : await readBytes(gathered(response.body), MAX_ANSWER_BYTES);
+  const answer = bytes === null ? null : asObject(bytes.toString("utf8"));
+  if (response.status === 200 && answer !== null) return answer;
+  throw new MatrixFailure(explainAnswer(response, answer));
+}
+
+/** A long body comes in thousands of pieces, which readBytes takes for somebody who means harm. */
+async function* gathered(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let held: Uint8Array[] = [];
+  let size = 0;
+  for await (const piece of pieces) {
+    held.push(piece);
+    size += piece.byteLength;
+    if (size < 256 * 1024) continue;
+    yield Buffer.concat(held);
+    held = [];
+    size = 0;
+  }
+  yield Buffer.concat(held);
+}
+
+function asObject(text: string): Answer | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Answer) : null;
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+function explainAnswer({ status, headers }: Response, answer: Answer | null): ApiFailure {
+  const code = typeof answer?.errcode === "string" && /^[A-Z][A-Z0-9_.]{1,80}$/i.test(answer.errcode) ? answer.errcode : null;
+  if (status === 429 || code === "M_LIMIT_EXCEEDED")
+    return { kind: "limited", afterMs: askedMs(answer, headers), reason: "M_LIMIT_EXCEEDED" };
+  if (status >= 500) return { kind: "lost", reason: `the homeserver answered with status ${status}` };
+  // A page of something in between, or a redirect to one: nothing of what Matrix says comes without a code.
+  if (code === null) return { kind: "lost", reason: `the answer was not a homeserver's (status ${status})` };
+  if (AUTH.has(code) || status === 401)
+    return { kind: "auth", reason: `the sign-in is no longer valid (${code}): check channels.matrix.accessToken` };
+  return { kind: "refused", code, status, reason: status === 413 ? "M_TOO_LARGE" : code };
+}
+
+function askedMs(answer: Answer | null, headers: Headers): number {
+  const seconds = headers.get("retry-after");
+  const ms = Number(answer?.retry_after_ms ?? (seconds === null ? Number.NaN : Number(seconds) * 1_000));
+  return Number.isFinite(ms) && ms >= 0 ? Math.min(ms, MAX_ASKED_MS) : DEFAULT_LIMIT_MS;
+}
+
+/** What became of a request that fetch gave up. */
+function explainRequest(error: unknown): ApiFailure {
+  const { notSent, code } = explainRequestFailure(error);
+  if (notSent) return { kind: "offline", reason: `can't reach the homeserver (${code})` };
+  return { kind: "lost", reason: code === "TimeoutError" ? "no answer in time" : `the answer was lost (${code})` };
+}
+
+/** What a failed call means. Never throws. */
+export const explainFailure = (error: unknown): ApiFailure =>
+  error instanceof MatrixFailure ? error.failure : { kind: "lost", reason: error instanceof Error ? error.name : "unknown error" };
+
+/** The server says no, whatever the reason: asked again it would say the same. */
+export const isRefused = (error: unknown): boolean => explainFailure(error).kind === "refused";

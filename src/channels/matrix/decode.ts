@@ -1,0 +1,151 @@
+// Stored event → Inbound, pure. Whatever is nobody's message becomes null: ourselves, notices (which other bots write), edits (they never
+// run anything), reactions with a sign that is no button, and what has another shape than Matrix gives it.
+import type { Address } from "../../core/address.ts";
+import { type FileKind, type SentFile, sizeText } from "../../core/attachment.ts";
+import type { Inbound } from "../../core/message.ts";
+import { safeParse } from "../../core/safe-parse.ts";
+import { shortText } from "../../core/visible-text.ts";
+import { commandAt, numberOf } from "./buttons.ts";
+import { type MessageContent, messageContent, relation, type Stored, storedSchema } from "./event.ts";
+
+/** Clients keep `/` for commands of their own, so `!` does as well. Anything else in a room is said to whoever is called. */
+const WRITTEN_COMMAND = /^[!/](?:subagents|stop)(?=\s|$)/i;
+/** What older clients put before a reply: words of somebody else. */
+const REPLY_FALLBACK = /^> <[^\n]*\n(?:>[^\n]*\n)*\n?/;
+const MAX_QUOTE = 1_000;
+const MIN_NAME = 2;
+
+const ENCRYPTED =
+  "I can't read encrypted rooms, so nothing you write here reaches me: please write to me in a room without encryption (it can't be turned off in this one).";
+
+const KINDS: Readonly<Record<string, FileKind>> = { "m.image": "photo", "m.file": "file", "m.audio": "audio", "m.video": "video" };
+const SPOKEN = new Set(["m.text", "m.emote", "m.location", ...Object.keys(KINDS)]);
+
+/** Never throws. */
+export function decodeEvent(raw: unknown, account: string): Inbound | null {
+  const parsed = safeParse(storedSchema, raw);
+  if (!parsed.success) return null;
+  const stored = parsed.data;
+  const { event, me } = stored;
+  if (event.sender === me.userId) return null;
+  if (stored.isEncrypted === true) return refuse(stored, account);
+  if (event.type === "m.reaction") return decodeReaction(stored, account);
+  if (event.type !== "m.room.message") return null;
+  const content = safeParse(messageContent, event.content);
+  return content.success ? decodeMessage(stored, content.data, account) : null;
+}
+
+const addressOf = ({ room, isDirect }: Stored, account: string, thread: string | undefined): Address => ({
+  ...{ channel: "matrix", account, chat: room, kind: isDirect ? "dm" : "channel" },
+  ...(thread === undefined ? {} : { thread }),
+});
+
+/** Nobody can be asked what it says: whoever may speak here is told so, in the room itself. */
+function refuse(stored: Stored, account: string): Inbound {
+  const sender = { id: stored.event.sender };
+  return { kind: "message", address: addressOf(stored, account, undefined), sender, text: "", unreadable: ENCRYPTED, mentioned: true };
+}
+
+function decodeReaction(stored: Stored, account: string): Inbound | null {
+  const { data } = safeParse(relation, stored.event.content["m.relates_to"]);
+  const n = data?.rel_type === "m.annotation" ? numberOf(data.key ?? "") : null;
+  return n === null ? null : pressOf(stored, account, n);
+}
+
+/** Only what we have offered ourselves: the words of nobody else's message are ever run. */
+function pressOf(stored: Stored, account: string, n: number): Inbound | null {
+  const { me, event, about } = stored;
+  const pressed = about?.sender === me.userId ? commandAt(about.buttons, n) : null;
+  if (pressed === null) return null;
+  const address = addressOf(stored, account, about?.thread);
+  return { kind: "button", address, sender: { id: event.sender }, text: pressed.command, mentioned: true };
+}
+
+function decodeMessage(stored: Stored, content: MessageContent, account: string): Inbound | null {
+  const { event, me, about, root } = stored;
+  const { thread, repliesTo, isMalformed } = relationOf(content);
+  if (isMalformed || !SPOKEN.has(content.msgtype)) return null;
+  const file = fileOf(content, event.content);
+  const caption = file === null ? content.body : content.filename === undefined || content.filename === content.body ? "" : content.body;
+  const said = repliesTo === undefined && thread === undefined ? caption : caption.replace(REPLY_FALLBACK, "");
+  const words = withoutName(said.toWellFormed(), me).trim();
+  if (repliesTo !== undefined && about?.sender === me.userId && file === null) {
+    const n = numberOf(words);
+    const press = n === null ? null : pressOf({ ...stored, about: { ...about, thread } }, account, n);
+    if (press !== null) return press;
+  }
+  const base = { address: addressOf(stored, account, thread), sender: { id: event.sender }, ref: event.event_id };
+  if (WRITTEN_COMMAND.test(words)) return { ...base, kind: "command", text: words, mentioned: true };
+  // The bot's name alone is a call, too.
+  const text = [...(file === null ? [] : [noteOf(file)]), words].filter((part) => part !== "").join("\n") || said.trim();
+  if (text === "") return null;
+  const isReply = about?.sender === me.userId || root?.sender === me.userId;
+  const mentioned = stored.isDirect || isReply || isNamed(content, said, me);
+  return {
+    ...{ ...base, kind: "message" as const, text, mentioned },
+    ...(repliesTo === undefined ? {} : { repliesTo }),
+    ...(words === "" && file !== null ? { isWordless: true as const } : {}),
+    ...(file === null ? {} : { files: [file] }),
+    ...quotedOf(stored),
+  };
+}
+
+interface Related {
+  readonly thread?: string;
+  /** Not what a client names in a thread for those that know no threads. */
+  readonly repliesTo?: string;
+  /** An edit, or a thread whose first message nobody can name: where it belongs is never guessed. */
+  readonly isMalformed: boolean;
+}
+
+function relationOf({ "m.relates_to": related }: MessageContent): Related {
+  if (related === undefined) return { isMalformed: false };
+  const { rel_type: type, event_id: id, is_falling_back: isFallback, "m.in_reply_to": reply } = related;
+  const repliesTo = reply === undefined || (type === "m.thread" && isFallback === true) ? {} : { repliesTo: reply.event_id };
+  if (type === undefined) return { ...repliesTo, isMalformed: false };
+  if (type !== "m.thread" || typeof id !== "string" || !/^\$./u.test(id) || Buffer.byteLength(id) > 255) return { isMalformed: true };
+  return { ...repliesTo, thread: id, isMalformed: false };
+}
+
+/** What was said before, when the person answers it; the bot's own words are in the session already. */
+function quotedOf({ about, me }: Stored): Pick<Inbound, "quoted"> {
+  if (about === undefined || about.sender === me.userId || about.body === "") return {};
+  return { quoted: { source: `the message being answered, of ${about.sender}`, text: shortText(about.body, MAX_QUOTE) } };
+}
+
+const literally = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** As clients write it: the name shown, the id, or its first part. */
+function namesOf({ userId, name }: Stored["me"]): string {
+  const local = userId.slice(0, userId.indexOf(":"));
+  const names = [userId, local, ...(name.trim().length >= MIN_NAME ? [`@?${literally(name.trim())}`] : [])];
+  return names.map((one, n) => (n < 2 ? literally(one) : one)).join("|");
+}
+
+const withoutName = (text: string, me: Stored["me"]): string =>
+  text.replace(new RegExp(`^\\s*(?:${namesOf(me)})(?![\\p{L}\\p{N}_])[,:]?`, "iu"), "");
+
+function isNamed({ "m.mentions": mentions }: MessageContent, said: string, me: Stored["me"]): boolean {
+  if (mentions?.user_ids?.includes(me.userId) === true) return true;
+  return new RegExp(`(?<![\\p{L}\\p{N}_@])(?:${namesOf(me)})(?![\\p{L}\\p{N}_])`, "iu").test(said);
+}
+
+function fileOf({ msgtype, body, filename, url, info }: MessageContent, content: Stored["event"]["content"]): SentFile | null {
+  const kind = KINDS[msgtype];
+  if (kind === undefined || url === undefined) return null;
+  const isVoice = kind === "audio" && "org.matrix.msc3245.voice" in content;
+  const size = info?.size === undefined ? {} : { size: info.size };
+  return { source: { remote: url }, kind: isVoice ? "voice message" : kind, name: filename ?? body, ...size };
+}
+
+/** `[photo holiday.jpg 12 KB]`. Brackets and control characters can't forge a note. */
+function noteOf({ kind, name, size }: SentFile): string {
+  const clean = name
+    .slice(0, 400)
+    .replace(/[\p{C}[\]]/gu, " ")
+    .replace(/\s+/g, " ")
+    .trim()
+    .slice(0, 100)
+    .toWellFormed();
+  return `[${[kind, clean, size === undefined ? "" : sizeText(size)].filter((word) => word !== "").join(" ")}]`;
+}

@@ -1,0 +1,80 @@
+// Invitations: the bot goes where people ask it to who may talk to it, and nowhere else. Whoever may not gets no answer at all, and their
+// invitation stays where it is. Joining may take a remote server a minute, so nothing waits for it; what failed is tried again at the
+// next start, when all open invitations are looked at.
+import { z } from "zod";
+import type { Clock } from "../../core/clock.ts";
+import type { Logger } from "../../core/logger.ts";
+import { safeParse } from "../../core/safe-parse.ts";
+import { type Api, explainFailure, v3 } from "./api.ts";
+import { noteDirect } from "./direct.ts";
+import { roomId, userId } from "./event.ts";
+
+export interface InviteDeps {
+  readonly api: Api;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+  me(): string;
+  /** May this person have the bot come to that room? */
+  mayInvite(person: string, room: string): Promise<boolean>;
+}
+
+export interface Invites {
+  /** Returns once it is decided; what follows is nobody's to wait for. Throws when it can't be asked who may. */
+  look(rooms: unknown): Promise<void>;
+  /** Resolves when nothing is under way. */
+  idle(): Promise<void>;
+}
+
+const invited = z.object({
+  sender: userId,
+  state_key: userId,
+  type: z.literal("m.room.member"),
+  content: z.object({ membership: z.literal("invite"), is_direct: z.boolean().optional().catch(undefined) }),
+});
+
+const JOIN_MS = 90_000;
+const TRIES_MS = [2_000, 15_000, 60_000];
+
+export function createInvites(deps: InviteDeps): Invites {
+  let last = Promise.resolve();
+  const known = new Set<string>();
+  return {
+    async look(rooms) {
+      if (typeof rooms !== "object" || rooms === null) return;
+      for (const [room, body] of Object.entries(rooms)) {
+        const invite = safeParse(roomId, room).success ? inviteOf(body, deps.me()) : null;
+        if (invite === null || known.has(room) || !(await deps.mayInvite(invite.sender, room))) continue;
+        known.add(room);
+        last = last.then(() => join(deps, room, invite)).finally(() => known.delete(room));
+      }
+    },
+    idle: () => last,
+  };
+}
+
+/** Null: nobody can be named who asks for us. */
+function inviteOf(body: unknown, me: string): z.output<typeof invited> | null {
+  const events: unknown = (body as { invite_state?: { events?: unknown } } | null)?.invite_state?.events;
+  if (!Array.isArray(events)) return null;
+  const own = events.flatMap((event) => safeParse(invited, event).data ?? []).find(({ state_key }) => state_key === me);
+  return own ?? null;
+}
+
+async function join(deps: InviteDeps, room: string, { sender, content }: z.output<typeof invited>): Promise<void> {
+  const { api, clock, log, signal } = deps;
+  for (let tries = 0; !signal.aborted; tries++) {
+    try {
+      await api.call("POST", v3("rooms", room, "join"), { body: {}, timeoutMs: JOIN_MS });
+      log.info({ audit: "joined", room, sender }, "joined a room");
+      if (content.is_direct === true) await noteDirect(deps, sender, room);
+      return;
+    } catch (error) {
+      const failure = explainFailure(error);
+      const waitMs = failure.kind === "limited" ? Math.max(failure.afterMs, TRIES_MS[tries] ?? 0) : TRIES_MS[tries];
+      if (failure.kind === "refused" || failure.kind === "auth" || waitMs === undefined)
+        return log.warn({ room, sender, reason: failure.reason }, "an invitation could not be followed");
+      await clock.sleep(waitMs, signal);
+    }
+  }
+}

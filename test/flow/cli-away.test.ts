@@ -1,0 +1,117 @@
+// `herald status` and `herald runs` where no gateway answers as it should: busy, away, of an older version, another one.
+import { randomUUID } from "node:crypto";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { child, spawns } from "../support/brain.ts";
+import { type CliEnd, cliOf, runCli } from "../support/run-cli.ts";
+import { createScene, type Scene } from "../support/scene.ts";
+
+let scene: Scene;
+let cli: ReturnType<typeof cliOf>;
+beforeAll(async () => {
+  scene = await createScene();
+  cli = cliOf(scene.herald);
+});
+afterAll(async () => scene[Symbol.asyncDispose]());
+
+const fine = (out: RegExp, err: string): CliEnd => ({ code: 0, out: expect.stringMatching(out) as string, err });
+
+describe("[CL1] without a gateway", () => {
+  it("[CL1] one of an older version, which tells its words to browsers only: what to do is said; another one's token is, too", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "herald-older-"));
+    const id = randomUUID();
+    const older = createServer((req, res) => {
+      const isTranscript = req.url?.includes("/transcript") === true;
+      const isRight = req.headers.authorization === "Bearer right";
+      const entries = [{ position: 1, at: "2026-01-01T00:00:00Z", kind: "said", who: "Sub-agent", html: "<p>x</p>" }];
+      const body = isTranscript ? { entries, before: null } : { runs: [], run: { id, state: "done" } };
+      res.writeHead(isRight ? 200 : 401, { "content-type": "application/json" }).end(JSON.stringify(isRight ? body : {}));
+    });
+    await new Promise<void>((resolve) => older.listen(0, "127.0.0.1", resolve));
+    try {
+      const origin = `http://127.0.0.1:${(older.address() as AddressInfo).port}`;
+      const env = { HERALD_STATE_DIR: dir };
+      writeFileSync(join(dir, "sign-in-link"), `${origin}/#token=right\n`);
+      const log = await runCli(["runs", "log", id], { cwd: dir, env });
+      expect(log).toEqual({ code: 1, out: "", err: expect.stringMatching(/of an older version .*: restart it\.\n$/) });
+      writeFileSync(join(dir, "sign-in-link"), `${origin}/#token=wrong\n`);
+      expect(await runCli(["runs"], { cwd: dir, env })).toEqual({ code: 1, out: "", err: expect.stringMatching(/it is another gateway/) });
+    } finally {
+      older.close();
+      rmSync(dir, { recursive: true, force: true });
+    }
+  });
+
+  it("[CL1] one of a newer version: what it says is shown, states nobody here knows too, and that it is another", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "herald-newer-"));
+    const run = {
+      ...{ id: randomUUID(), shortId: "0badcafe", label: "from the future", state: "dreaming", delivery: "none", level: 0, position: null },
+      ...{
+        createdAt: Date.now(),
+        startedAt: null,
+        endedAt: null,
+        step: null,
+        doing: null,
+        costUsd: null,
+        isAsking: false,
+        needsPerson: false,
+      },
+    };
+    const events = { status: { version: "99.0.0", model: "m", mood: "fine" }, runs: [run], questions: { total: 0 } };
+    const newer = createServer((req, res) => {
+      const isStream = req.url === "/api/events";
+      const stream = Object.entries(events).map(([name, data]) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`);
+      res.writeHead(200, { "content-type": isStream ? "text/event-stream" : "application/json" });
+      if (isStream) res.write(stream.join(""));
+      else res.end(JSON.stringify({ runs: [run], more: "than we know" }));
+    });
+    await new Promise<void>((resolve) => newer.listen(0, "127.0.0.1", resolve));
+    try {
+      writeFileSync(join(dir, "sign-in-link"), `http://127.0.0.1:${(newer.address() as AddressInfo).port}/#token=x\n`);
+      const other = (...args: string[]) => runCli(args, { cwd: dir, env: { HERALD_STATE_DIR: dir } });
+      expect(await other("status")).toEqual(
+        fine(/^Herald: +99\.0\.0 at .* \(this command is \d.*: restart the gateway to run that\)$/m, ""),
+      );
+      expect(await other("runs")).toEqual(fine(/^0badcafe {2}dreaming +from the future/, ""));
+      expect(JSON.parse((await other("runs", "--json")).out)).toMatchObject({ id: run.id, state: "dreaming" });
+    } finally {
+      newer.closeAllConnections();
+      newer.close();
+      rmSync(dir, { recursive: true, force: true });
+    }
+  });
+
+  it("[CL1] busy: a time-out in words, exit 1", async () => {
+    process.kill(scene.herald.pid(), "SIGSTOP");
+    try {
+      const [list, status] = await Promise.all([cli(["runs", "list"]), cli(["status"])]);
+      expect(list).toEqual({ code: 1, out: "", err: expect.stringMatching(/did not answer within 8 s\. It is busy or hangs/) });
+      expect(status).toMatchObject({ code: 1, out: "" });
+    } finally {
+      process.kill(scene.herald.pid(), "SIGCONT");
+    }
+  });
+
+  it("[CL1] away: list, info and log read the folder and say so; status and steering end with 1", async () => {
+    const chat = scene.chat();
+    await chat.act([spawns(child("of old", "what it said then"))]);
+    await chat.announced("of old");
+    const { id } = chat.run("of old");
+    await scene.herald.crash();
+    const note = expect.stringMatching(/^No gateway answers at http.*This is what its state folder holds\.\n$/) as unknown as string;
+    expect(await cli(["runs", "list"])).toEqual(fine(/of old/, note));
+    expect(await cli(["runs", "info", "of old"])).toEqual(fine(new RegExp(id), note));
+    expect(await cli(["runs", "log", "-f", id])).toEqual(fine(/what it said then/, note));
+    expect(await cli(["runs", "stop", id])).toEqual({ code: 1, out: "", err: expect.stringMatching(/^No gateway answers/) });
+    expect(await cli(["status"])).toEqual({ code: 1, out: expect.stringMatching(/^No gateway answers.*herald start starts it/), err: "" });
+    expect(JSON.parse((await cli(["status", "--json"])).out)).toMatchObject({ running: false });
+    await scene.herald.restart();
+    const never = await runCli(["runs"], { env: { HERALD_STATE_DIR: `${scene.herald.dir}/none` }, cwd: scene.herald.dir });
+    expect(never).toEqual({ code: 1, out: "", err: expect.stringMatching(/Nor has it ever/) });
+    expect(existsSync(`${scene.herald.dir}/none`)).toBe(false);
+  });
+});

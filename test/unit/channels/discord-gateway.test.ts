@@ -1,0 +1,152 @@
+// The connection to Discord: who is let in, what is heard again, what is read after an outage, and what it does not survive.
+import { type AddressInfo, createServer, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describe, expect, it } from "vitest";
+import { createDiscordChannel } from "../../../src/channels/discord/channel.ts";
+import { silentLogger } from "../../../src/core/logger.ts";
+import { createDiscordRig } from "../../support/discord-rig.ts";
+import { DIRECT, PERSON, ROOM } from "../../support/fake-discord.ts";
+import { createImpatientClock } from "../../support/fast-clock.ts";
+
+const texts = (rig: { decoded(): { text: string }[] }): string[] => rig.decoded().map(({ text }) => text);
+
+describe("the token", () => {
+  it("[DC1] the bot's id stands in it; anything else is refused before the network is asked", () => {
+    for (const botToken of ["", "abc", "a.b.c", `${Buffer.from("not a number").toString("base64url")}.abcdef.${"x".repeat(30)}`])
+      expect(() => createDiscordChannel({ botToken, clock: createImpatientClock(1), log: silentLogger })).toThrow(
+        "channels.discord.botToken",
+      );
+  });
+});
+
+describe("sessions", () => {
+  it("[DC1][RC3] cut, it resumes from what is on record; another process goes on with the session of the first", async () => {
+    await using rig = await createDiscordRig();
+    await rig.connect();
+    rig.fake.say({ channel: DIRECT, text: "one" });
+    await rig.fake.until(() => texts(rig).includes("one"), "one");
+    rig.fake.gateway.drop();
+    rig.fake.say({ channel: DIRECT, text: "two" });
+    await rig.fake.until(() => texts(rig).includes("two"), "two");
+    await rig.channel.stop();
+    rig.fake.say({ channel: DIRECT, text: "three" });
+    const second = rig.again();
+    await second.start(rig.inbox);
+    await rig.fake.until(() => texts(rig).includes("three"), "three");
+    await second.stop();
+    expect(rig.fake.gateway.identifies()).toBe(1);
+    expect(texts(rig)).toEqual(["one", "two", "three"]);
+  });
+
+  it("[RC3] a frame that can't be read, a heartbeat asked for, a request to reconnect: it goes on", async () => {
+    await using rig = await createDiscordRig();
+    await rig.connect();
+    for (const frame of ["{", "null", "7", '{"op":10,"d":null}', '{"op":0,"t":"MESSAGE_CREATE","s":3,"d":null}', '{"op":1,"d":null}'])
+      rig.fake.gateway.frame(frame);
+    rig.fake.gateway.frame('{"op":7,"d":null}');
+    await rig.fake.until(() => rig.fake.gateway.resumes() > 0, "a resume");
+    rig.fake.say({ channel: DIRECT, text: "still here" });
+    await rig.fake.until(() => texts(rig).includes("still here"), "the message");
+  });
+
+  it("[RC3] what can't be placed is not heard: Discord is asked again, and nothing behind it counts before", async () => {
+    await using rig = await createDiscordRig();
+    await rig.connect();
+    const thread = rig.fake.channels.thread(ROOM, true);
+    rig.fake.faults.add("getChannel", "500", { times: 2 });
+    rig.fake.say({ channel: thread, text: "in a thread nobody told of" });
+    rig.fake.say({ channel: DIRECT, text: "behind it" });
+    await rig.fake.until(() => texts(rig).length === 2, "both");
+    expect(rig.decoded().map(({ text, address }) => [text, address.thread])).toEqual([
+      ["in a thread nobody told of", thread],
+      ["behind it", undefined],
+    ]);
+  });
+
+  it("[DC1] the first message of somebody on the list, said while nobody listened, is found; and one that came both ways is one", async () => {
+    await using rig = await createDiscordRig();
+    rig.fake.say({ channel: DIRECT, text: "before the first start", isUntold: true });
+    await rig.connect();
+    await rig.fake.until(() => texts(rig).includes("before the first start"), "the message");
+    const id = rig.fake.say({ channel: DIRECT, text: "both ways" });
+    rig.fake.gateway.forget();
+    rig.fake.gateway.drop();
+    await rig.fake.until(() => rig.fake.gateway.identifies() === 2, "a new session");
+    rig.fake.replay(DIRECT, id);
+    rig.fake.say({ channel: DIRECT, text: "after it" });
+    await rig.fake.until(() => texts(rig).includes("after it"), "the next one");
+    expect(texts(rig)).toEqual(["before the first start", "both ways", "after it"]);
+    expect(rig.decoded()[0]?.sender.id).toBe(PERSON);
+  });
+
+  it("[DC1] a gap is still open when the connection fails in the middle of reading", async () => {
+    await using rig = await createDiscordRig();
+    await rig.connect();
+    rig.fake.say({ channel: DIRECT, text: "known" });
+    await rig.fake.until(() => texts(rig).includes("known"), "the first");
+    rig.fake.gateway.forget();
+    rig.fake.say({ channel: DIRECT, text: "missed", isUntold: true });
+    rig.fake.faults.add("getMessages", "500", { times: 2 });
+    rig.fake.gateway.drop();
+    await rig.fake.until(() => texts(rig).includes("missed"), "what was missed");
+    expect(texts(rig)).toEqual(["known", "missed"]);
+  });
+});
+
+describe("interactions", () => {
+  it("[RC3] are acknowledged only once they are on record, and not while the disk refuses", async () => {
+    await using rig = await createDiscordRig({}, { ackMs: 1_500 });
+    await rig.connect();
+    rig.inbox.broken = true;
+    const acknowledged = rig.fake.slash({ channel: ROOM, name: "status" });
+    await rig.fake.until(() => rig.inbox.refused > 0, "a refused write");
+    expect(rig.fake.calls.some(({ method }) => method === "callback")).toBe(false);
+    rig.inbox.broken = false;
+    await rig.fake.until(() => rig.decoded().some(({ kind }) => kind === "command"), "the command");
+    await acknowledged;
+    expect(rig.decoded().filter(({ kind }) => kind === "command")).toHaveLength(1);
+  });
+
+  it("[CM9] one is acknowledged while an outage is still being read, which takes as long as it takes", async () => {
+    await using rig = await createDiscordRig();
+    rig.fake.faults.add("getMessages", "hang");
+    await rig.channel.start(rig.inbox);
+    await rig.fake.until(() => rig.fake.calls.some(({ method }) => method === "getMessages"), "the reading");
+    expect(await rig.fake.slash({ channel: ROOM, name: "status" })).toBe(true);
+  });
+});
+
+describe("stopping", () => {
+  it("[RN4] at once, also while a server that never answers is being connected to, or one that is not there", async () => {
+    const { promise: called, resolve } = Promise.withResolvers<void>();
+    const open: Socket[] = [];
+    const silent = createServer((socket) => {
+      open.push(socket.on("error", () => undefined));
+      resolve();
+    });
+    await new Promise<void>((ready) => silent.listen(0, "127.0.0.1", ready));
+    const { port } = silent.address() as AddressInfo;
+    await using rig = await createDiscordRig();
+    rig.fake.gateway.lead(`ws://127.0.0.1:${port}`);
+    await rig.channel.start(rig.inbox);
+    await called;
+    await rig.channel.stop();
+    for (const socket of open) socket.destroy();
+    await new Promise((closed) => silent.close(closed));
+    await rig.channel.start(rig.inbox);
+    await rig.fake.until(() => rig.channel.health().state === "retrying", "a failure");
+    await rig.channel.stop();
+    expect(rig.channel.health().state).toBe("off");
+  });
+
+  it("[RN4] at once, also while it waits to try again", async () => {
+    await using rig = await createDiscordRig({
+      clock: { now: Date.now, sleep: (ms, signal) => sleep(ms, undefined, signal && { signal }).catch(() => undefined) },
+    });
+    rig.fake.faults.add("getGateway", "500", { times: 100 });
+    await rig.channel.start(rig.inbox);
+    await rig.fake.until(() => rig.channel.health().state === "retrying", "a failure");
+    await rig.channel.stop();
+    expect(rig.channel.health().state).toBe("off");
+  });
+});
