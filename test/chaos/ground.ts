@@ -22,6 +22,8 @@ export interface Ground {
   readonly channel: string;
   /** Its part of the settings. */
   readonly settings: Readonly<Record<string, unknown>>;
+  /** False until the bot was there for the first time: what stood there before is none of its business. Left out: it reads that too. */
+  isKnown?(): boolean;
   /** Place number `n`: nobody has spoken there before. */
   newPlace(n: number): Spot;
   /** A chat of two. */

@@ -23,6 +23,7 @@ export async function createMatrixGround(channel: string, rooms: number): Promis
       allowFrom: [PERSON],
       rooms: Object.fromEntries(names.map((name) => [name, { requireMention: false }])),
     },
+    isKnown: fake.isConnected,
     newPlace(n) {
       const chat = roomOf(n % rooms);
       if (!known.has(chat)) fake.room(chat, [PERSON, OTHER]);

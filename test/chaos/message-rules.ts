@@ -118,6 +118,13 @@ function wasEnded(given: Case, fact: Fact, { stop, at, effectAt }: { stop: Said;
   return generation.run.createdAt < effectAt;
 }
 
+/**
+ * Most platforms hand over what is said in a place in order. Slack's redeliveries may overtake each other; Discord's presses come at once,
+ * while what was said in an outage is still being fetched; on Matrix the same press again is the row of the first one.
+ */
+const arrivesInOrder = ({ place, isPressed }: Said): boolean =>
+  !/^slack[@/]/.test(place) && !(isPressed === true && /^(?:discord|matrix)[@/]/.test(place));
+
 /** AG1, DL2, DL6: replies come in the order in which their messages arrived, those that stepped aside excepted; pieces in theirs. */
 export function repliesInOrder(given: Case): Violation[] {
   const { sightings, index, history } = given;
@@ -136,8 +143,7 @@ export function repliesInOrder(given: Case): Violation[] {
       (fact): Violation => ({ kind: "reordered", about: fact.about, text: `piece ${fact.piece} of its reply came after a later one` }),
     ),
   );
-  // Telegram and the page hand over what is said in a place in order; Slack's redeliveries may overtake each other.
-  const ordered = history.said.filter((said) => !said.place.startsWith("slack/") && index.arrival(said.id) !== null);
+  const ordered = history.said.filter((said) => arrivesInOrder(said) && index.arrival(said.id) !== null);
   const arrivals = [...Map.groupBy(ordered, (said) => said.place).values()].flatMap((saids) =>
     outOfOrder(saids, (said) => index.arrival(said.id) ?? 0).map(
       (said): Violation => ({ kind: "reordered", about: said.id, text: "it was recorded before something that was said earlier there" }),

@@ -1,5 +1,7 @@
 // The rules about what people are asked: each question stands there once and shows how it ended, the first answer counts and reaches
 // whoever asked, once, and nothing of it goes on after a stop. Pure.
+import { PERSON as DISCORD_PERSON } from "../support/fake-discord.ts";
+import { PERSON as MATRIX_PERSON } from "../support/fake-matrix.ts";
 import { type Case, covers, isSessionStop, isStop, repeatedly, type Violation } from "./case.ts";
 import type { QuestionFact, Said } from "./history.ts";
 import { optionsOf } from "./script.ts";
@@ -79,7 +81,7 @@ function isResultOf({ state, answer }: QuestionFact, text: string): boolean {
   return state === "expired" ? text.startsWith("Nobody answered in time") : text.includes("closed without an answer");
 }
 
-const PEOPLE = new Set(["42", "U0PERSON", "local"]);
+const PEOPLE = new Set(["42", "U0PERSON", MATRIX_PERSON, DISCORD_PERSON, "local"]);
 
 /** QA3: one answer counts, that of somebody who may answer, to the question it was for; whoever gave it was told so, and nobody else. */
 export function firstCounts({ history, sightings }: Case): Violation[] {

@@ -80,6 +80,10 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosOutcome> {
     transcripts: createTranscriptWatch(join(world.gateway.stateDir, "agents/main/sessions")),
     ...{ incidents: [], troubles: [], points: {}, kills: 0, starts: 0, isCrowded: false, slowness: 1 },
   };
+  await meet(state).catch(async (error: unknown) => {
+    await world.close();
+    throw error;
+  });
   const ticker = setInterval(() => tick(state), TICK_MS);
   try {
     const deadline = startedAt + options.minutes * 60_000;
@@ -128,9 +132,23 @@ async function oneLife(state: State): Promise<void> {
     await world.gateway.ended(lifeMs(random, point !== null) * state.slowness);
   }
   const byPoint = !world.gateway.isRunning();
-  world.gateway.kill("SIGKILL");
-  if (!(await world.gateway.ended(10_000))) throw new Error("the gateway survived SIGKILL");
+  await killNow(world);
   end(state, byPoint ? point : null);
+}
+
+async function killNow({ gateway }: World): Promise<void> {
+  gateway.kill("SIGKILL");
+  if (!(await gateway.ended(10_000))) throw new Error("the gateway survived SIGKILL");
+}
+
+/** Before anybody speaks the bot was on every platform once: on some, what was said before that is none of its business. */
+async function meet(state: State): Promise<void> {
+  const { world } = state;
+  if (world.isKnown()) return;
+  begin(state, null);
+  if (!(await until(world.isKnown, START_MS * 3, TICK_MS))) throw new Error("the gateway did not get to every platform");
+  await killNow(world);
+  end(state, null);
 }
 
 /** Behind readiness. Mostly too short to get much done; now and then long enough to catch up. */

@@ -34,6 +34,8 @@ export interface Scene {
   watch(): void;
   /** What they saw on the platforms; what the page shows stands in its table. */
   seenOnPlatforms(): Seen[];
+  /** The bot was on every platform once. */
+  isKnown(): boolean;
   /** Makes trouble on the platforms: now and then a call fails, or works and loses its answer. */
   trouble(random: Random | null): void;
   /** A little more trouble, at a restart. */
@@ -96,6 +98,7 @@ export async function createScene<T extends Front>(
       for (const ground of all) ground.look?.();
     },
     seenOnPlatforms: () => all.flatMap((ground) => ground.seen()),
+    isKnown: () => all.every((ground) => ground.isKnown?.() !== false),
     trouble(random) {
       for (const ground of all) ground.trouble(random);
     },

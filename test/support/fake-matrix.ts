@@ -50,6 +50,7 @@ export const PERSON = "@ann:home.test";
 export async function createFakeMatrix(options: { port?: number; now?(): number } = {}) {
   const state = createState(options.now ?? Date.now);
   const { port, close } = await openFakeServer((request, response) => handleCall(state, request, response), options.port);
+  const isConnected = (): boolean => state.calls.some(({ method, query }) => method === "sync" && query.since !== undefined);
   return {
     homeserver: `http://127.0.0.1:${port}`,
     port,
@@ -80,13 +81,8 @@ export async function createFakeMatrix(options: { port?: number; now?(): number 
       state.replayFrom = Math.max(0, ...said.map(({ pos }) => pos)) - 1;
     },
     /** A sync that goes on from somewhere: what is said from here on is new to the bot. */
-    connected: (): Promise<boolean> =>
-      waitOn(
-        state.wakers,
-        "the first sync",
-        () => state.calls.some(({ method, query }) => method === "sync" && query.since !== undefined),
-        15_000,
-      ),
+    connected: (): Promise<boolean> => waitOn(state.wakers, "the first sync", isConnected, 15_000),
+    isConnected,
     until: <T>(check: () => T, what = "a condition", timeoutMs = 15_000): Promise<NonNullable<T>> =>
       waitOn(state.wakers, what, check, timeoutMs),
     async close() {
