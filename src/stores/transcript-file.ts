@@ -3,6 +3,7 @@
 import {
   closeSync,
   existsSync,
+  fdatasync,
   fdatasyncSync,
   fstatSync,
   fsyncSync,
@@ -16,6 +17,7 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { AppError, errorText } from "../core/errors.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
@@ -31,8 +33,11 @@ export interface OpenFile {
   readonly ino: number;
   readonly recent: RecentEntries;
   lastId: string | null;
-  /** Something was written since the last sync. */
-  isDirty: boolean;
+  /** How often something was written, and up to which of them it is on the disk. */
+  writes: number;
+  syncedWrites: number;
+  /** Under way on another thread: until it is over the handle must not be closed, or its number would be another file's. */
+  syncing: Promise<void> | null;
   /** Its name is not on the disk yet. */
   isNew: boolean;
   /** So many bytes are on the disk for certain. */
@@ -43,7 +48,7 @@ export interface OpenFile {
   tornAt: number | null;
 }
 
-const UNTOUCHED = { isDoubtful: false, tornAt: null };
+const UNTOUCHED = { writes: 1, syncedWrites: 0, syncing: null, isNew: true, safeSize: 0, isDoubtful: false, tornAt: null };
 
 /** Longer lines are damage, not entries: they would only fill the memory. */
 const MAX_LINE = 8 * 1024 * 1024;
@@ -51,7 +56,7 @@ const MAX_LINE = 8 * 1024 * 1024;
 /** What is known of a file that nobody has synced yet. */
 function holdFile(path: string, fd: number, lastId: string | null): OpenFile {
   const { ino } = fstatSync(fd);
-  return { path, fd, ino, recent: createRecentEntries(), lastId, isDirty: true, isNew: true, safeSize: 0, ...UNTOUCHED };
+  return { path, fd, ino, recent: createRecentEntries(), lastId, ...UNTOUCHED };
 }
 
 /** Makes the file with its first lines; on disk with the first sync. Throws when it exists. */
@@ -135,7 +140,7 @@ export function appendLines(file: OpenFile, text: string, entries: readonly Entr
     throw new AppError("storage", `The transcript ${file.path} can't be written: ${reasons.join("; ")}`, { cause: error });
   }
   file.lastId = entries.at(-1)?.id ?? file.lastId;
-  file.isDirty = true;
+  file.writes++;
 }
 
 /** Half a line must not stay in front of the next one. */
@@ -145,20 +150,63 @@ function cutTorn(file: OpenFile): void {
   file.tornAt = null;
 }
 
-export function syncFile(file: OpenFile): void {
-  if (!file.isDirty) return;
+/**
+ * All that was written before is on the disk when it resolves. The disk is waited for on another thread: on ours, half of a turn would be
+ * spent doing nothing, and every other session waits along.
+ */
+export async function syncFile(file: OpenFile): Promise<void> {
+  const wanted = file.writes;
+  // One that was under way may have begun before our lines were written.
+  while (file.syncedWrites < wanted) {
+    file.syncing ??= syncOnce(file).finally(() => {
+      file.syncing = null;
+    });
+    await file.syncing;
+  }
+}
+
+const waitForDisk = promisify(fdatasync);
+
+async function syncOnce(file: OpenFile): Promise<void> {
+  const { writes } = file;
+  let size = 0;
+  try {
+    if (file.isDoubtful) writeAgain(file);
+    size = wholeSize(file);
+    await waitForDisk(file.fd);
+    if (file.isNew) syncFolder(dirname(file.path));
+  } catch (error) {
+    throw doubt(file, error);
+  }
+  markSafe(file, writes, size);
+}
+
+/** The same on our own thread, for whoever closes it next. */
+export function syncFileNow(file: OpenFile): void {
+  if (file.syncedWrites === file.writes) return;
   try {
     if (file.isDoubtful) writeAgain(file);
     fdatasyncSync(file.fd);
     if (file.isNew) syncFolder(dirname(file.path));
   } catch (error) {
-    file.isDoubtful = true;
-    throw new AppError("storage", `The transcript ${file.path} can't be brought to the disk: ${errorText(error)}`, { cause: error });
+    throw doubt(file, error);
   }
-  file.safeSize = fstatSync(file.fd).size;
-  file.isDirty = false;
+  markSafe(file, file.writes, wholeSize(file));
+}
+
+/** Without half a line that is still to be cut off: what is written in its place is not on the disk yet. */
+const wholeSize = ({ fd, tornAt }: OpenFile): number => tornAt ?? fstatSync(fd).size;
+
+function markSafe(file: OpenFile, writes: number, size: number): void {
+  file.syncedWrites = writes;
+  file.safeSize = size;
   file.isNew = false;
   file.isDoubtful = false;
+}
+
+function doubt(file: OpenFile, error: unknown): AppError {
+  file.isDoubtful = true;
+  return new AppError("storage", `The transcript ${file.path} can't be brought to the disk: ${errorText(error)}`, { cause: error });
 }
 
 /** The kernel forgets what it could not write and calls the next sync a success; only bytes written anew are tried again. */

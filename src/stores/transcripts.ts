@@ -21,6 +21,7 @@ import {
   readEnd,
   startFile,
   syncFile,
+  syncFileNow,
 } from "./transcript-file.ts";
 import { type PageRange, readBetween, readTranscriptPage, type TranscriptPage } from "./transcript-page.ts";
 
@@ -113,7 +114,7 @@ export function createTranscripts(deps: Deps): TranscriptFiles {
     async create(ref, about) {
       const file = start(state, ref, about);
       try {
-        syncFile(file);
+        await syncFile(file);
       } catch (error) {
         // Nobody knows of it yet, and who tries again makes another.
         state.open.delete(file.path);
@@ -133,7 +134,7 @@ export function createTranscripts(deps: Deps): TranscriptFiles {
       deps.check?.();
       const path = pathOf(deps, ref);
       if (!state.open.has(path) && !existsSync(path)) return false;
-      syncFile(take(state, await present(state, ref)));
+      await syncFile(take(state, await present(state, ref)));
       return true;
     },
     async probe() {
@@ -149,7 +150,7 @@ export function createTranscripts(deps: Deps): TranscriptFiles {
     },
     async archive(ref, name) {
       // By either name: one renamed before a crash is there, and is not begun anew.
-      letGo(state, await present(state, { ...ref, archiveName: name }));
+      await release(state, await present(state, { ...ref, archiveName: name }));
       return moveFile(folderOf(deps, ref.agentId), `${ref.sessionId}.jsonl`, name);
     },
     restore: async (ref) => ref.archiveName == null || moveFile(folderOf(deps, ref.agentId), ref.archiveName, `${ref.sessionId}.jsonl`),
@@ -235,7 +236,10 @@ function take(state: State, path: string): OpenFile {
 }
 
 function hold(state: State, file: OpenFile): OpenFile {
-  for (const path of state.open.keys()) if (state.open.size < MAX_OPEN || tryLetGo(state, path)) break;
+  for (const [path, { syncing }] of state.open) {
+    if (state.open.size < MAX_OPEN) break;
+    if (syncing === null) tryLetGo(state, path);
+  }
   state.open.set(file.path, file);
   return file;
 }
@@ -244,19 +248,25 @@ function hold(state: State, file: OpenFile): OpenFile {
 function letGo({ open }: State, path: string): void {
   const file = open.get(path);
   if (file === undefined) return;
-  syncFile(file);
+  syncFileNow(file);
   open.delete(path);
-  closeSync(file.fd);
+  if (file.syncing === null) closeSync(file.fd);
+  // Only when all is closed at once: the others are not let go of before.
+  else void file.syncing.catch(() => {}).then(() => closeSync(file.fd));
+}
+
+/** Let go of, when the sync that is under way is over. */
+async function release(state: State, path: string): Promise<void> {
+  for (let file = state.open.get(path); file?.syncing != null; file = state.open.get(path)) await syncFile(file);
+  letGo(state, path);
 }
 
 /** One session's trouble is not another's. */
-function tryLetGo(state: State, path: string): boolean {
+function tryLetGo(state: State, path: string): void {
   try {
     letGo(state, path);
-    return true;
   } catch (error) {
     state.log.error({ path, reason: errorText(error) }, "a transcript could not be closed");
-    return false;
   }
 }
 

@@ -4,7 +4,9 @@ import fs, {
   closeSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
+  readlinkSync,
   renameSync,
   rmSync,
   statSync,
@@ -23,6 +25,7 @@ import { user } from "../../contract/transcripts.contract.ts";
 import { createRandom } from "../../support/random.ts";
 import { ADDRESS, newRun } from "../../support/runs.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
+import { waitFor } from "../../support/wait.ts";
 
 let folder: StateFolder;
 let ref: TranscriptRef;
@@ -348,4 +351,32 @@ it("[SE2][RC4] more sessions at once than files are held open: each line is in i
     }),
   );
   for (const ref of refs) expect(await transcripts.tail(ref, 5)).toMatchObject([{ text: ref.sessionId }]);
+});
+
+it("[SE2][AR2] archived and closed while their lines are on the way to the disk: nothing is lost, and no handle is left", async () => {
+  const isOurs = (fd: string): boolean => {
+    try {
+      return /\.jsonl$/.test(readlinkSync(`/proc/self/fd/${fd}`)) && readlinkSync(`/proc/self/fd/${fd}`).startsWith(folder.stateDir);
+    } catch {
+      // The one of this very look is gone again.
+      return false;
+    }
+  };
+  const { transcripts, sessions } = folder.stores;
+  const refs = Array.from({ length: 20 }, () => ({ agentId: "main", sessionId: sessions.newSessionId() }));
+  const archived = refs.map((one) => ({ ...one, archiveName: `${one.sessionId}.archived.1.jsonl` }));
+  for (const one of refs) {
+    await transcripts.create(one, { key: `agent:main:web:dm:${one.sessionId}`, parent: null });
+    await transcripts.append(one, [user("one"), user("two")]);
+  }
+  await Promise.all(archived.flatMap((one) => [transcripts.sync(one), transcripts.archive(one, one.archiveName), transcripts.sync(one)]));
+  for (const one of archived) expect(await transcripts.tail(one, 5)).toMatchObject([{ text: "one" }, { text: "two" }]);
+  await append("last");
+  const syncing = transcripts.sync(ref);
+  // Its file is looked up first; then it is under way, and no tick of the loop has passed in which it could end.
+  for (let n = 0; n < 5; n++) await null;
+  transcripts.close();
+  await syncing;
+  await waitFor("every handle to be closed", () => !readdirSync("/proc/self/fd").some(isOurs));
+  expect(readFileSync(path, "utf8")).toContain("last");
 });
