@@ -112,6 +112,7 @@ function createState(now: () => number): State {
     read: [],
     calls: [],
     faults: createFaults(),
+    ignored: new Set(),
     showsEditsInPlace: false,
     confirmed: 0,
     replayFrom: null,
@@ -136,6 +137,10 @@ function people(state: State) {
       setMember(state, room, from, "join");
       setMember(state, room, state.bot, "invite", from);
     },
+    /** Somebody is invited where the bot is. */
+    ask: (id: string, user: string) => void setMember(state, roomOf(state, id), user, "invite", PERSON),
+    /** The bot's account is not shown what they say. */
+    ignore: (user: string) => void state.ignored.add(user),
     enter: (id: string, user: string) => void setMember(state, roomOf(state, id), user, "join"),
     leave: (id: string, user: string) => void setMember(state, roomOf(state, id), user, "leave"),
     encrypt: (id: string, from = PERSON): string =>
