@@ -119,7 +119,9 @@ function strikeBefore(response: ServerResponse, fault: Fault, retryAfter: number
 
 async function answerTo(asked: Asked, request: IncomingMessage, route: (typeof ROUTES)[number] | undefined, segments: string[]) {
   try {
-    if (request.headers.authorization !== `Bearer ${asked.state.token}`) refuse(401, "M_UNKNOWN_TOKEN", { soft_logout: false });
+    const { token, otherTokens } = asked.state;
+    const given = request.headers.authorization?.replace(/^Bearer /, "") ?? "";
+    if (given !== token && !otherTokens.has(given)) refuse(401, "M_UNKNOWN_TOKEN", { soft_logout: false });
     if (route === undefined) return refuse(404, "M_UNRECOGNIZED");
     return { status: 200, body: await route[2](asked, segments) };
   } catch (error) {

@@ -48,6 +48,8 @@ export interface Call {
 
 export interface State {
   token: string;
+  /** Of other sign-ins of the same user. */
+  otherTokens: Set<string>;
   bot: string;
   botName: string;
   now(): number;

@@ -64,6 +64,8 @@ export async function createFakeMatrix(options: { port?: number; now?(): number 
     },
     /** The token is worth nothing from now on. */
     signOut: (token: string) => void Object.assign(state, { token }),
+    /** The same user on another device. */
+    signIn: (token: string) => void state.otherTokens.add(token),
     /** As servers do after a while. */
     forgetTransactions: () => state.transactions.clear(),
     showEditsInPlace: () => void Object.assign(state, { showsEditsInPlace: true }),
@@ -100,6 +102,7 @@ export async function createFakeMatrix(options: { port?: number; now?(): number 
 function createState(now: () => number): State {
   return {
     token: "syt_fake_access_token_0123456789",
+    otherTokens: new Set(),
     bot: "@herald:home.test",
     botName: "Herald",
     now,

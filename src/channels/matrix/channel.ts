@@ -26,7 +26,7 @@ export interface MatrixOptions {
   /** What is remembered of whose token it is, over restarts. */
   readonly accounts: {
     last(): Promise<string | null>;
-    /** Durable on return. Throws when the disk refuses. */
+    /** Durable on return. Throws when the disk refuses; AppError("config") when another account is the same user. */
     adopt(account: string, former: readonly string[]): Promise<void>;
   };
   /** May this person have the bot come to that room? */
@@ -81,6 +81,8 @@ export async function createMatrixChannel(options: MatrixOptions): Promise<Chann
     get account() {
       return state.account;
     },
+    // What was addressed before a server was ever asked.
+    formerly: [UNNAMED],
     async learnAccount() {
       state.account = (await settings.accounts.last()) ?? state.account;
     },
