@@ -71,7 +71,7 @@ function decodeMessage(stored: Stored, content: MessageContent, account: string)
   const words = withoutName(said.toWellFormed(), me).trim();
   if (repliesTo !== undefined && about?.sender === me.userId && file === null) {
     const n = numberOf(words);
-    const press = n === null ? null : pressOf({ ...stored, about: { ...about, thread } }, account, n);
+    const press = n === null ? null : pressOf(stored, account, n);
     if (press !== null) return press;
   }
   const base = { address: addressOf(stored, account, thread), sender: { id: event.sender }, ref: event.event_id };

@@ -49,6 +49,26 @@ describe("sending", () => {
     expect(fake.messages(DIRECT)).toHaveLength(1);
   });
 
+  it("[DL1][MX1] a database that begins anew gives the same keys to other messages: a server that remembers them shows all the same", async () => {
+    await using rig = await createMatrixRig();
+    const { channel, fake } = rig;
+    const drafts = channel.drafts;
+    const send = (markdown: string, madeAt: number, ref?: string) =>
+      channel.send({ ...requestOf(rig, { markdown }), key: "reply:1#0", madeAt, ...(ref === undefined ? {} : { ref }) });
+    const begin = async (markdown: string): Promise<string> => {
+      const shown = await drafts?.show({ ...requestOf(rig, { markdown }), id: 1, key: "reply:1#0", markdown, reader: PERSON, ref: null });
+      return shown?.status === "shown" ? (shown.ref ?? "") : "";
+    };
+    const once = refOf(await send("plain", 1));
+    expect(refOf(await send("plain", 1))).toBe(once);
+    await send("other", 2);
+    await send("the first answer", 3, await begin("the first"));
+    await send("the second answer", 4, await begin("the second"));
+    expect(fake.messages(DIRECT).map(({ text }) => text)).toEqual(["plain", "other", "the first answer", "the second answer"]);
+    const { part, address } = requestOf(rig, { markdown: "other" });
+    expect(await channel.reconcile?.({ address, part, key: "reply:1#0", madeAt: 9, since: Date.now() })).toEqual({ status: "absent" });
+  });
+
   it("[DL4] absent counts only when no request can be on its way any more", async () => {
     await using rig = await createMatrixRig({ settleMs: 60_000 });
     const request = requestOf(rig, { markdown: "x" });
