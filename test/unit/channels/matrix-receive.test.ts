@@ -138,3 +138,17 @@ describe("who was ever in a room", () => {
     expect(await kindOf("what did they say?", theirs, PERSON)).toBe("channel");
   });
 });
+
+describe("invitations", () => {
+  it("[MX1][DL5] one to a server that does not answer keeps nobody else's waiting", async () => {
+    await using rig = await createMatrixRig({ mayInvite: async () => true });
+    const { fake } = rig;
+    await rig.started();
+    fake.faults.add("join", "hang");
+    fake.invite("!slow:far.test", PERSON);
+    await fake.until(() => fake.calls.some(({ method }) => method === "join"), "the first try");
+    fake.invite("!other:home.test", OTHER);
+    await fake.until(() => fake.isIn("!other:home.test"), "the other room");
+    expect(fake.isIn("!slow:far.test")).toBe(false);
+  });
+});
