@@ -178,7 +178,8 @@ function start(settings: Settings, state: State, standing: Standing, inbox: Inbo
   const mayInvite = (person: string, room: string): Promise<boolean> => settings.mayInvite(state.account, person, room);
   const invites = createInvites({ api, clock, log, signal, me, mayInvite });
   const rooms = createRooms({ api, me, isListed });
-  const receiver = { api, clock, log, inbox, signal, standing, rooms, invites, isListed, syncSeconds };
+  const troubles = new Map<string, number>();
+  const receiver = { api, clock, log, inbox, signal, standing, rooms, invites, troubles, isListed, syncSeconds };
   state.running = syncRooms({
     ...receiver,
     show(next, detail) {

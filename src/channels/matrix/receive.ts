@@ -22,6 +22,8 @@ export interface Receiver {
   readonly rooms: Rooms;
   readonly invites: Invites;
   readonly standing: Standing;
+  /** How often in a row something could not be asked of a room. */
+  readonly troubles: Map<string, number>;
   /** The settings name it. */
   isListed(room: string): boolean;
 }
@@ -37,6 +39,8 @@ type Me = Stored["me"];
 export const TYPES = ["m.room.message", "m.reaction", "m.room.encrypted", "m.room.encryption", "m.room.member", "m.room.redaction"];
 /** So much of one room is read back after an outage; what is older than this was missed. */
 const MAX_PAGES = 50;
+/** Some minutes, at the pace of sync.ts. */
+const MAX_TROUBLES = 20;
 /** Rows are remembered for six days: what is older than this could be answered twice. */
 const MAX_AGE_MS = 5 * 24 * 3_600_000;
 
@@ -58,19 +62,40 @@ export async function rowsOf(receiver: Receiver, me: Me, answer: Answer, since: 
   await receiver.invites.look(invite);
   for (const room of Object.keys(leave ?? {})) receiver.rooms.forget(room, "all");
   const rows: Row[] = [];
-  let malformed = 0;
   for (const [room, body] of Object.entries(join ?? {})) {
     const { data } = safeParse(joined, body);
     if (data === undefined || !safeParse(roomId, room).success) continue;
-    const events = await eventsOf(receiver, { room, body: data, me, since });
-    const reader: Reader = { ...receiver, me, room, seen: new Map() };
-    for (const raw of events) {
-      const event = safeParse(eventSchema, raw);
-      if (!event.success) malformed++;
-      else rows.push(...(await rowOf(reader, toKept(event.data))));
+    try {
+      rows.push(...(await rowsIn(receiver, { room, body: data, me, since })));
+      receiver.troubles.delete(room);
+    } catch (error) {
+      bear(receiver, room, error);
     }
   }
-  if (malformed > 0) receiver.log.warn({ malformed }, "events without a readable form were skipped");
+  return rows;
+}
+
+/** A server may be out of order for one room and stay so: everybody else is not kept waiting for it for ever. Throws while it may pass. */
+function bear({ troubles, log }: Receiver, room: string, error: unknown): void {
+  const { kind, reason } = explainFailure(error);
+  if (kind !== "lost") throw error;
+  const times = (troubles.get(room) ?? 0) + 1;
+  troubles.set(room, times);
+  if (times < MAX_TROUBLES) throw error;
+  log.error({ room, reason }, "the homeserver answers nothing about a room; what was said there was missed");
+}
+
+async function rowsIn(receiver: Receiver, spot: Spot): Promise<Row[]> {
+  const { room, me } = spot;
+  const reader: Reader = { ...receiver, me, room, seen: new Map() };
+  const rows: Row[] = [];
+  let malformed = 0;
+  for (const raw of await eventsOf(receiver, spot)) {
+    const event = safeParse(eventSchema, raw);
+    if (!event.success) malformed++;
+    else rows.push(...(await rowOf(reader, toKept(event.data))));
+  }
+  if (malformed > 0) receiver.log.warn({ room, malformed }, "events without a readable form were skipped");
   return rows;
 }
 

@@ -48,6 +48,30 @@ describe("an event that means harm", () => {
   });
 });
 
+describe("a room the server can't say anything about", () => {
+  it("[MX1][DL5] is waited for, but not for ever; the next time nobody waits, and it is heard again once it is in order", async () => {
+    await using rig = await createMatrixRig();
+    const { fake, channel } = rig;
+    await rig.started();
+    const asked = (): number => fake.calls.filter(({ method, room }) => method === "state" && room === ROOM).length;
+    fake.break(ROOM, { status: 500, errcode: "M_UNKNOWN" });
+    fake.say({ room: ROOM, text: "Herald: missed" });
+    fake.say({ room: DIRECT, text: "hello" });
+    await fake.until(() => textsOf(rig).includes("hello"), "the other room", 25_000);
+    const tries = asked();
+    expect(tries).toBeGreaterThanOrEqual(10);
+    fake.say({ room: ROOM, text: "Herald: missed too" });
+    fake.say({ room: DIRECT, text: "and now?" });
+    await fake.until(() => textsOf(rig).includes("and now?"), "the other room again");
+    expect(asked()).toBeLessThanOrEqual(tries + 2);
+    fake.break(ROOM, null);
+    fake.say({ room: ROOM, text: "Herald: heard" });
+    await fake.until(() => textsOf(rig).includes("heard"), "the room itself");
+    expect(textsOf(rig)).toEqual(["hello", "and now?", "heard"]);
+    expect(channel.health().state).toBe("on");
+  });
+});
+
 describe("presses by number", () => {
   it("[LV4][MX1] two numbers are two presses, whatever a client or a person writes around them; the same one twice is one", async () => {
     await using rig = await createMatrixRig();
