@@ -21,12 +21,17 @@ export interface AccountDeps extends Pick<Base, "clock" | "log" | "secrets"> {
   readonly stores: Pick<Stores, "accounts" | "attachmentBytes" | "pairing">;
 }
 
+interface OpenDeps extends AccountDeps {
+  /** Which account has turned out to be which user of Matrix: a token doesn't tell, and two that are the same would both answer. */
+  readonly users: Map<string, string>;
+}
+
 type Groups = Extract<ChannelRules, { allowFrom: unknown }>["groups"];
 type On<P extends Platform> = Extract<Account<P>["settings"], { enabled: true }>;
 
 interface Opener<P extends Platform> {
   /** Throws AppError("config") when its settings can't work. `channel`: the account's name. */
-  open(settings: On<P>, channel: string, deps: AccountDeps): Promise<Channel>;
+  open(settings: On<P>, channel: string, deps: OpenDeps): Promise<Channel>;
   /** Chats of several people in which it answers. */
   groups(settings: Account<P>["settings"]): Groups;
 }
@@ -57,7 +62,7 @@ const knownAs = ({ accounts }: AccountDeps["stores"], channel: string) => ({
   adopt: (account: string, former: readonly string[]) => accounts.adopt(channel, account, former),
 });
 
-async function openMatrix(matrix: On<"matrix">, channel: string, deps: AccountDeps): Promise<Channel> {
+async function openMatrix(matrix: On<"matrix">, channel: string, deps: OpenDeps): Promise<Channel> {
   const { clock, log, secrets, stores } = deps;
   const { createMatrixChannel } = await import("../channels/matrix/channel.ts");
   const now = (): Account<"matrix">["settings"] => {
@@ -65,9 +70,16 @@ async function openMatrix(matrix: On<"matrix">, channel: string, deps: AccountDe
     return account?.platform === "matrix" ? account.settings : matrix;
   };
   const isListed = (room: string): boolean => Object.hasOwn(now().rooms, room);
+  const accounts = knownAs(stores, channel);
   return createMatrixChannel({
     ...matrix,
-    accounts: knownAs(stores, channel),
+    accounts: {
+      ...accounts,
+      async adopt(user, former) {
+        claim(deps.users, user, channel);
+        await accounts.adopt(user, former);
+      },
+    },
     isListed,
     async mayInvite(account, person, room) {
       const { allowFrom, rooms } = now();
@@ -81,6 +93,14 @@ async function openMatrix(matrix: On<"matrix">, channel: string, deps: AccountDe
   });
 }
 
+/** Throws AppError("config") when it is another account's already. */
+function claim(users: Map<string, string>, user: string, channel: string): void {
+  const other = users.get(user) ?? channel;
+  if (other !== channel)
+    throw new AppError("config", `channels.matrix.accessToken is a token of ${user}, as is that of ${other}; each account needs its own`);
+  users.set(user, channel);
+}
+
 async function openDiscord(discord: On<"discord">, channel: string, { clock, log, stores }: AccountDeps): Promise<Channel> {
   const { createDiscordChannel } = await import("../channels/discord/channel.ts");
   const { allowFrom, channels } = discord;
@@ -91,11 +111,12 @@ async function openDiscord(discord: On<"discord">, channel: string, { clock, log
 
 /** Those that are on, in the order of the settings. Throws AppError("config") when one can't work. */
 export async function openAccounts(deps: AccountDeps): Promise<Channel[]> {
-  const opened = await Promise.all(accountsOf(deps.config.channels).map((account) => openAccount(account, deps)));
+  const all = { ...deps, users: new Map<string, string>() };
+  const opened = await Promise.all(accountsOf(deps.config.channels).map((account) => openAccount(account, all)));
   return opened.filter((channel) => channel !== null);
 }
 
-async function openAccount<P extends Platform>(account: Account<P>, deps: AccountDeps): Promise<Channel | null> {
+async function openAccount<P extends Platform>(account: Account<P>, deps: OpenDeps): Promise<Channel | null> {
   const { platform, channel, settings } = account;
   if (!settings.enabled) return null;
   const opener: Opener<P> = PLATFORMS[platform as P];

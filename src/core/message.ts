@@ -122,6 +122,11 @@ export interface SendRequest {
   readonly part: Part;
   /** Stable over retries and restarts: `<delivery>#<n>`. */
   readonly key: string;
+  /**
+   * When its row was made, which tells it from one of the same key: a database that begins anew, or is brought back from a copy, gives the
+   * numbers in keys out again. Left out: the key is one of a kind.
+   */
+  readonly madeAt?: number;
   /** True when an earlier attempt may have arrived and nothing can tell: the text must say so, but in a reserved place it shows once. */
   readonly repeated: boolean;
   /** What `reserved` gave for this part earlier, or where a draft of it stands: `Drafts.show` gave it, or it is `draftBegun`. */
@@ -132,7 +137,7 @@ export interface SendRequest {
 export const draftBegun = (at: number): string => `begun:${at}`;
 export const draftBegunAt = (ref: string): number | null => (/^begun:\d+$/.test(ref) ? Number(ref.slice("begun:".length)) : null);
 
-export interface ReconcileRequest extends Pick<SendRequest, "address" | "part" | "key" | "ref"> {
+export interface ReconcileRequest extends Pick<SendRequest, "address" | "part" | "key" | "madeAt" | "ref"> {
   /** When the attempt in doubt began. */
   readonly since: number;
 }

@@ -86,7 +86,12 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
   return [message, result];
 }
 
-const contentOf = ({ address, part, ref }: OutboxRow, key: string) => ({ address, part, key, ...(ref === null ? {} : { ref }) });
+/** Several together have a key of runs' names, which are given out once, and no row of their own. */
+const contentOf = (row: OutboxRow, key: string) => ({
+  ...{ address: row.address, part: row.part, key },
+  ...(key === row.key ? { madeAt: row.madeAt } : {}),
+  ...(row.ref === null ? {} : { ref: row.ref }),
+});
 
 /**
  * On record before the call. `joins`: what comes behind it has to wait for its turn anyway, so as much of it as fits goes along.

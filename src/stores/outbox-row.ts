@@ -11,6 +11,7 @@ export interface OutboxRow {
   /** Stable over retries and restarts: `<delivery>#<n>`. */
   readonly key: string;
   readonly parts: number;
+  readonly madeAt: number;
   readonly address: Address;
   /** What is sent: its own words, or those of several messages together. */
   readonly part: Part;
@@ -56,6 +57,7 @@ export function fromRow(row: StoredRow): OutboxRow {
     n: row.n as number,
     parts: row.parts as number,
     key: `${row.delivery}#${row.n}`,
+    madeAt: row.created_at as number,
     ...content,
     state: row.state as OutboxRow["state"],
     isAnswer: row.rank === 0,

@@ -1,5 +1,6 @@
 // Kill -9 on Matrix beside what every channel goes through (channels-kill.test.ts): while an answer is read as it is written, in the
 // middle of calls, and with a server that has forgotten its transactions. What is left is the answer, whole, once, in its thread.
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
@@ -156,11 +157,32 @@ describe.concurrent("kill -9 while an answer is written", () => {
       matrix.faults.add(method, fault, { skip: Math.floor(Math.random() * 3) });
       threads.set(round, rig.ask(round));
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 2_500));
+      // Whoever is killed a third time over the same message says so instead of answering it.
+      const begunTwice = "SELECT 1 FROM inbox WHERE state <> 'done' AND attempts >= 2";
+      await waitFor("what was killed twice to be answered", () => herald.rows(begunTwice).length === 0, 60_000);
       await herald.crash();
       if (Math.random() < 0.3) matrix.forgetTransactions();
       await herald.restart();
     }
     matrix.faults.clear();
     for (const [round, thread] of threads) await rig.expectOnly(thread, round);
+  });
+});
+
+describe("a state that begins anew", () => {
+  it("[DL1][MX1] answers get the same numbers again: a server that remembers them shows the new ones all the same", {
+    timeout: 120_000,
+  }, async () => {
+    await using rig = await createRig();
+    const { herald } = rig.scene;
+    for (const round of [0, 1]) {
+      if (round > 0) {
+        await herald.stop();
+        for (const name of readdirSync(herald.stateDir)) rmSync(join(herald.stateDir, name), { recursive: true });
+        await herald.restart();
+        await waitFor("the first token", () => herald.rows("SELECT 1 FROM channel_cursor WHERE channel = 'matrix'")[0]);
+      }
+      await rig.expectOnly(rig.ask(round), round);
+    }
   });
 });

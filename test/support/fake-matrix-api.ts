@@ -4,6 +4,8 @@ import { readBytes } from "../../src/core/read-bytes.ts";
 import {
   addEvent,
   type Call,
+  DEEP,
+  DEEP_JSON,
   type FakeEvent,
   type Fault,
   type Room,
@@ -104,7 +106,8 @@ export async function handleCall(state: State, request: IncomingMessage, respons
   if (fault === "html_200" || (typeof fault === "string" && isAfter(fault)))
     return spoil(response, fault as "html_200", answer.body as object);
   if (answer.body instanceof Buffer) return void response.writeHead(200, { "content-type": "application/octet-stream" }).end(answer.body);
-  respondJson(response, answer.status, answer.body as object);
+  const text = JSON.stringify(answer.body).replaceAll(JSON.stringify(DEEP), DEEP_JSON);
+  if (!response.destroyed) response.writeHead(answer.status, { "content-type": "application/json" }).end(text);
 }
 
 function strikeBefore(response: ServerResponse, fault: Fault, retryAfter: number | undefined): void {
@@ -116,7 +119,9 @@ function strikeBefore(response: ServerResponse, fault: Fault, retryAfter: number
 
 async function answerTo(asked: Asked, request: IncomingMessage, route: (typeof ROUTES)[number] | undefined, segments: string[]) {
   try {
-    if (request.headers.authorization !== `Bearer ${asked.state.token}`) refuse(401, "M_UNKNOWN_TOKEN", { soft_logout: false });
+    const { token, otherTokens } = asked.state;
+    const given = request.headers.authorization?.replace(/^Bearer /, "") ?? "";
+    if (given !== token && !otherTokens.has(given)) refuse(401, "M_UNKNOWN_TOKEN", { soft_logout: false });
     if (route === undefined) return refuse(404, "M_UNRECOGNIZED");
     return { status: 200, body: await route[2](asked, segments) };
   } catch (error) {
@@ -194,7 +199,9 @@ function messages({ state, query }: Asked, [, id = ""]: string[]): Body {
   const chunk = fitting.slice(0, Number(query.limit ?? 10));
   const last = chunk.at(-1);
   const more = fitting.length > chunk.length && last !== undefined ? { end: `t${last.pos - 1}` } : {};
-  return { start: query.from ?? "t0", chunk: chunk.map((event) => shown(state, room, event)), ...more };
+  // Who is ignored is left out of a page that is cut already: it may be empty, and not the last.
+  const seen = chunk.filter(({ sender }) => !state.ignored.has(sender));
+  return { start: query.from ?? "t0", chunk: seen.map((event) => shown(state, room, event)), ...more };
 }
 
 function eventOf(state: State, id: string, eventId: string): Body {

@@ -32,6 +32,10 @@ export interface Room {
   trouble: { status: number; errcode: string; error?: string } | null;
 }
 
+/** Written by a person's client where lists stand inside lists, deeper than this process could write them itself. */
+export const DEEP = "(lists inside lists)";
+export const DEEP_JSON = `${"[".repeat(30_000)}${"]".repeat(30_000)}`;
+
 export type Fault = PlatformFault | "html_200" | { status: number; errcode: string; retry_after_ms?: number; soft_logout?: boolean };
 
 export interface Call {
@@ -44,6 +48,8 @@ export interface Call {
 
 export interface State {
   token: string;
+  /** Of other sign-ins of the same user. */
+  otherTokens: Set<string>;
   bot: string;
   botName: string;
   now(): number;
@@ -57,6 +63,8 @@ export interface State {
   read: { room: string; event: string; thread: string | null }[];
   calls: Call[];
   faults: Faults<Fault>;
+  /** What they say is not shown to the bot. */
+  ignored: Set<string>;
   /** A server shows edited messages with their last words in place of the first. */
   showsEditsInPlace: boolean;
   /** The newest token a sync was asked to go on from. */

@@ -56,7 +56,7 @@ function roomBody(state: State, room: Room, since: number | null, { room: wanted
   const { limit = 20, types } = wanted.timeline ?? {};
   // Of a room the bot has just come to, everything counts as new.
   const from = since === null || room.joinedAt > since ? 0 : since;
-  const fits = ({ type }: FakeEvent): boolean => types?.includes(type) ?? true;
+  const fits = ({ type, sender }: FakeEvent): boolean => !state.ignored.has(sender) && (types?.includes(type) ?? true);
   const fitting = room.events.filter((event) => event.pos > from && fits(event));
   const events = fitting.slice(-limit);
   const isLimited = events.length < fitting.length;

@@ -65,6 +65,8 @@ export async function createFakeMatrix(options: { port?: number; now?(): number 
     },
     /** The token is worth nothing from now on. */
     signOut: (token: string) => void Object.assign(state, { token }),
+    /** The same user on another device. */
+    signIn: (token: string) => void state.otherTokens.add(token),
     /** As servers do after a while. */
     forgetTransactions: () => state.transactions.clear(),
     showEditsInPlace: () => void Object.assign(state, { showsEditsInPlace: true }),
@@ -96,6 +98,7 @@ export async function createFakeMatrix(options: { port?: number; now?(): number 
 function createState(now: () => number): State {
   return {
     token: "syt_fake_access_token_0123456789",
+    otherTokens: new Set(),
     bot: "@herald:home.test",
     botName: "Herald",
     now,
@@ -108,6 +111,7 @@ function createState(now: () => number): State {
     read: [],
     calls: [],
     faults: createFaults(),
+    ignored: new Set(),
     showsEditsInPlace: false,
     confirmed: 0,
     replayFrom: null,
@@ -132,6 +136,10 @@ function people(state: State) {
       setMember(state, room, from, "join");
       setMember(state, room, state.bot, "invite", from);
     },
+    /** Somebody is invited where the bot is. */
+    ask: (id: string, user: string) => void setMember(state, roomOf(state, id), user, "invite", PERSON),
+    /** The bot's account is not shown what they say. */
+    ignore: (user: string) => void state.ignored.add(user),
     enter: (id: string, user: string) => void setMember(state, roomOf(state, id), user, "join"),
     leave: (id: string, user: string) => void setMember(state, roomOf(state, id), user, "leave"),
     encrypt: (id: string, from = PERSON): string =>

@@ -118,11 +118,13 @@ function explainAnswer({ status, headers }: Response, answer: Answer | null): Ap
   if (status === 429 || code === "M_LIMIT_EXCEEDED")
     return { kind: "limited", afterMs: askedMs(answer, headers), reason: "M_LIMIT_EXCEEDED" };
   if (status >= 500) return { kind: "lost", reason: `the homeserver answered with status ${status}` };
+  // What stands before a server often takes less than the server itself, and says so in a page: the same again would be as large.
+  if (status === 413) return { kind: "refused", code: "M_TOO_LARGE", status, reason: "M_TOO_LARGE" };
   // A page of something in between, or a redirect to one: nothing of what Matrix says comes without a code.
   if (code === null) return { kind: "lost", reason: `the answer was not a homeserver's (status ${status})` };
   if (AUTH.has(code) || status === 401)
     return { kind: "auth", reason: `the sign-in is no longer valid (${code}): check channels.matrix.accessToken` };
-  return { kind: "refused", code, status, reason: status === 413 ? "M_TOO_LARGE" : code };
+  return { kind: "refused", code, status, reason: code };
 }
 
 function askedMs(answer: Answer | null, headers: Headers): number {

@@ -26,7 +26,7 @@ export interface MatrixOptions {
   /** What is remembered of whose token it is, over restarts. */
   readonly accounts: {
     last(): Promise<string | null>;
-    /** Durable on return. Throws when the disk refuses. */
+    /** Durable on return. Throws when the disk refuses; AppError("config") when another account is the same user. */
     adopt(account: string, former: readonly string[]): Promise<void>;
   };
   /** May this person have the bot come to that room? */
@@ -81,6 +81,8 @@ export async function createMatrixChannel(options: MatrixOptions): Promise<Chann
     get account() {
       return state.account;
     },
+    // What was addressed before a server was ever asked.
+    formerly: [UNNAMED],
     async learnAccount() {
       state.account = (await settings.accounts.last()) ?? state.account;
     },
@@ -176,7 +178,8 @@ function start(settings: Settings, state: State, standing: Standing, inbox: Inbo
   const mayInvite = (person: string, room: string): Promise<boolean> => settings.mayInvite(state.account, person, room);
   const invites = createInvites({ api, clock, log, signal, me, mayInvite });
   const rooms = createRooms({ api, me, isListed });
-  const receiver = { api, clock, log, inbox, signal, standing, rooms, invites, isListed, syncSeconds };
+  const troubles = new Map<string, number>();
+  const receiver = { api, clock, log, inbox, signal, standing, rooms, invites, troubles, isListed, syncSeconds };
   state.running = syncRooms({
     ...receiver,
     show(next, detail) {

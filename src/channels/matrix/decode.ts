@@ -6,7 +6,7 @@ import type { Inbound } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { shortText } from "../../core/visible-text.ts";
 import { commandAt, numberOf } from "./buttons.ts";
-import { type MessageContent, messageContent, relation, type Stored, storedSchema } from "./event.ts";
+import { type MessageContent, messageContent, relation, type Stored, storedSchema, VOICE } from "./event.ts";
 
 /** Clients keep `/` for commands of their own, so `!` does as well. Anything else in a room is said to whoever is called. */
 const WRITTEN_COMMAND = /^[!/](?:subagents|stop)(?=\s|$)/i;
@@ -65,13 +65,13 @@ function decodeMessage(stored: Stored, content: MessageContent, account: string)
   const { event, me, about, root } = stored;
   const { thread, repliesTo, isMalformed } = relationOf(content);
   if (isMalformed || !SPOKEN.has(content.msgtype)) return null;
-  const file = fileOf(content, event.content);
+  const file = fileOf(content);
   const caption = file === null ? content.body : content.filename === undefined || content.filename === content.body ? "" : content.body;
   const said = repliesTo === undefined && thread === undefined ? caption : caption.replace(REPLY_FALLBACK, "");
   const words = withoutName(said.toWellFormed(), me).trim();
   if (repliesTo !== undefined && about?.sender === me.userId && file === null) {
     const n = numberOf(words);
-    const press = n === null ? null : pressOf({ ...stored, about: { ...about, thread } }, account, n);
+    const press = n === null ? null : pressOf(stored, account, n);
     if (press !== null) return press;
   }
   const base = { address: addressOf(stored, account, thread), sender: { id: event.sender }, ref: event.event_id };
@@ -103,7 +103,7 @@ function relationOf({ "m.relates_to": related }: MessageContent): Related {
   const { rel_type: type, event_id: id, is_falling_back: isFallback, "m.in_reply_to": reply } = related;
   const repliesTo = reply === undefined || (type === "m.thread" && isFallback === true) ? {} : { repliesTo: reply.event_id };
   if (type === undefined) return { ...repliesTo, isMalformed: false };
-  if (type !== "m.thread" || typeof id !== "string" || !/^\$./u.test(id) || Buffer.byteLength(id) > 255) return { isMalformed: true };
+  if (type !== "m.thread" || id === undefined) return { isMalformed: true };
   return { ...repliesTo, thread: id, isMalformed: false };
 }
 
@@ -130,10 +130,10 @@ function isNamed({ "m.mentions": mentions }: MessageContent, said: string, me: S
   return new RegExp(`(?<![\\p{L}\\p{N}_@])(?:${namesOf(me)})(?![\\p{L}\\p{N}_])`, "iu").test(said);
 }
 
-function fileOf({ msgtype, body, filename, url, info }: MessageContent, content: Stored["event"]["content"]): SentFile | null {
+function fileOf({ msgtype, body, filename, url, info, [VOICE]: spoken }: MessageContent): SentFile | null {
   const kind = KINDS[msgtype];
   if (kind === undefined || url === undefined) return null;
-  const isVoice = kind === "audio" && "org.matrix.msc3245.voice" in content;
+  const isVoice = kind === "audio" && spoken !== undefined;
   const size = info?.size === undefined ? {} : { size: info.size };
   return { source: { remote: url }, kind: isVoice ? "voice message" : kind, name: filename ?? body, ...size };
 }

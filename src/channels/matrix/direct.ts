@@ -7,6 +7,7 @@ import type { SendResult } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { type Api, type ApiFailure, explainFailure, isRefused, v3 } from "./api.ts";
 import { roomId } from "./event.ts";
+import { everIn } from "./rooms.ts";
 
 export interface DirectDeps {
   readonly api: Api;
@@ -23,16 +24,25 @@ export async function openDirectRoom(
 ): Promise<SendResult> {
   const person = address.chat;
   try {
-    const known = await directRooms(deps);
-    const joined = await joinedRooms(deps);
-    const room = (known[person] ?? []).find((one) => joined.has(one as string));
-    const chat = typeof room === "string" ? room : await makeRoom(deps, person, known);
+    const chat = (await roomWith(deps, person)) ?? (await makeRoom(deps, person));
     return { status: "retarget", address: { ...address, chat }, reason: "the direct room was opened" };
   } catch (error) {
     const failure = explainFailure(error);
     // Nothing was said, whatever became of the answer.
     return failure.kind === "lost" ? { status: "retry", reason: failure.reason } : toResult(failure);
   }
+}
+
+/** Somebody who has left it would not hear of anything said there, and nobody else is to (SE1). */
+async function roomWith(deps: DirectDeps, person: string): Promise<string | null> {
+  const [known, joined] = [await directRooms(deps), await joinedRooms(deps)];
+  for (const room of known[person] ?? []) {
+    if (typeof room !== "string" || !joined.has(room)) continue;
+    const [first, ...others] = await everIn(deps, room);
+    const isThere = first?.state_key === person && ["join", "invite"].includes(first.content.membership);
+    if (isThere && others.length === 0) return room;
+  }
+  return null;
 }
 
 /** Rooms by person, as clients keep them. */
@@ -50,12 +60,12 @@ async function joinedRooms({ api }: DirectDeps): Promise<ReadonlySet<string>> {
   return new Set((Array.isArray(rooms) ? rooms : []).filter((one) => typeof one === "string"));
 }
 
-async function makeRoom({ api, me }: DirectDeps, person: string, known: z.output<typeof listed>): Promise<string> {
+async function makeRoom(deps: DirectDeps, person: string): Promise<string> {
   const body = { is_direct: true, preset: "trusted_private_chat", invite: [person] };
-  const answer = await api.call("POST", v3("createRoom"), { body });
+  const answer = await deps.api.call("POST", v3("createRoom"), { body });
   const room = roomId.parse(answer.room_id);
-  const rooms = { ...known, [person]: [...(known[person] ?? []), room] };
-  await api.call("PUT", v3("user", me(), "account_data", "m.direct"), { body: rooms });
+  // Not noted, another one is made the next time. Given up because of it, another one would be made now, and at each further try.
+  await noteDirect(deps, person, room).catch(explainFailure);
   return room;
 }
 

@@ -8,7 +8,7 @@ import { type Api, type ApiFailure, explainFailure, v3 } from "./api.ts";
 import { giveNumbers } from "./buttons.ts";
 import { findOwn } from "./history.ts";
 import { lookAt } from "./looking.ts";
-import { post, transactionOf } from "./post.ts";
+import { post, transactionOf, transactionOfRow } from "./post.ts";
 import { type Content, contentOf, editOf, MAX_LENGTH, type MatrixPart, type Redact, relationTo, renderMessage } from "./render.ts";
 
 export interface DraftDeps {
@@ -79,7 +79,11 @@ async function show(state: State, request: DraftRequest): Promise<DraftResult> {
       await post(state, address, transactionOf(`${ref} ${crypto.randomUUID()}`), editOf(content, ref));
       return { status: "shown", ref, againMs };
     }
-    const id = await post(state, address, transactionOf(`draft ${key}`), { ...content, ...relationTo(address, undefined) });
+    // Its own each time: what may have arrived is never shown again, it is looked for.
+    const id = await post(state, address, transactionOf(`draft ${key} ${crypto.randomUUID()}`), {
+      ...content,
+      ...relationTo(address, undefined),
+    });
     return id === null ? { status: "unknown", reason: "the answer named no event" } : { status: "shown", ref: id, againMs };
   } catch (error) {
     const failure = explainFailure(error);
@@ -123,7 +127,7 @@ async function complete(
     if (ref === null || typeof ref !== "string") return ref;
     // Removed meanwhile: servers take an edit of what is gone, and nobody would see it.
     if ((await lookAt(state.api, address.chat, ref)) === null) return null;
-    await post(state, address, transactionOf(`${key} complete`), editOf(content, ref));
+    await post(state, address, transactionOf(`${transactionOfRow(request)} complete`), editOf(content, ref));
     return { status: "sent", ref };
   } catch (error) {
     const failure = explainFailure(error);

@@ -1,6 +1,7 @@
 // The shapes Matrix sends, as far as we read them. Ids are checked to be of their kind, so that nothing else can become a sender, a room
 // or a thread; everything else in an event is somebody's words, and of any shape at all.
 import { z } from "zod";
+import { safeParse } from "../../core/safe-parse.ts";
 
 const MAX_ID_BYTES = 255;
 const fits = (id: string): boolean => Buffer.byteLength(id) <= MAX_ID_BYTES && id.isWellFormed() && !/\p{Cc}/u.test(id);
@@ -39,7 +40,7 @@ export type Own = z.output<typeof ownSchema>;
 
 export const relation = z.object({
   rel_type: short.optional(),
-  event_id: z.unknown().optional(),
+  event_id: eventId.optional().catch(undefined),
   key: short.optional(),
   is_falling_back: z.boolean().optional().catch(undefined),
   "m.in_reply_to": z.object({ event_id: eventId }).optional().catch(undefined),
@@ -55,24 +56,33 @@ export const eventSchema = z.object({
 });
 export type MatrixEvent = z.output<typeof eventSchema>;
 
+export const VOICE = "org.matrix.msc3245.voice";
+
 export const messageContent = z.object({
   msgtype: short,
   body: text,
-  format: short.optional().catch(undefined),
   filename: short.optional().catch(undefined),
   url: short.optional().catch(undefined),
-  file: z.unknown().optional(),
   info: z
     .object({ size: z.number().optional().catch(undefined) })
     .optional()
     .catch(undefined),
   "m.mentions": z
-    .object({ user_ids: z.array(z.unknown()).max(1_000).optional().catch(undefined) })
+    .object({ user_ids: z.array(userId.catch("")).max(1_000).optional().catch(undefined) })
     .optional()
     .catch(undefined),
+  /** It was spoken: that it is there says so, whatever it holds. */
+  [VOICE]: z.object({}).optional().catch({}),
   "m.relates_to": relation.optional(),
 });
 export type MessageContent = z.output<typeof messageContent>;
+const reactionContent = z.object({ "m.relates_to": relation });
+
+/** With what is read of its content and nothing else: lists may stand in it inside lists, deeper than anybody can write them down again. */
+export function toKept({ content, ...event }: MatrixEvent): MatrixEvent {
+  const schema = event.type === "m.reaction" ? reactionContent : messageContent;
+  return { ...event, content: safeParse(schema, content).data ?? {} };
+}
 
 /** What another event said: one that is answered, reacted to, or the first of a thread. */
 export const otherSchema = z.object({

@@ -38,29 +38,41 @@ const SKEW_MS = 5 * 60_000;
 const PAGE = 100;
 const MAX_PAGES = 20;
 
+/**
+ * What was said in a room, newest first, page by page; a page may be empty and not the last one, because servers leave out what the bot
+ * may not see after they have cut it. Throws MatrixFailure.
+ */
+export async function* pagesBack(api: Api, room: string, query: Readonly<Record<string, string>>): AsyncGenerator<unknown[]> {
+  for (let from = query.from; ; ) {
+    const asked = { ...query, dir: "b", limit: String(PAGE), ...(from === undefined ? {} : { from }) };
+    const { chunk, end } = await api.call("GET", v3("rooms", room, "messages"), { query: asked });
+    yield Array.isArray(chunk) ? chunk : [];
+    if (typeof end !== "string" || end === from || end === query.to) return;
+    from = end;
+  }
+}
+
 /** The newest there that fits; null: there is none. Throws when it can't be looked to the end. */
 export async function findOwn(api: Api, { room, me, since }: Place, fits: (found: Found) => boolean): Promise<Found | null> {
   const filter = JSON.stringify({ types: ["m.room.message"], senders: [me] });
-  let from: string | null = null;
-  for (let page = 0; page < MAX_PAGES; page++) {
-    const query = { dir: "b", limit: String(PAGE), filter, ...(from === null ? {} : { from }) };
-    const { chunk, end } = await api.call("GET", v3("rooms", room, "messages"), { query });
-    const events = (Array.isArray(chunk) ? chunk : []).flatMap((event) => safeParse(standing, event).data ?? []);
+  let pages = 0;
+  for await (const page of pagesBack(api, room, { filter })) {
+    // Not seen to the end, so nothing can be concluded.
+    if (++pages > MAX_PAGES) throw new Error("too many messages to look through");
+    const events = page.flatMap((event) => safeParse(standing, event).data ?? []);
     const found = events
       .filter(({ sender }) => sender === me)
       .map(toFound)
       .find(fits);
     if (found !== undefined) return found;
-    if (typeof end !== "string" || end === from || events.some(({ origin_server_ts: at }) => at < since - SKEW_MS)) return null;
-    from = end;
+    if (events.some(({ origin_server_ts: at }) => at < since - SKEW_MS)) return null;
   }
-  // Not seen to the end, so nothing can be concluded.
-  throw new Error("too many messages to look through");
+  return null;
 }
 
 function toFound({ event_id: id, content, unsigned }: z.output<typeof standing>): Found {
   const { data } = safeParse(relation, content["m.relates_to"]);
-  const edited = data?.rel_type === "m.replace" && typeof data.event_id === "string" ? data.event_id : null;
+  const edited = data?.rel_type === "m.replace" ? (data.event_id ?? null) : null;
   return {
     ref: edited ?? id,
     isEdit: edited !== null,

@@ -37,7 +37,8 @@ const JOIN_MS = 90_000;
 const TRIES_MS = [2_000, 15_000, 60_000];
 
 export function createInvites(deps: InviteDeps): Invites {
-  let last = Promise.resolve();
+  /** One after the other of each person: a server that is slow to be joined keeps nobody else's waiting. */
+  const last = new Map<string, Promise<void>>();
   const known = new Set<string>();
   return {
     async look(rooms) {
@@ -46,10 +47,16 @@ export function createInvites(deps: InviteDeps): Invites {
         const invite = safeParse(roomId, room).success ? inviteOf(body, deps.me()) : null;
         if (invite === null || known.has(room) || !(await deps.mayInvite(invite.sender, room))) continue;
         known.add(room);
-        last = last.then(() => join(deps, room, invite)).finally(() => known.delete(room));
+        const { sender } = invite;
+        const joined = (last.get(sender) ?? Promise.resolve()).then(() => join(deps, room, invite));
+        const over = joined.finally(() => {
+          known.delete(room);
+          if (last.get(sender) === over) last.delete(sender);
+        });
+        last.set(sender, over);
       }
     },
-    idle: () => last,
+    idle: async () => void (await Promise.all(last.values())),
   };
 }
 

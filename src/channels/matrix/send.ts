@@ -12,7 +12,7 @@ import type { DraftBoard } from "./draft.ts";
 import { type FileSender, fileContent, isFile, upload, uploadedTo } from "./file.ts";
 import { findOwn } from "./history.ts";
 import type { Standing } from "./looking.ts";
-import { post, transactionOf } from "./post.ts";
+import { post, transactionOf, transactionOfRow } from "./post.ts";
 import { contentOf, editOf, type MatrixPart, relationTo, withoutFile } from "./render.ts";
 import type { Signs } from "./signs.ts";
 
@@ -37,14 +37,15 @@ const PLACE_GONE: ReadonlySet<string> = new Set(["M_FORBIDDEN", "M_NOT_FOUND", "
 
 /** Never throws. */
 export async function sendPart(sender: Sender, request: SendRequest): Promise<SendResult> {
-  const { address, key } = request;
+  const { address } = request;
+  const transaction = transactionOfRow(request);
   const stored = request.part as MatrixPart;
   const toOutcome = (failure: ApiFailure): SendResult => toResult(sender, failure, request);
   if (isPerson(address)) return openDirectRoom(sender, address, toOutcome);
   if (isFile(stored) && uploadedTo(request) === null) return upload(sender, stored, toOutcome);
   const isMoved = stored.thread !== undefined && address.thread === undefined;
   const choices = giveNumbers(stored.buttons ?? []);
-  const words = contentOf(stored, { choices, own: { key: transactionOf(key) }, isMoved });
+  const words = contentOf(stored, { choices, own: { key: transaction }, isMoved });
   if (request.ref !== undefined && !isFile(stored) && !isMoved) {
     const completed = await sender.drafts.complete({ ...request, ref: request.ref }, words, toOutcome);
     if (completed?.status === "sent") shown(sender, address, completed.ref, choices);
@@ -55,7 +56,7 @@ export async function sendPart(sender: Sender, request: SendRequest): Promise<Se
   const url = uploadedTo(request);
   const content = { ...(url === null ? words : fileContent(stored, url, words)), ...relationTo(address, stored.replyTo) };
   try {
-    const ref = await post(sender, address, transactionOf(key), content);
+    const ref = await post(sender, address, transaction, content);
     // Sent, but without the event's name: look it up rather than believe.
     if (ref === null) return { status: "unknown", reason: "the answer named no event" };
     shown(sender, address, ref, choices);
@@ -131,7 +132,7 @@ function toResult(sender: Sender, failure: ApiFailure, { address, part }: SendRe
 export async function findPart(sender: Sender, request: ReconcileRequest): Promise<Reconciled> {
   // Only a file whose address is on record can have been shown.
   if (isFile(request.part as MatrixPart) && uploadedTo(request) === null) return { status: "absent" };
-  const key = transactionOf(request.key);
+  const key = transactionOfRow(request);
   const lookedAt = sender.clock.now();
   try {
     const place = { room: request.address.chat, me: sender.me(), since: request.since };

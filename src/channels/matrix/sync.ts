@@ -2,7 +2,7 @@
 // stored token decides: what was not recorded comes again, what was is known by its id.
 //
 // The very first answer is all that ever happened in every room; of it only the token is kept, and the invitations that wait.
-import { errorText } from "../../core/errors.ts";
+import { AppError, errorText } from "../../core/errors.ts";
 import type { ChannelState, InboxSink } from "../../core/message.ts";
 import { type Answer, type ApiFailure, explainFailure, MatrixFailure, v3 } from "./api.ts";
 import type { Stored } from "./event.ts";
@@ -13,7 +13,7 @@ export interface SyncOptions extends Receiver {
   readonly signal: AbortSignal;
   readonly syncSeconds: number;
   show(state: ChannelState, detail?: string): void;
-  /** Told who the bot is before anything is taken. Throws when the disk refuses. */
+  /** Told who the bot is before anything is taken. Throws when the disk refuses; AppError("config") when it is another account's. */
   adopt(userId: string): Promise<void>;
 }
 
@@ -156,6 +156,7 @@ async function record(put: () => Promise<void>): Promise<void> {
   try {
     await put();
   } catch (error) {
+    if (error instanceof AppError && error.code === "config") throw new MatrixFailure({ kind: "auth", reason: error.message });
     throw new MatrixFailure({ kind: "offline", reason: `can't record updates: ${errorText(error)}` });
   }
 }

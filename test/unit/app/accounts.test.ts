@@ -10,6 +10,7 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
 import { createSecrets } from "../../../src/core/secrets.ts";
+import { createFakeMatrix, PERSON } from "../../support/fake-matrix.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
 import { createFakeTelegram, type FakeTelegram } from "../../support/fake-telegram.ts";
 import { freePort } from "../../support/free-port.ts";
@@ -113,6 +114,54 @@ describe("an account's channel", () => {
       "off",
     ]);
     expect(channelLines({ config, channels: channels.list() })[1]).toBe("telegram@work: off");
+  });
+});
+
+describe("whose token it is", () => {
+  it("[CH1][MX1] two sign-ins of one user are not two accounts: the second one takes nothing, and says why", async () => {
+    const fake = await createFakeMatrix();
+    fake.signIn("another-token");
+    const [homeserver, allowFrom] = [fake.homeserver, [PERSON]];
+    const matrix = {
+      homeserver,
+      accessToken: fake.token,
+      allowFrom,
+      accounts: { work: { homeserver, accessToken: "another-token", allowFrom } },
+    };
+    const { channels } = await open({ matrix });
+    const [one, two] = ["matrix", "matrix@work"].map((name) => channels.list().find((channel) => channel.name === name) as Channel);
+    const [heard, heardTwice] = [createMemoryInbox(), createMemoryInbox()];
+    try {
+      await one?.start(heard);
+      await waitFor("the first one", () => one?.health().state === "on");
+      await two?.start(heardTwice);
+      await waitFor("the second one", () => two?.health().state === "failed");
+      expect(two?.health().detail).toBe(
+        "channels.matrix.accounts.work.accessToken is a token of @herald:home.test, as is that of matrix; each account needs its own",
+      );
+      fake.room("!direct:home.test");
+      fake.say({ room: "!direct:home.test", text: "hello" });
+      await waitFor("the message", () => heard.rows.size === 1);
+      expect([two?.account, heardTwice.rows.size]).toEqual(["matrix", 0]);
+    } finally {
+      await Promise.all([one?.stop(), two?.stop()]);
+      await fake.close();
+    }
+  });
+
+  it("[CH1][AP1] what was addressed before a server was ever asked is still found", async () => {
+    const fake = await createFakeMatrix();
+    const { channels } = await open({ matrix: { accounts: { new: { homeserver: fake.homeserver, accessToken: fake.token } } } });
+    const channel = channels.list().find(({ name }) => name === "matrix@new") as Channel;
+    const { account } = channel;
+    try {
+      await channel.start(createMemoryInbox());
+      await waitFor("its name", () => channel.account === "@herald:home.test");
+      expect(channels.find("matrix@new", account)).toBe(channel);
+    } finally {
+      await channel.stop();
+      await fake.close();
+    }
   });
 });
 

@@ -84,6 +84,11 @@ describe("threads and replies", () => {
       kind: "button",
       text: "/subagents answer q #2",
     });
+    // Also by a client that knows no threads.
+    expect(decode(said, { about: { sender: ME.userId, body: "", buttons, thread: "$root" } })).toMatchObject({
+      kind: "button",
+      address: { thread: "$root" },
+    });
     expect(decode(said, { about: { sender: "@bob:home.test", body: "", buttons } })).toMatchObject({ kind: "message", text: "2" });
     expect(decode(message("3", reply("$o")), { about: { sender: ME.userId, body: "", buttons } })).toMatchObject({
       kind: "message",

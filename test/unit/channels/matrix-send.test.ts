@@ -49,6 +49,26 @@ describe("sending", () => {
     expect(fake.messages(DIRECT)).toHaveLength(1);
   });
 
+  it("[DL1][MX1] a database that begins anew gives the same keys to other messages: a server that remembers them shows all the same", async () => {
+    await using rig = await createMatrixRig();
+    const { channel, fake } = rig;
+    const drafts = channel.drafts;
+    const send = (markdown: string, madeAt: number, ref?: string) =>
+      channel.send({ ...requestOf(rig, { markdown }), key: "reply:1#0", madeAt, ...(ref === undefined ? {} : { ref }) });
+    const begin = async (markdown: string): Promise<string> => {
+      const shown = await drafts?.show({ ...requestOf(rig, { markdown }), id: 1, key: "reply:1#0", markdown, reader: PERSON, ref: null });
+      return shown?.status === "shown" ? (shown.ref ?? "") : "";
+    };
+    const once = refOf(await send("plain", 1));
+    expect(refOf(await send("plain", 1))).toBe(once);
+    await send("other", 2);
+    await send("the first answer", 3, await begin("the first"));
+    await send("the second answer", 4, await begin("the second"));
+    expect(fake.messages(DIRECT).map(({ text }) => text)).toEqual(["plain", "other", "the first answer", "the second answer"]);
+    const { part, address } = requestOf(rig, { markdown: "other" });
+    expect(await channel.reconcile?.({ address, part, key: "reply:1#0", madeAt: 9, since: Date.now() })).toEqual({ status: "absent" });
+  });
+
   it("[DL4] absent counts only when no request can be on its way any more", async () => {
     await using rig = await createMatrixRig({ settleMs: 60_000 });
     const request = requestOf(rig, { markdown: "x" });
@@ -79,6 +99,27 @@ describe("sending", () => {
     expect(made).toMatchObject({ status: "retarget", address: { chat: expect.stringMatching(/^!made/) } });
     expect(await to(OTHER)).toEqual(made);
   });
+
+  it("[AP1][SE1] a room the person has left, or where somebody else reads along, is not the one with them", async () => {
+    await using rig = await createMatrixRig();
+    const { channel, fake, at } = rig;
+    const to = (chat: string) => channel.send({ ...requestOf(rig, { markdown: "x" }), address: at(chat) });
+    fake.room("!theirs:home.test", [OTHER]);
+    fake.accountData.set("m.direct", { [PERSON]: [DIRECT, ROOM], [OTHER]: ["!theirs:home.test"] });
+    expect(await to(PERSON)).toMatchObject({ status: "retarget", address: { chat: DIRECT } });
+    fake.enter(DIRECT, OTHER);
+    expect(await to(PERSON)).toMatchObject({ status: "retarget", address: { chat: expect.stringMatching(/^!made/) } });
+    fake.leave("!theirs:home.test", OTHER);
+    expect(await to(OTHER)).toMatchObject({ status: "retarget", address: { chat: expect.stringMatching(/^!made/) } });
+  });
+
+  it("[AP1] a room that was made is used, whether or not the server takes the note of it", async () => {
+    await using rig = await createMatrixRig();
+    const { channel, fake, at } = rig;
+    fake.faults.add("account_data", "500", { skip: 1, times: 2 });
+    const sent = await channel.send({ ...requestOf(rig, { markdown: "x" }), address: at(OTHER) });
+    expect(sent).toMatchObject({ status: "retarget", address: { chat: expect.stringMatching(/^!made/) } });
+  });
 });
 
 describe("files", () => {
@@ -106,9 +147,12 @@ describe("files", () => {
     await using rig = await createMatrixRig({ readFile: async () => null });
     const gone = await rig.channel.send(requestOf(rig, { markdown: "", file }));
     expect(gone).toMatchObject({ status: "rerender", part: { body: "⚠️ The file “cat.png” could not be sent (it is no longer kept)." } });
-    rig.fake.faults.add("upload", { status: 413, errcode: "M_TOO_LARGE" });
     const long = { ...requestOf(rig, { markdown: "x" }), part: { body: "The whole text", file: { name: "r.md", content: "x" } } };
-    expect(await rig.channel.send(long)).toMatchObject({ status: "rerender", part: { body: expect.stringContaining("M_TOO_LARGE") } });
+    // What stands before a server knows no codes.
+    for (const errcode of ["M_TOO_LARGE", ""]) {
+      rig.fake.faults.add("upload", { status: 413, errcode });
+      expect(await rig.channel.send(long)).toMatchObject({ status: "rerender", part: { body: expect.stringContaining("M_TOO_LARGE") } });
+    }
   });
 });
 
@@ -197,6 +241,22 @@ describe("rooms", () => {
     fake.leave("!first:home.test", PERSON);
     fake.enter("!first:home.test", OTHER);
     expect(await kindOf("the next person", "!first:home.test", OTHER)).toBe("channel");
+  });
+
+  it("[CF4][MX1] a room is what the settings say by now", async () => {
+    let listed: string[] = [];
+    await using rig = await createMatrixRig({ isListed: (room) => listed.includes(room) });
+    const { fake } = rig;
+    await rig.started();
+    const kindOf = async (text: string): Promise<string | undefined> => {
+      fake.say({ room: DIRECT, text });
+      return (await fake.until(() => rig.heard().find((one) => one.text === text), text)).address.kind;
+    };
+    expect(await kindOf("one")).toBe("dm");
+    listed = [DIRECT];
+    expect(await kindOf("two")).toBe("channel");
+    listed = [];
+    expect(await kindOf("three")).toBe("dm");
   });
 
   it.each([
