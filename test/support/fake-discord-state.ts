@@ -48,6 +48,8 @@ export interface Whisper {
   buttons: SeenMessage["buttons"];
   /** It was written where "thinking…" stood. */
   isOriginal: boolean;
+  /** The name of what it answers. */
+  answers: string;
 }
 
 export interface FakeChannel {
@@ -121,6 +123,10 @@ export interface State {
   connections: number;
   /** Nobody is let in: the connection is closed with this code once the app says who it is. */
   refusal: number | null;
+  /** Connections to the gateway are cut before a word is said. */
+  isDown: boolean;
+  /** Resuming is answered with "not now". */
+  isPutOff: boolean;
   startsLeft: number;
   /** Where the gateway is said to be; null: here. */
   gatewayUrl: string | null;

@@ -105,6 +105,8 @@ function createState(options: FakeDiscordOptions): State {
     resumes: 0,
     connections: 0,
     refusal: null,
+    isDown: false,
+    isPutOff: false,
     startsLeft: 1000,
     gatewayUrl: null,
     interactions: new Map(),
@@ -253,6 +255,10 @@ function gateway(state: State) {
     forget: (): void => state.sessions.clear(),
     /** Everybody who says who they are is closed with this code; null: they are let in again. */
     refuse: (code: number | null): void => void Object.assign(state, { refusal: code }),
+    /** Nobody gets through to it. */
+    setDown: (isDown: boolean): void => void Object.assign(state, { isDown }),
+    /** Whoever resumes is told to try it again later. */
+    putOff: (isPutOff: boolean): void => void Object.assign(state, { isPutOff }),
     /** The gateway is said to be elsewhere. */
     lead: (url: string): void => void Object.assign(state, { gatewayUrl: url }),
     setStartsLeft: (left: number): void => void Object.assign(state, { startsLeft: left }),

@@ -29,17 +29,23 @@ const PATIENCE_MS = 6_000;
 export const EPHEMERAL = 64;
 
 export function createInteractions({ api, clock, log, signal }: InteractionDeps): Interactions {
-  const open = new Map<string, { readonly told: Promise<void>; endWait(): void }>();
-  const loosely = async (what: string, call: () => Promise<unknown>): Promise<void> => {
+  const open = new Map<string, { readonly told: Promise<boolean>; endWait(): void }>();
+  /** False: Discord refused. */
+  const loosely = async (what: string, call: () => Promise<unknown>): Promise<boolean> => {
     try {
       await call();
+      return true;
     } catch (error) {
-      log.debug({ what, reason: explainFailure(error).reason }, "a call without consequence failed");
+      const { kind, reason } = explainFailure(error);
+      log.debug({ what, reason }, "a call without consequence failed");
+      return kind !== "refused";
     }
   };
-  const takeAway = ({ id, application_id: app, token }: Interaction): void => {
+  const takeAway = async ({ id, application_id: app, token }: Interaction, told: Promise<boolean>): Promise<void> => {
     open.delete(id);
-    if (!signal.aborted) void loosely("an unanswered command", () => api.interactions.deleteReply(app, token, "@original"));
+    // Told of it once more (after a kill, say) we are refused: it was acknowledged then, and what stands there is its answer.
+    if ((await told) && !signal.aborted)
+      await loosely("an unanswered command", () => api.interactions.deleteReply(app, token, "@original"));
   };
   return {
     acknowledge(interaction, place) {
@@ -49,7 +55,7 @@ export function createInteractions({ api, clock, log, signal }: InteractionDeps)
       const told = loosely("acknowledging", () =>
         isCommand ? api.interactions.defer(id, token, body) : api.interactions.deferMessageUpdate(id, token, {}),
       );
-      const endWait = callAfter(clock, PATIENCE_MS, () => (isCommand ? takeAway(interaction) : void open.delete(id)));
+      const endWait = callAfter(clock, PATIENCE_MS, () => void (isCommand ? takeAway(interaction, told) : open.delete(id)));
       open.set(id, { told, endWait });
     },
     async settled(id) {
