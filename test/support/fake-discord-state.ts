@@ -59,6 +59,8 @@ export interface FakeChannel {
   parent: string | null;
   /** Who a direct chat is with. */
   recipient: string | null;
+  /** A thread that was put away: nothing in it changes until it is opened again, by a message or by hand; locked, by nobody. */
+  archived: "no" | "archived" | "locked";
   /** What Discord answers there, as `[status, code, message]`. */
   trouble: [number, number, string] | null;
   messages: SeenMessage[];

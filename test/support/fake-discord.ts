@@ -123,7 +123,7 @@ function createState(options: FakeDiscordOptions): State {
 }
 
 function addChannel(state: State, given: Pick<FakeChannel, "id" | "type"> & Partial<FakeChannel>): FakeChannel {
-  const channel: FakeChannel = { parent: null, recipient: null, trouble: null, messages: [], nonces: new Map(), ...given };
+  const channel: FakeChannel = { parent: null, recipient: null, archived: "no", trouble: null, messages: [], nonces: new Map(), ...given };
   state.channels.set(channel.id, channel);
   return channel;
 }
@@ -139,6 +139,7 @@ function places(state: State) {
     },
     /** What Discord answers there from now on, as `[status, code, message]`. */
     break: (id: string, trouble: FakeChannel["trouble"]) => void Object.assign(channelOf(state, id), { trouble }),
+    archive: (id: string, isLocked = false) => void Object.assign(channelOf(state, id), { archived: isLocked ? "locked" : "archived" }),
     remove: (id: string) => void state.channels.delete(id),
   };
 }

@@ -2,7 +2,7 @@
 // error (it may have been executed), and not after a 429, which it would sit out in a queue of its own, unseen by delivery. Whether a
 // call may be made again is for the caller to decide (receive.ts, send.ts).
 import { API } from "@discordjs/core/http-only";
-import { DiscordAPIError, HTTPError, RateLimitError, REST } from "@discordjs/rest";
+import { BurstHandlerMajorIdKey, DiscordAPIError, HTTPError, RateLimitError, REST } from "@discordjs/rest";
 import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
 
 export interface ApiOptions {
@@ -62,7 +62,18 @@ export function createApi({ botToken, apiUrl, timeoutMs, signal }: ApiOptions): 
     rejectOnRateLimit: () => true,
     makeRequest: request as unknown as REST["options"]["makeRequest"],
   });
+  lineUpNobody(rest);
   return new API(rest.setToken(botToken));
+}
+
+/**
+ * The client makes calls of one kind in one channel one after the other, so that a message that hangs would hold up the answer to /stop
+ * (DL6). Order and pace are delivery's; here every call is made at once, which the client does by itself for interactions only.
+ */
+function lineUpNobody(rest: REST): void {
+  const inner = rest as unknown as { createHandler(hash: string, major: string): unknown };
+  const create = inner.createHandler.bind(rest);
+  inner.createHandler = (hash) => create(hash, BurstHandlerMajorIdKey);
 }
 
 /** What a failed call means. Never throws. */
@@ -77,13 +88,14 @@ export function explainFailure(error: unknown): ApiFailure {
   return { kind: "lost", reason: code === "TimeoutError" ? "no answer in time" : `the answer was lost (${code})` };
 }
 
-function explainLimit({ retryAfter, timeToReset, global }: RateLimitError): ApiFailure {
-  const ms = Math.max(retryAfter, timeToReset);
-  return { kind: "limited", afterMs: askedWaitMs(ms / 1_000), reason: global ? "rate limited (all calls)" : "rate limited" };
+function explainLimit({ retryAfter, global }: RateLimitError): ApiFailure {
+  return { kind: "limited", afterMs: askedWaitMs(retryAfter / 1_000), reason: global ? "rate limited (all calls)" : "rate limited" };
 }
 
 function explainAnswer(error: DiscordAPIError): ApiFailure {
   const { status } = error;
+  // Also when it was not Discord that said so: it is too large on the way there, whoever is asked.
+  if (status === 413) return { kind: "refused", code: status, reason: "413 too large" };
   // Half an answer, or a page of somebody in between: the library takes whatever it finds for Discord's words.
   if (typeof error.code !== "number") return { kind: "lost", reason: `the answer was not Discord's (status ${status})` };
   const words = error.message.split("\n").slice(0, 4).join("; ");

@@ -22,6 +22,8 @@ const CALLS_NOBODY = { allowed_mentions: { parse: [], replied_user: false } };
 const NO_PREVIEW = 1 << 2;
 const QUIET = 1 << 12;
 const UNKNOWN_MESSAGE = 10_008;
+/** Put away, because nobody spoke or by hand: a message opens it again, an edit doesn't. */
+export const THREAD_ARCHIVED = 50_083;
 /** Removed, not ours, or in a place that is closed to us. */
 const GONE: ReadonlySet<number> = new Set([UNKNOWN_MESSAGE, 10_003, 50_001, 50_005, 50_013, 403, 404]);
 

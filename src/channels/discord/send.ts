@@ -11,7 +11,7 @@ import { draftBegunAt, type Reconciled, type ReconcileRequest, type SendRequest,
 import { type ApiFailure, explainFailure } from "./api.ts";
 import type { Drafting } from "./draft.ts";
 import type { Echoes } from "./echoes.ts";
-import { AUTH_RETRY_MS, contentOf, type Editor } from "./edit.ts";
+import { AUTH_RETRY_MS, contentOf, type Editor, THREAD_ARCHIVED } from "./edit.ts";
 import { channelOf, findMessage, type Standing } from "./history.ts";
 import { asEmpty, type DiscordPart, withoutFile } from "./render.ts";
 import { type Whispering, whisper } from "./whisper.ts";
@@ -33,7 +33,7 @@ type Body = Parameters<API["channels"]["createMessage"]>[1];
 const NONCE_MS = 2 * 60_000;
 
 const UNKNOWN_CHANNEL = 10_003;
-const THREAD_CLOSED: ReadonlySet<number> = new Set([50_083, 160_005]);
+const THREAD_CLOSED: ReadonlySet<number> = new Set([THREAD_ARCHIVED, 160_005]);
 const NO_REPLY: ReadonlySet<number> = new Set([160_002]);
 const EMPTY_MESSAGE = 50_006;
 const BAD_FORM = 50_035;
@@ -166,7 +166,7 @@ export async function findPart(sender: Sender, request: ReconcileRequest): Promi
   // The same for what is written in the place of its draft.
   if (ref !== undefined && begunAt === null) return { status: "absent" };
   const now = sender.clock.now();
-  if (begunAt === null && now >= since && now - since < NONCE_MS) return { status: "absent" };
+  if (begunAt === null && now >= since && now - since < NONCE_MS) return { status: "again" };
   try {
     const found = await findMessage(sender.api, { address, since: begunAt ?? since }, (message) => isIt(sender, message, part, key));
     if (found !== null) return { status: "found", ref: found };

@@ -52,6 +52,17 @@ describe("sending", () => {
     expect(await send("e", {}, rig.direct), "the token is still there").toMatchObject({ status: "sent" });
   });
 
+  it("[DL6] one that hangs holds up nobody else in its channel", async () => {
+    await using own = await createDiscordRig();
+    const post = (text: string) => own.channel.send(own.request({ markdown: text }, own.room, `${text}#0`));
+    own.fake.faults.add("createMessage", "hang");
+    const hanging = post("an announcement");
+    await own.fake.until(() => own.fake.calls.some(({ method }) => method === "createMessage"), "the announcement");
+    expect(await Promise.race([hanging, post("the answer to /stop")])).toMatchObject({ status: "sent" });
+    own.channel.hangUp?.();
+    expect(await hanging).toMatchObject({ status: "unknown" });
+  });
+
   it("[AN3] a thread that is gone: into its channel, saying so; a closed one too", async () => {
     const thread = { ...rig.room, thread: "777" };
     const result = await send("for the thread", {}, thread);
@@ -82,12 +93,15 @@ describe("sending", () => {
     refuse(50_035, 400, "Invalid Form Body\ncomponents[0]: wrong");
     const plain = await once();
     expect(plain.status === "rerender" && plain.part.components).toBeUndefined();
-    refuse(40_005, 413, "Request entity too large");
-    const file = { content: "", file: { name: "a.md", content: "x" } };
-    expect(await rig.channel.send({ address: rig.direct, part: file, key: "f#0", repeated: false })).toMatchObject({
-      status: "rerender",
-      part: { content: expect.stringContaining("could not be sent as a file") },
-    });
+    // As Discord says it, and as whoever stands in front of it does.
+    for (const code of [40_005, undefined as never]) {
+      refuse(code, 413, "Request entity too large");
+      const file = { content: "", file: { name: "a.md", content: "x" } };
+      expect(await rig.channel.send({ address: rig.direct, part: file, key: "f#0", repeated: false })).toMatchObject({
+        status: "rerender",
+        part: { content: expect.stringContaining("could not be sent as a file") },
+      });
+    }
   });
 
   it("[LV3] an edit: shown, gone with its message, waiting at a limit", async () => {
@@ -122,6 +136,21 @@ describe("answers that grow", () => {
     // And a third one, which does not know whether that was done: the channel does.
     const third = rig.again();
     expect(await third.reconcile?.({ ...request, since: Date.now() })).toMatchObject({ status: "found" });
+  });
+
+  it("[LV6][AN3] in a thread that was put away meanwhile the answer is written there, and nowhere else", async () => {
+    const thread = { ...rig.room, thread: rig.fake.channels.thread(ROOM) };
+    const inRoom = rig.fake.messages(ROOM).length;
+    const shown = await rig.channel.drafts?.show({ address: thread, id: 2, key: "reply:t#0", markdown: "half", reader: null, ref: null });
+    const ref = shown?.status === "shown" ? (shown.ref ?? "") : "";
+    rig.fake.channels.archive(thread.thread);
+    const whole = { ...rig.request({ markdown: "half and the rest" }, thread, "reply:t#0"), ref };
+    expect(await rig.channel.send(whole)).toMatchObject({ status: "retry" });
+    expect(await rig.channel.send(whole)).toMatchObject({ status: "sent", ref });
+    rig.fake.channels.archive(thread.thread, true);
+    expect(await rig.channel.send(whole), "locked, nobody opens it again").toMatchObject({ status: "retarget", address: rig.room });
+    expect(rig.fake.messages(thread.thread).map(({ content }) => content)).toEqual(["half and the rest"]);
+    expect(rig.fake.messages(ROOM)).toHaveLength(inRoom);
   });
 
   it("[LV6] a draft that somebody removed is a message after all; one nobody goes on with can be taken away", async () => {
