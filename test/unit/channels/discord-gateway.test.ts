@@ -131,6 +131,15 @@ describe("sessions", () => {
     expect(texts(rig)).toEqual(["said in the outage", "after it"]);
   });
 
+  it("[CM1] the slash commands are made known with the next connection when that failed with the first", async () => {
+    await using rig = await createDiscordRig();
+    rig.fake.faults.add("getApplication", "500");
+    await rig.connect();
+    await rig.fake.until(() => rig.fake.calls.some(({ method }) => method === "getApplication"), "the first try");
+    rig.fake.gateway.drop();
+    await rig.fake.until(() => rig.fake.commands.list().length > 0, "the commands");
+  });
+
   it("[DC1] a session Discord says can be resumed and never resumes is given up, and what was missed is read", async () => {
     await using rig = await createDiscordRig();
     await rig.connect();
