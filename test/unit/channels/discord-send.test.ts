@@ -169,6 +169,18 @@ describe("answers that grow", () => {
 });
 
 describe("answers to commands", () => {
+  it("[CM9] an answer that comes while its place is being taken away is not taken along", async () => {
+    await using own = await createDiscordRig();
+    await own.connect();
+    own.fake.faults.add("deleteReply", "slow", { delayMs: 300 });
+    expect(await own.fake.slash({ channel: ROOM, name: "status" })).toBe(true);
+    await own.fake.until(() => own.fake.calls.some(({ method }) => method === "deleteReply"), "the end of patience");
+    const request = own.request({ markdown: "fine after all", onlyTo: own.decoded()[0]?.onlyTo ?? {} }, own.room);
+    expect(await own.channel.send(request)).toMatchObject({ status: "sent" });
+    await own.fake.until(() => own.fake.calls.every(({ method, executed }) => method !== "deleteReply" || executed), "the taking away");
+    expect(own.fake.whispers(ROOM).map(({ content }) => content)).toEqual(["fine after all"]);
+  });
+
   it("[CM1] too late for its token, the answer is a message; written twice, it shows once", async () => {
     await using own = await createDiscordRig();
     await own.connect();
