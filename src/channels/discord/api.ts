@@ -3,13 +3,13 @@
 // call may be made again is for the caller to decide (receive.ts, send.ts).
 import { API } from "@discordjs/core/http-only";
 import { BurstHandlerMajorIdKey, DiscordAPIError, HTTPError, RateLimitError, REST } from "@discordjs/rest";
-import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+import { askedWaitMs, explainRequestFailure, withBytesMs } from "../connecting.ts";
 
 export interface ApiOptions {
   readonly botToken: string;
   /** Without the version, e.g. `https://discord.com/api`. */
   readonly apiUrl: string;
-  /** After this a call is given up, its answer's body included. */
+  /** After this a call is given up, its answer's body included; with a file it has more. */
   readonly timeoutMs: number;
   /** Ends calls under way. The library takes one for each call, and never lets go of it again. */
   readonly signal: AbortSignal;
@@ -31,15 +31,18 @@ export const BAD_TOKEN = "auth failed: check channels.discord.botToken";
 /** Where a wait is asked for without a figure: by a page in front of Discord. */
 const BARE_WAIT_MS = 60_000;
 
+/** The longest a timer can be set for. */
+const NEVER_MS = 2 ** 31 - 1;
+
 class Unauthorized extends Error {}
 
 /** A 403 or 429 that is not Discord's own answer but of whoever stands in front of it. */
 class TurnedAway extends Error {}
 
 export function createApi({ botToken, apiUrl, timeoutMs, signal }: ApiOptions): API {
-  const request = async (url: string, init: object): Promise<Response> => {
-    const own = (init as { signal?: AbortSignal }).signal;
-    const signals = [signal, AbortSignal.timeout(timeoutMs), ...(own === undefined ? [] : [own])];
+  const request = async (url: string, init: { signal?: AbortSignal; body?: unknown }): Promise<Response> => {
+    const { signal: own } = init;
+    const signals = [signal, AbortSignal.timeout(withBytesMs(timeoutMs, bytesOf(init.body))), ...(own === undefined ? [] : [own])];
     // The token stands in a header, and goes nowhere but to this address.
     const response = await fetch(url, { ...init, signal: AbortSignal.any(signals), redirect: "error" } as RequestInit);
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
@@ -58,12 +61,19 @@ export function createApi({ botToken, apiUrl, timeoutMs, signal }: ApiOptions): 
     version: "10",
     api: apiUrl,
     retries: 0,
-    timeout: timeoutMs,
+    // Ours counts.
+    timeout: NEVER_MS,
     rejectOnRateLimit: () => true,
     makeRequest: request as unknown as REST["options"]["makeRequest"],
   });
   lineUpNobody(rest);
   return new API(rest.setToken(botToken));
+}
+
+/** Of a message with files. */
+function bytesOf(body: unknown): number {
+  if (!(body instanceof FormData)) return 0;
+  return [...body.values()].reduce((sum, value) => sum + (typeof value === "string" ? value.length : value.size), 0);
 }
 
 /**

@@ -1,6 +1,6 @@
 // Addresses that Slack hands out for one purpose: where a slash command may be answered (good for half an hour and five
 // answers), where a file's bytes go. Whoever has one needs no token, so none is sent there.
-import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+import { askedWaitMs, explainRequestFailure, withBytesMs } from "../connecting.ts";
 import type { ApiFailure } from "./api.ts";
 
 export interface GivenUrls {
@@ -22,7 +22,7 @@ export function createGivenUrls(options: { apiUrl: string; timeoutMs: number; si
           redirect: "error",
           headers: { "content-type": typeof body === "string" ? "application/json" : "application/octet-stream" },
           body,
-          signal: AbortSignal.any([AbortSignal.timeout(options.timeoutMs), options.signal]),
+          signal: AbortSignal.any([AbortSignal.timeout(withBytesMs(options.timeoutMs, body.length)), options.signal]),
         });
         await response.body?.cancel();
         return explainStatus(response);

@@ -63,6 +63,14 @@ describe("sending", () => {
     expect(await hanging).toMatchObject({ status: "unknown" });
   });
 
+  it("[CH2] a large file has the time its bytes need on a slow line, a message has not", async () => {
+    await using own = await createDiscordRig({ timeoutMs: 200, readFile: async () => Buffer.alloc(100_000) });
+    const file = { id: "f1", name: "a.bin", type: "application/octet-stream", size: 100_000 };
+    own.fake.faults.add("createMessage", "slow", { delayMs: 600, times: 2 });
+    expect(await own.channel.send(own.request({ markdown: "look", file }, own.room, "file:1#0"))).toMatchObject({ status: "sent" });
+    expect(await own.channel.send(own.request({ markdown: "look" }, own.room, "reply:1#0"))).toMatchObject({ status: "unknown" });
+  });
+
   it("[AN3] a thread that is gone: into its channel, saying so; a closed one too", async () => {
     const thread = { ...rig.room, thread: "777" };
     const result = await send("for the thread", {}, thread);
