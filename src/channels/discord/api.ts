@@ -3,7 +3,8 @@
 // call may be made again is for the caller to decide (receive.ts, send.ts).
 import { API } from "@discordjs/core/http-only";
 import { BurstHandlerMajorIdKey, DiscordAPIError, HTTPError, RateLimitError, REST } from "@discordjs/rest";
-import { askedWaitMs, explainRequestFailure, withBytesMs } from "../connecting.ts";
+import { askedWaitMs, withBytesMs } from "../connecting.ts";
+import { type CallFailure, explainSilence } from "../failure.ts";
 
 export interface ApiOptions {
   readonly botToken: string;
@@ -15,16 +16,8 @@ export interface ApiOptions {
   readonly signal: AbortSignal;
 }
 
-/** Why a call failed, by what can be done about it. `reason` is made of codes and Discord's words, never of a token. */
-export type ApiFailure =
-  | { readonly kind: "limited"; readonly afterMs: number; readonly reason: string }
-  /** Surely not executed: no connection was made. */
-  | { readonly kind: "offline"; readonly reason: string }
-  /** May have been executed: the answer is missing, cut, or a server error. */
-  | { readonly kind: "lost"; readonly reason: string }
-  | { readonly kind: "auth"; readonly reason: string }
-  /** `code` is Discord's own number. */
-  | { readonly kind: "refused"; readonly code: number; readonly reason: string };
+/** `code` is Discord's own number. */
+export type ApiFailure = CallFailure<{ readonly code: number }>;
 
 export const API_URL = "https://discord.com/api";
 export const BAD_TOKEN = "auth failed: check channels.discord.botToken";
@@ -93,9 +86,7 @@ export function explainFailure(error: unknown): ApiFailure {
   if (error instanceof RateLimitError) return explainLimit(error);
   if (error instanceof HTTPError) return { kind: "lost", reason: `Discord answered with status ${error.status}` };
   if (error instanceof DiscordAPIError) return explainAnswer(error);
-  const { notSent, code } = explainRequestFailure(error);
-  if (notSent) return { kind: "offline", reason: `can't reach Discord (${code})` };
-  return { kind: "lost", reason: code === "TimeoutError" ? "no answer in time" : `the answer was lost (${code})` };
+  return explainSilence(error, "Discord");
 }
 
 function explainLimit({ retryAfter, global }: RateLimitError): ApiFailure {

@@ -8,10 +8,11 @@ import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { errorText, isStorageError } from "../../core/errors.ts";
 import { draftBegunAt, type Reconciled, type ReconcileRequest, type SendRequest, type SendResult } from "../../core/message.ts";
+import { unsent } from "../failure.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import type { Drafting } from "./draft.ts";
 import type { Echoes } from "./echoes.ts";
-import { AUTH_RETRY_MS, contentOf, type Editor, THREAD_ARCHIVED } from "./edit.ts";
+import { contentOf, type Editor, THREAD_ARCHIVED } from "./edit.ts";
 import { channelOf, findMessage, type Standing } from "./history.ts";
 import { asEmpty, type DiscordPart, withoutFile } from "./render.ts";
 import { type Whispering, whisper } from "./whisper.ts";
@@ -49,7 +50,8 @@ export const nonceOf = (key: string): string => createHash("sha256").update(key)
 export async function sendPart(sender: Sender, request: SendRequest): Promise<SendResult> {
   const { address, key, ref } = request;
   const part = request.part as DiscordPart;
-  const toResult = (failure: ApiFailure): Promise<SendResult> => explainSend(sender, failure, request);
+  const toResult = async (failure: ApiFailure): Promise<SendResult> =>
+    failure.kind === "refused" ? explainRefusal(sender, failure, request) : unsent(sender, failure);
   if (part.onlyTo !== undefined) return whisper(sender, { part, onlyTo: part.onlyTo, address, repeated: request.repeated }, toResult);
   const isMoved = part.thread !== undefined && address.thread === undefined;
   if (ref !== undefined && !isMoved) {
@@ -94,23 +96,6 @@ async function filesOf({ readFile }: Sender, { file, attachment }: DiscordPart):
 }
 
 const isFile = ({ file, attachment }: DiscordPart): boolean => file !== undefined || attachment !== undefined;
-
-async function explainSend(sender: Sender, failure: ApiFailure, request: SendRequest): Promise<SendResult> {
-  const { reason } = failure;
-  switch (failure.kind) {
-    case "limited":
-      return { status: "retry", afterMs: failure.afterMs, reason };
-    case "offline":
-      return { status: "retry", reason };
-    case "auth":
-      sender.authTrouble(reason);
-      return { status: "retry", afterMs: AUTH_RETRY_MS, reason };
-    case "lost":
-      return { status: "unknown", reason };
-    case "refused":
-      return explainRefusal(sender, failure, request);
-  }
-}
 
 async function explainRefusal(
   sender: Sender,
