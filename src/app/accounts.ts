@@ -65,10 +65,7 @@ const knownAs = ({ accounts }: AccountDeps["stores"], channel: string) => ({
 async function openMatrix(matrix: On<"matrix">, channel: string, deps: OpenDeps): Promise<Channel> {
   const { clock, log, secrets, stores } = deps;
   const { createMatrixChannel } = await import("../channels/matrix/channel.ts");
-  const now = (): Account<"matrix">["settings"] => {
-    const account = findAccount(deps.current().channels, channel);
-    return account?.platform === "matrix" ? account.settings : matrix;
-  };
+  const now = settingsOf("matrix", channel, deps, matrix);
   const isListed = (room: string): boolean => Object.hasOwn(now().rooms, room);
   const accounts = knownAs(stores, channel);
   return createMatrixChannel({
@@ -101,10 +98,19 @@ function claim(users: Map<string, string>, user: string, channel: string): void 
   users.set(user, channel);
 }
 
-async function openDiscord(discord: On<"discord">, channel: string, { clock, log, stores }: AccountDeps): Promise<Channel> {
+/** As they are by now; `atStart`: while the account stands in no settings any more. */
+function settingsOf<P extends Platform>(platform: P, channel: string, { current }: AccountDeps, atStart: On<P>) {
+  return (): Account<P>["settings"] => {
+    const account = findAccount(current().channels, channel);
+    return account?.platform === platform ? (account as Account<P>).settings : atStart;
+  };
+}
+
+async function openDiscord(discord: On<"discord">, channel: string, deps: AccountDeps): Promise<Channel> {
+  const { clock, log, stores } = deps;
   const { createDiscordChannel } = await import("../channels/discord/channel.ts");
-  const { allowFrom, channels } = discord;
-  const places = { listed: () => Object.keys(channels), people: () => allowFrom };
+  const now = settingsOf("discord", channel, deps, discord);
+  const places = { listed: () => Object.keys(now().channels), people: () => now().allowFrom };
   const { read: readFile } = stores.attachmentBytes;
   return createDiscordChannel({ ...discord, ...places, readFile, clock, log: log.child({ channel }) });
 }

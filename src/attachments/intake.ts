@@ -6,6 +6,7 @@ import { type Attachment, cleanFileName, sizeText } from "../core/attachment.ts"
 import type { Clock } from "../core/clock.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { newId } from "../core/ids.ts";
+import { createInTurn } from "../core/in-turn.ts";
 import type { AttachmentBytes } from "../stores/attachment-bytes.ts";
 import { type Attachments, publicOf } from "../stores/attachments.ts";
 import type { Database } from "../stores/database.ts";
@@ -61,12 +62,14 @@ class TooMuch extends Error {}
 export function createIntake(deps: IntakeDeps): Intake {
   /** What is arriving right now: two at once must not both count on the same room. */
   let underWay = 0;
+  const inTurn = createInTurn();
   const foresee: Intake["foresee"] = async ({ chat, name, size = 0 }) => {
     const limits = deps.limits();
     const shown = `“${cleanFileName(name)}”`;
     if (size > limits.fileBytes) return tooLarge(shown, limits, size);
-    const taken = await deps.attachments.takenSince(deps.clock.now() - DAY_MS, chat);
+    // Read before the rows are: one that gets its row meanwhile is counted twice rather than not at all.
     const added = Math.max(size, 1) + underWay;
+    const taken = await deps.attachments.takenSince(deps.clock.now() - DAY_MS, chat);
     if (taken.chat + added > limits.chatDayBytes)
       return `${shown} was not taken: this chat has sent ${sizeText(limits.chatDayBytes)} of files within a day, which is all it may.`;
     if (taken.all + added > limits.dayBytes)
@@ -80,10 +83,13 @@ export function createIntake(deps: IntakeDeps): Intake {
     async take(incoming) {
       const known = await deps.attachments.findByOrigin(incoming.origin);
       if (known !== null) return { file: publicOf(known) };
-      const refused = await foresee(incoming);
-      if (refused !== null) return { refused };
       const reserved = incoming.size ?? deps.limits().fileBytes;
-      underWay += reserved;
+      const refused = await inTurn(async () => {
+        const sentence = await foresee(incoming);
+        if (sentence === null) underWay += reserved;
+        return sentence;
+      });
+      if (refused !== null) return { refused };
       try {
         return await keep(deps, incoming);
       } finally {

@@ -28,6 +28,12 @@ export function askedWaitMs(seconds: unknown): number {
   return Number.isNaN(ms) || ms < 0 ? 0 : Math.min(ms, MAX_ASKED_MS);
 }
 
+/** So many bytes a millisecond pass on the slowest line anybody sends files over. */
+const SLOWEST = 50;
+
+/** When a call that takes `timeoutMs` at most without them is given up with them: or a large file would be begun again for ever. */
+export const withBytesMs = (timeoutMs: number, bytes: number): number => timeoutMs + Math.ceil(bytes / SLOWEST);
+
 interface Cause {
   readonly name: string;
   readonly code?: string;

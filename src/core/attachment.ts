@@ -43,6 +43,7 @@ export const isText = ({ type }: Pick<Attachment, "type">): boolean => type.star
 export const isRecording = ({ type }: Pick<Attachment, "type">): boolean => /^(?:audio|video)\//.test(type);
 
 const MAX_NAME = 120;
+const ENDING = /\.[A-Za-z0-9]{1,10}$/;
 /** Longer than any file system takes. */
 const MAX_GIVEN = 2_000;
 
@@ -52,7 +53,7 @@ export function cleanFileName(given: string): string {
   const line = visibleLine(last, MAX_GIVEN).replace(/^[.\s]+/, "");
   if (line === "") return "file";
   if (line.length <= MAX_NAME) return line;
-  const ending = /\.[A-Za-z0-9]{1,10}$/.exec(line)?.[0] ?? "";
+  const ending = ENDING.exec(line)?.[0] ?? "";
   return `${line.slice(0, MAX_NAME - ending.length - 1).toWellFormed()}…${ending}`;
 }
 
@@ -69,5 +70,18 @@ export const idsInText = (text: string): readonly string[] => [
 ];
 export const attachmentPath = ({ id, name }: Pick<Attachment, "id" | "name">): string => {
   const plain = name.replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^[-.]+/, "") || "file";
-  return `${ATTACHMENT_FOLDER}/${id.slice(0, 8)}-${plain}`;
+  return `${ATTACHMENT_FOLDER}/${id.slice(0, 8)}-${shortEnough(plain)}`;
 };
+
+/** A file system takes names of 255 bytes, of which the id has nine; a letter may have four. */
+const MAX_PLACE_BYTES = 246;
+function shortEnough(name: string): string {
+  if (Buffer.byteLength(name) <= MAX_PLACE_BYTES) return name;
+  const ending = ENDING.exec(name)?.[0] ?? "";
+  // Cut in the middle of a letter, what is left of it is no letter.
+  const beginning = Buffer.from(name)
+    .subarray(0, MAX_PLACE_BYTES - ending.length)
+    .toString()
+    .replace(/\uFFFD$/, "");
+  return `${beginning}${ending}`;
+}

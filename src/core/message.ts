@@ -138,13 +138,15 @@ export const draftBegun = (at: number): string => `begun:${at}`;
 export const draftBegunAt = (ref: string): number | null => (/^begun:\d+$/.test(ref) ? Number(ref.slice("begun:".length)) : null);
 
 export interface ReconcileRequest extends Pick<SendRequest, "address" | "part" | "key" | "madeAt" | "ref"> {
-  /** When the attempt in doubt began. */
+  /** When the first attempt in doubt began. */
   readonly since: number;
 }
 
 export type Reconciled =
   | { readonly status: "found"; readonly ref: string }
   | { readonly status: "absent" }
+  /** It may have, and nobody has to look: while it is this young, sent again it shows once. It stays in doubt since then. */
+  | { readonly status: "again" }
   /** Nobody can ever tell for this part: if it is sent again, it must say so. */
   | { readonly status: "untold" }
   /** Not known yet: ask again. */

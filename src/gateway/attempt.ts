@@ -62,19 +62,21 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
   const channel = state.channel(row.address.channel, row.address.account);
   if (channel === null) return [row, { status: "retry", reason: channelIsOff(row.address.channel), afterMs: 0 }];
   let repeated = false;
+  let staysInDoubt = false;
   // `sending` here means that an attempt ended without a word: its outcome could not be recorded.
   if (row.state !== "queued") {
     if (channel.reconcile === undefined) repeated = true;
     else {
       const found = await channel.reconcile({ ...contentOf(row, row.joinedAs ?? row.key), since: row.sendingAt ?? 0 });
       repeated = found.status === "untold";
+      staysInDoubt = found.status === "again";
       if (found.status === "found") return [row, { status: "sent", ref: found.ref }];
       if (found.status === "unknown") return [row, found];
     }
   }
   // Where a repeat shows nothing, a crash needs to leave no trace; but what a stop may take back (ST2) has to be asked for.
   const isMarked = channel.isIdempotent !== true || row.runId !== null;
-  const message = isMarked ? await begin(state, row, isLast ? channel : null) : row;
+  const message = isMarked ? await begin(state, row, { joins: isLast ? channel : null, staysInDoubt }) : row;
   if (message === null) return null;
   state.failpoint("delivery.marked");
   const key = message.isLead ? (message.joinedAs ?? message.key) : message.key;
@@ -97,11 +99,15 @@ const contentOf = (row: OutboxRow, key: string) => ({
  * On record before the call. `joins`: what comes behind it has to wait for its turn anyway, so as much of it as fits goes along.
  * Gathered and marked in one: a stop either finds it waiting or finds it on its way. Null: it found it waiting.
  */
-async function begin(state: State, row: OutboxRow, joins: Channel | null): Promise<OutboxRow | null> {
+async function begin(
+  state: State,
+  row: OutboxRow,
+  { joins, staysInDoubt }: { readonly joins: Channel | null; readonly staysInDoubt: boolean },
+): Promise<OutboxRow | null> {
   const { outbox } = state;
   return record(state, row, async (tx) => {
     const { others, part } = joins === null ? { others: [], part: row.part } : await gather(state, row, joins);
-    if (!(await outbox.markSending(tx, row.id))) return null;
+    if (!(await outbox.markSending(tx, row.id, staysInDoubt))) return null;
     const message = others.length === 0 ? row : await outbox.join(tx, row, others, part);
     for (const one of [row, ...others]) if (one.n === 0) await state.recordDelivery(tx, one, "sending");
     return message;

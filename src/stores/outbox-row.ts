@@ -31,7 +31,7 @@ export interface OutboxRow {
   readonly attempts: number;
   /** Since when it has failed without a break. */
   readonly firstAt: number | null;
-  /** When the last attempt began that may have arrived; null: none has, surely. */
+  /** When the first attempt began that may have arrived and nobody has looked for; null: none has, surely. */
   readonly sendingAt: number | null;
   readonly ref: string | null;
   readonly reason: string | null;

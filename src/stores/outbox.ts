@@ -55,7 +55,7 @@ export interface Outbox extends Joined {
   /** Where the parts of a delivery stand, as far as they are sent. */
   refsOf(delivery: string): Promise<string[]>;
   /** Written before the call goes out. False: it is not to be sent any more. */
-  markSending(tx: Tx, id: number): Promise<boolean>;
+  markSending(tx: Tx, id: number, staysInDoubt?: boolean): Promise<boolean>;
   markSent(tx: Tx, id: number, ref: string): Promise<void>;
   /**
    * Gives a whole delivery up: this part and those behind it. `as` is what it stands at when somebody wants it sent after all.
@@ -185,12 +185,12 @@ type Transitions = Pick<
 
 function transitions(db: Database, clock: Clock, bootId: string): Transitions {
   return {
-    async markSending(tx, id) {
+    async markSending(tx, id, staysInDoubt = false) {
       // Whether it arrived together with others is known by now.
       const sql =
-        "UPDATE outbox SET state = 'sending', owner = ?, sending_at = ?, joined_as = CASE WHEN joined_part IS NULL THEN NULL ELSE joined_as END WHERE id = ? AND " +
+        "UPDATE outbox SET state = 'sending', owner = ?, sending_at = CASE WHEN ? = 1 THEN sending_at ELSE ? END, joined_as = CASE WHEN joined_part IS NULL THEN NULL ELSE joined_as END WHERE id = ? AND " +
         OPEN;
-      return (await tx.run(sql, bootId, clock.now(), id)) === 1;
+      return (await tx.run(sql, bootId, Number(staysInDoubt), clock.now(), id)) === 1;
     },
     async markSent(tx, id, ref) {
       await tx.run("UPDATE outbox SET state = 'sent', ref = ?, reason = NULL, settled_at = ? WHERE id = ?", ref, clock.now(), id);

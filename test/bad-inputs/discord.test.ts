@@ -20,7 +20,7 @@ describe("a send nobody knows the outcome of", () => {
     rig.fake.faults.add("createMessage", "drop_after");
     expect(await rig.channel.send(request)).toMatchObject({ status: "unknown" });
     ahead = 30_000;
-    expect(await rig.channel.reconcile?.({ ...request, since })).toEqual({ status: "absent" });
+    expect(await rig.channel.reconcile?.({ ...request, since })).toEqual({ status: "again" });
     expect(await rig.channel.send(request)).toMatchObject({ status: "sent", ref: rig.fake.messages(DIRECT)[0]?.id });
     expect(rig.fake.messages(DIRECT)).toHaveLength(1);
     const nonces = rig.fake.calls.filter(({ method }) => method === "createMessage").map(({ body }) => String(body.nonce));

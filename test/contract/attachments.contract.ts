@@ -93,6 +93,13 @@ export function attachmentContract(name: string, makeRig: () => Promise<Attachme
       expect(await send("b")).toContain("the gateway's disk is nearly full");
     });
 
+    it("[CH2] FILE-007 several at once get no more than one after the other would", async () => {
+      files.limits = { ...LIMITS, chatDayBytes: 2_500 };
+      const outcomes = await Promise.all([1, 2, 3, 4].map(() => take(Buffer.alloc(1_000, 65), { size: 1_000 })));
+      expect(outcomes.filter((one) => "file" in one)).toHaveLength(2);
+      expect(await kept()).toHaveLength(2);
+    });
+
     it("[CH2] FILE-001 what a file is follows from its content, a picture's size from its header, and none is unpacked", async () => {
       const facts = async (content: Buffer, given: string) => {
         const taken = await take(content, { name: given });

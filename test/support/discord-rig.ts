@@ -25,7 +25,7 @@ export interface DiscordRig extends AsyncDisposable {
 
 export async function createDiscordRig(options: Partial<DiscordOptions> = {}, forFake: FakeDiscordOptions = {}): Promise<DiscordRig> {
   const fake = await createFakeDiscord({ ackMs: 20_000, ...forFake });
-  const inbox = createMemoryInbox();
+  const inbox = createMemoryInbox(options.clock?.now);
   const again = (): Channel =>
     createDiscordChannel({
       ...{ botToken: fake.botToken, apiUrl: fake.apiUrl, listed: () => [ROOM], people: () => [PERSON] },

@@ -12,6 +12,7 @@ interface Frame {
 
 export function acceptSocket(state: State, request: IncomingMessage, stream: Duplex): void {
   state.connections++;
+  if (state.isDown) return void stream.destroy();
   let session: Session | null = null;
   const socket: ServerSocket = acceptWebSocket(request, stream, {
     text(text) {
@@ -75,8 +76,8 @@ function resume(state: State, socket: ServerSocket, { d }: Frame): Session | nul
     socket.close(4004);
     return null;
   }
-  if (session === undefined) {
-    socket.send(JSON.stringify({ op: 9, d: false }));
+  if (session === undefined || state.isPutOff) {
+    socket.send(JSON.stringify({ op: 9, d: session !== undefined }));
     return null;
   }
   session.socket = socket;

@@ -66,6 +66,7 @@ export function answerInteraction(
   if (interaction === undefined || interaction.ack === null || state.now() - interaction.at > TOKEN_MS) return NO_WEBHOOK;
   if (way === "deleteReply") {
     interaction.original = null;
+    state.whispers = state.whispers.filter((one) => !(one.isOriginal && one.answers === interaction.id));
     return DONE;
   }
   const refusal = checkMessage(body as MessageBody, 0);
@@ -90,11 +91,8 @@ function acknowledge(
 
 function editReply(state: State, interaction: FakeInteraction, body: MessageBody): { status: number; body: object } | Refusal {
   if (interaction.original === null) return refuse(404, 10_008, "Unknown Message");
-  const isFirst = interaction.original === "";
   interaction.original = body.content ?? "";
-  const known = state.whispers.find(
-    (one) => one.isOriginal && one.channel === interaction.channel && one.user === interaction.user && !isFirst,
-  );
+  const known = state.whispers.find((one) => one.isOriginal && one.answers === interaction.id);
   if (known === undefined) show(state, interaction, body, true);
   else known.content = interaction.original;
   return { status: 200, body: { id: nextId(state) } };
@@ -106,7 +104,7 @@ function followUp(state: State, interaction: FakeInteraction, body: MessageBody)
 }
 
 /** In a direct chat nobody else reads along: there it stands for all to see, who are one. */
-function show(state: State, { channel, user }: FakeInteraction, body: MessageBody, isOriginal: boolean): void {
-  state.whispers.push({ channel, user, content: body.content ?? "", buttons: buttonsOf(body), isOriginal });
+function show(state: State, { id: answers, channel, user }: FakeInteraction, body: MessageBody, isOriginal: boolean): void {
+  state.whispers.push({ channel, user, content: body.content ?? "", buttons: buttonsOf(body), isOriginal, answers });
   wake(state);
 }

@@ -42,6 +42,7 @@ const ROUTES: readonly Route[] = [
   ["PUT", /^\/applications\/(\d+)\/commands$/, "putCommands", (state, _ids, { body }) => putCommands(state, body)],
   ["POST", /^\/users\/@me\/channels$/, "createDM", (state, _ids, { body }) => openDirect(state, String(body.recipient_id))],
   ["GET", /^\/channels\/(\d+)$/, "getChannel", (state, [id = ""]) => inChannel(state, id, (channel) => good(channelJson(state, channel)))],
+  ["PATCH", /^\/channels\/(\d+)$/, "editChannel", (state, [id = ""]) => inChannel(state, id, (channel) => reopen(state, channel))],
   [
     "POST",
     /^\/channels\/(\d+)\/messages$/,
@@ -204,6 +205,8 @@ function post(state: State, channel: FakeChannel, { body, files }: Request): Ans
   const given = body as MessageBody;
   const refusal = checkMessage(given, files.length);
   if (refusal !== null) return refusal;
+  if (channel.archived === "locked") return refuse(400, 160_005, "Thread is locked");
+  channel.archived = "no";
   const reply = given.message_reference?.message_id ?? null;
   const isThere = reply === null || channel.messages.some(({ id }) => id === reply);
   if (!isThere && given.message_reference?.fail_if_not_exists !== false)
@@ -244,7 +247,14 @@ function list(state: State, channel: FakeChannel, query: URLSearchParams): Answe
   return good(found.map((message) => toJson(state, message)).reverse());
 }
 
+function reopen(state: State, channel: FakeChannel): Answer {
+  if (channel.archived === "locked") return refuse(403, 50_013, "Missing Permissions");
+  channel.archived = "no";
+  return good(channelJson(state, channel));
+}
+
 function edit(state: State, message: SeenMessage, { body }: Request): Answer {
+  if (channelOf(state, message.channel).archived !== "no") return refuse(400, 50_083, "Thread is archived");
   const given = body as MessageBody;
   if (message.author.id !== state.botId) return refuse(403, 50_005, "Cannot edit a message authored by another user");
   const refusal = checkMessage(given, message.attachments.length);

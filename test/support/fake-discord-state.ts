@@ -48,6 +48,8 @@ export interface Whisper {
   buttons: SeenMessage["buttons"];
   /** It was written where "thinking…" stood. */
   isOriginal: boolean;
+  /** The name of what it answers. */
+  answers: string;
 }
 
 export interface FakeChannel {
@@ -57,6 +59,8 @@ export interface FakeChannel {
   parent: string | null;
   /** Who a direct chat is with. */
   recipient: string | null;
+  /** A thread that was put away: nothing in it changes until it is opened again, by a message or by hand; locked, by nobody. */
+  archived: "no" | "archived" | "locked";
   /** What Discord answers there, as `[status, code, message]`. */
   trouble: [number, number, string] | null;
   messages: SeenMessage[];
@@ -121,6 +125,10 @@ export interface State {
   connections: number;
   /** Nobody is let in: the connection is closed with this code once the app says who it is. */
   refusal: number | null;
+  /** Connections to the gateway are cut before a word is said. */
+  isDown: boolean;
+  /** Resuming is answered with "not now". */
+  isPutOff: boolean;
   startsLeft: number;
   /** Where the gateway is said to be; null: here. */
   gatewayUrl: string | null;

@@ -105,6 +105,8 @@ function createState(options: FakeDiscordOptions): State {
     resumes: 0,
     connections: 0,
     refusal: null,
+    isDown: false,
+    isPutOff: false,
     startsLeft: 1000,
     gatewayUrl: null,
     interactions: new Map(),
@@ -121,7 +123,7 @@ function createState(options: FakeDiscordOptions): State {
 }
 
 function addChannel(state: State, given: Pick<FakeChannel, "id" | "type"> & Partial<FakeChannel>): FakeChannel {
-  const channel: FakeChannel = { parent: null, recipient: null, trouble: null, messages: [], nonces: new Map(), ...given };
+  const channel: FakeChannel = { parent: null, recipient: null, archived: "no", trouble: null, messages: [], nonces: new Map(), ...given };
   state.channels.set(channel.id, channel);
   return channel;
 }
@@ -137,6 +139,7 @@ function places(state: State) {
     },
     /** What Discord answers there from now on, as `[status, code, message]`. */
     break: (id: string, trouble: FakeChannel["trouble"]) => void Object.assign(channelOf(state, id), { trouble }),
+    archive: (id: string, isLocked = false) => void Object.assign(channelOf(state, id), { archived: isLocked ? "locked" : "archived" }),
     remove: (id: string) => void state.channels.delete(id),
   };
 }
@@ -253,6 +256,10 @@ function gateway(state: State) {
     forget: (): void => state.sessions.clear(),
     /** Everybody who says who they are is closed with this code; null: they are let in again. */
     refuse: (code: number | null): void => void Object.assign(state, { refusal: code }),
+    /** Nobody gets through to it. */
+    setDown: (isDown: boolean): void => void Object.assign(state, { isDown }),
+    /** Whoever resumes is told to try it again later. */
+    putOff: (isPutOff: boolean): void => void Object.assign(state, { isPutOff }),
     /** The gateway is said to be elsewhere. */
     lead: (url: string): void => void Object.assign(state, { gatewayUrl: url }),
     setStartsLeft: (left: number): void => void Object.assign(state, { startsLeft: left }),

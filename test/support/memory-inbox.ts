@@ -8,7 +8,7 @@ export interface MemoryInbox extends InboxSink {
   refused: number;
 }
 
-export function createMemoryInbox(): MemoryInbox {
+export function createMemoryInbox(now: () => number = Date.now): MemoryInbox {
   const rows = new Map<string, unknown>();
   let stored: { value: string; at: number } | null = null;
   const inbox: MemoryInbox = {
@@ -22,7 +22,7 @@ export function createMemoryInbox(): MemoryInbox {
       }
       // As in the database: what can't be JSON can't be stored, and a known id changes nothing.
       for (const { externalId, raw } of updates) if (!rows.has(externalId)) rows.set(externalId, JSON.parse(JSON.stringify(raw)));
-      if (cursor !== undefined) stored = { value: cursor, at: Date.now() };
+      if (cursor !== undefined) stored = { value: cursor, at: now() };
     },
     cursor: async () => stored,
   };

@@ -2,34 +2,30 @@
 // error (it may have been executed), and not after a 429, which it would sit out in a queue of its own, unseen by delivery. Whether a
 // call may be made again is for the caller to decide (receive.ts, send.ts).
 import { API } from "@discordjs/core/http-only";
-import { DiscordAPIError, HTTPError, RateLimitError, REST } from "@discordjs/rest";
-import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+import { BurstHandlerMajorIdKey, DiscordAPIError, HTTPError, RateLimitError, REST } from "@discordjs/rest";
+import { askedWaitMs, withBytesMs } from "../connecting.ts";
+import { type CallFailure, explainSilence } from "../failure.ts";
 
 export interface ApiOptions {
   readonly botToken: string;
   /** Without the version, e.g. `https://discord.com/api`. */
   readonly apiUrl: string;
-  /** After this a call is given up, its answer's body included. */
+  /** After this a call is given up, its answer's body included; with a file it has more. */
   readonly timeoutMs: number;
   /** Ends calls under way. The library takes one for each call, and never lets go of it again. */
   readonly signal: AbortSignal;
 }
 
-/** Why a call failed, by what can be done about it. `reason` is made of codes and Discord's words, never of a token. */
-export type ApiFailure =
-  | { readonly kind: "limited"; readonly afterMs: number; readonly reason: string }
-  /** Surely not executed: no connection was made. */
-  | { readonly kind: "offline"; readonly reason: string }
-  /** May have been executed: the answer is missing, cut, or a server error. */
-  | { readonly kind: "lost"; readonly reason: string }
-  | { readonly kind: "auth"; readonly reason: string }
-  /** `code` is Discord's own number. */
-  | { readonly kind: "refused"; readonly code: number; readonly reason: string };
+/** `code` is Discord's own number. */
+export type ApiFailure = CallFailure<{ readonly code: number }>;
 
 export const API_URL = "https://discord.com/api";
 export const BAD_TOKEN = "auth failed: check channels.discord.botToken";
 /** Where a wait is asked for without a figure: by a page in front of Discord. */
 const BARE_WAIT_MS = 60_000;
+
+/** The longest a timer can be set for. */
+const NEVER_MS = 2 ** 31 - 1;
 
 class Unauthorized extends Error {}
 
@@ -37,9 +33,9 @@ class Unauthorized extends Error {}
 class TurnedAway extends Error {}
 
 export function createApi({ botToken, apiUrl, timeoutMs, signal }: ApiOptions): API {
-  const request = async (url: string, init: object): Promise<Response> => {
-    const own = (init as { signal?: AbortSignal }).signal;
-    const signals = [signal, AbortSignal.timeout(timeoutMs), ...(own === undefined ? [] : [own])];
+  const request = async (url: string, init: { signal?: AbortSignal; body?: unknown }): Promise<Response> => {
+    const { signal: own } = init;
+    const signals = [signal, AbortSignal.timeout(withBytesMs(timeoutMs, bytesOf(init.body))), ...(own === undefined ? [] : [own])];
     // The token stands in a header, and goes nowhere but to this address.
     const response = await fetch(url, { ...init, signal: AbortSignal.any(signals), redirect: "error" } as RequestInit);
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
@@ -58,11 +54,29 @@ export function createApi({ botToken, apiUrl, timeoutMs, signal }: ApiOptions): 
     version: "10",
     api: apiUrl,
     retries: 0,
-    timeout: timeoutMs,
+    // Ours counts.
+    timeout: NEVER_MS,
     rejectOnRateLimit: () => true,
     makeRequest: request as unknown as REST["options"]["makeRequest"],
   });
+  lineUpNobody(rest);
   return new API(rest.setToken(botToken));
+}
+
+/** Of a message with files. */
+function bytesOf(body: unknown): number {
+  if (!(body instanceof FormData)) return 0;
+  return [...body.values()].reduce((sum, value) => sum + (typeof value === "string" ? value.length : value.size), 0);
+}
+
+/**
+ * The client makes calls of one kind in one channel one after the other, so that a message that hangs would hold up the answer to /stop
+ * (DL6). Order and pace are delivery's; here every call is made at once, which the client does by itself for interactions only.
+ */
+function lineUpNobody(rest: REST): void {
+  const inner = rest as unknown as { createHandler(hash: string, major: string): unknown };
+  const create = inner.createHandler.bind(rest);
+  inner.createHandler = (hash) => create(hash, BurstHandlerMajorIdKey);
 }
 
 /** What a failed call means. Never throws. */
@@ -72,18 +86,17 @@ export function explainFailure(error: unknown): ApiFailure {
   if (error instanceof RateLimitError) return explainLimit(error);
   if (error instanceof HTTPError) return { kind: "lost", reason: `Discord answered with status ${error.status}` };
   if (error instanceof DiscordAPIError) return explainAnswer(error);
-  const { notSent, code } = explainRequestFailure(error);
-  if (notSent) return { kind: "offline", reason: `can't reach Discord (${code})` };
-  return { kind: "lost", reason: code === "TimeoutError" ? "no answer in time" : `the answer was lost (${code})` };
+  return explainSilence(error, "Discord");
 }
 
-function explainLimit({ retryAfter, timeToReset, global }: RateLimitError): ApiFailure {
-  const ms = Math.max(retryAfter, timeToReset);
-  return { kind: "limited", afterMs: askedWaitMs(ms / 1_000), reason: global ? "rate limited (all calls)" : "rate limited" };
+function explainLimit({ retryAfter, global }: RateLimitError): ApiFailure {
+  return { kind: "limited", afterMs: askedWaitMs(retryAfter / 1_000), reason: global ? "rate limited (all calls)" : "rate limited" };
 }
 
 function explainAnswer(error: DiscordAPIError): ApiFailure {
   const { status } = error;
+  // Also when it was not Discord that said so: it is too large on the way there, whoever is asked.
+  if (status === 413) return { kind: "refused", code: status, reason: "413 too large" };
   // Half an answer, or a page of somebody in between: the library takes whatever it finds for Discord's words.
   if (typeof error.code !== "number") return { kind: "lost", reason: `the answer was not Discord's (status ${status})` };
   const words = error.message.split("\n").slice(0, 4).join("; ");

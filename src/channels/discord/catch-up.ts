@@ -15,7 +15,6 @@ const SKEW_MS = 60_000;
 const PAGE = 100;
 const MAX_PAGES = 50;
 const MAX_OPENED = 10;
-const GONE: ReadonlySet<number> = new Set([10_003, 50_001, 50_013, 403, 404]);
 const MIN_WAIT_MS = 500;
 
 /** Throws when it can't be read to the end, or the disk refuses: then it is still missing. */
@@ -34,18 +33,16 @@ export async function catchUp(receiver: Receiver, since: number): Promise<void> 
  * Discord lists no direct chats: what somebody said in their first one would be lost with the session. It can be opened any number of
  * times, and is the same one; but who opens many is taken for a nuisance.
  */
-async function openDirectChats({ api, journal, people, signal }: Receiver): Promise<void> {
+async function openDirectChats(receiver: Receiver): Promise<void> {
+  const { api, journal, people, signal } = receiver;
   const unknown = people().filter((person) => !journal.direct.has(person));
   for (const person of unknown.slice(0, MAX_OPENED)) {
     if (signal.aborted) return;
-    try {
-      const { id } = await api.users.createDM(person);
-      learnPlace(journal, id, { kind: "dm" });
-      learnDirect(journal, person, id);
-    } catch (error) {
-      // Nobody of that name, or nobody who takes messages: what can't be opened was not written in.
-      if (explainFailure(error).kind !== "refused") throw error;
-    }
+    const opened = await askPatiently(receiver, () => api.users.createDM(person));
+    // Nobody of that name, or nobody who takes messages: what can't be opened was not written in.
+    if (opened === null) continue;
+    learnPlace(journal, opened.id, { kind: "dm" });
+    learnDirect(journal, person, opened.id);
   }
 }
 
@@ -77,15 +74,20 @@ async function readOn(receiver: Receiver, channel: string, from: string): Promis
   if (!receiver.signal.aborted) receiver.log.warn({ channel }, "too much was said while Discord was not heard; the rest is left out");
 }
 
-/** Oldest first; null: the channel is gone, or closed to us. */
-async function readPage({ api, signal, clock }: Receiver, channel: string, after: string): Promise<{ id: string }[] | null> {
+/** Oldest first; null: the channel is gone, closed to us, or one that holds no messages (a forum has its threads). */
+async function readPage(receiver: Receiver, channel: string, after: string): Promise<{ id: string }[] | null> {
+  const messages = await askPatiently(receiver, () => receiver.api.channels.getMessages(channel, { after, limit: PAGE }));
+  return messages === null ? null : [...messages].sort(byAge);
+}
+
+/** Null: Discord refuses it, which it would do the next time, too; nothing else must wait for that. Throws when it can't be asked. */
+async function askPatiently<T>({ signal, clock }: Receiver, ask: () => Promise<T>): Promise<T | null> {
   for (;;) {
     try {
-      const messages = await api.channels.getMessages(channel, { after, limit: PAGE });
-      return [...messages].sort(byAge);
+      return await ask();
     } catch (error) {
       const failure = explainFailure(error);
-      if (failure.kind === "refused" && GONE.has(failure.code)) return null;
+      if (failure.kind === "refused") return null;
       if (failure.kind !== "limited" || signal.aborted) throw error;
       await clock.sleep(Math.max(failure.afterMs, MIN_WAIT_MS), signal);
     }

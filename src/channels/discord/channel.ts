@@ -49,6 +49,8 @@ interface State {
   refused: string | null;
   /** Messages came without their words. */
   isBlind: boolean;
+  /** Discord has our slash commands. */
+  hasCommands: boolean;
   stopping: AbortController;
   running: Promise<void>;
   /** Discord asked for silence: the typing sign waits, messages don't. */
@@ -137,6 +139,7 @@ const createState = (side: API): State => ({
   receiving: { state: "off" },
   refused: null,
   isBlind: false,
+  hasCommands: false,
   stopping: new AbortController(),
   running: Promise.resolve(),
   typingAt: 0,
@@ -169,13 +172,9 @@ type Doors = Pick<Receiver, "inbox"> & { readonly echoes: Echoes; readonly inter
 async function start(settings: Settings, state: State, doors: Doors): Promise<void> {
   state.stopping = new AbortController();
   state.receiving = { state: "starting" };
-  state.isBlind = false;
+  Object.assign(state, { isBlind: false, hasCommands: false });
   const { signal } = state.stopping;
   state.side = createApi({ ...settings, signal });
-  loosely(settings, state, "commands", async (api) => {
-    const { id } = await api.applications.getCurrent();
-    await registerCommands(api, id);
-  });
   state.running = receive(settings, state, doors, signal);
 }
 
@@ -183,6 +182,7 @@ async function receive(settings: Settings, state: State, doors: Doors, signal: A
   const { clock, log, account: me, listed, people } = settings;
   const show: Receiver["show"] = (next, detail) => {
     state.receiving = { state: next, ...(detail === undefined ? {} : { detail }) };
+    if (next === "on" && !state.hasCommands) loosely(settings, state, "commands", (api) => makeKnown(state, api));
   };
   const journal = await readJournal(settings, doors, show, signal);
   if (journal === null) return;
@@ -196,6 +196,13 @@ async function receive(settings: Settings, state: State, doors: Doors, signal: A
   };
   await runGateway(receiver, settings);
   await putAway(receiver);
+}
+
+/** With each connection until it has gone well once. */
+async function makeKnown(state: State, api: API): Promise<void> {
+  const { id } = await api.applications.getCurrent();
+  await registerCommands(api, id);
+  state.hasCommands = true;
 }
 
 /** Tries until the disk, or the database, answers; null when stopped first. */

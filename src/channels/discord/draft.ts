@@ -8,7 +8,7 @@ import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { type DraftRequest, type DraftResult, type Drafts, draftBegunAt, type SendRequest, type SendResult } from "../../core/message.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
-import { contentOf, type Editor, isMessageGone, rewrite } from "./edit.ts";
+import { contentOf, type Editor, isMessageGone, rewrite, THREAD_ARCHIVED } from "./edit.ts";
 import { channelOf, findMessage } from "./history.ts";
 import { type DiscordPart, MAX_LENGTH, renderMessage } from "./render.ts";
 
@@ -136,8 +136,21 @@ async function complete(state: State, request: Placed, toResult: (failure: ApiFa
   }
   // Somebody removed it: then the answer is a message of its own.
   if (isMessageGone(failure)) return null;
+  if (failure.kind === "refused" && failure.code === THREAD_ARCHIVED && (await reopen(state, request.address)))
+    return { status: "retry", reason: failure.reason };
   // Done twice it shows once: nobody has to be asked whether it arrived.
   return failure.kind === "lost" ? { status: "retry", reason: failure.reason } : toResult(failure);
+}
+
+/** Whoever may speak in a thread may open it again, unless it is locked. False: it stays closed. */
+async function reopen({ api }: State, address: Address): Promise<boolean> {
+  try {
+    await api.channels.edit(channelOf(address), { archived: false });
+    return true;
+  } catch (error) {
+    // It can't be asked right now: whether it is open shows at the next attempt.
+    return explainFailure(error).kind !== "refused";
+  }
 }
 
 /** Where the draft stands; null: nowhere; a result: not known yet. */

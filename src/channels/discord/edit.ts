@@ -2,26 +2,25 @@
 import type { API } from "@discordjs/core/http-only";
 import type { Address } from "../../core/address.ts";
 import type { EditRequest, EditResult } from "../../core/message.ts";
+import { type TokenWatch, unedited } from "../failure.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import { channelOf } from "./history.ts";
 import type { DiscordPart } from "./render.ts";
 
-export interface Editor {
+export interface Editor extends TokenWatch {
   readonly api: API;
-  /** Told of the token's trouble, and null when a call succeeds again. */
-  authTrouble(reason: string | null): void;
 }
 
 type EditBody = Parameters<API["channels"]["editMessage"]>[2];
 
-/** A wrong token is the operator's to change: no hurry, but nothing is lost until then. */
-export const AUTH_RETRY_MS = 60_000;
 /** Nobody is called, whatever stands in the text; nor by a reply. */
 const CALLS_NOBODY = { allowed_mentions: { parse: [], replied_user: false } };
 /** No previews of links; on request no sound either. */
 const NO_PREVIEW = 1 << 2;
 const QUIET = 1 << 12;
 const UNKNOWN_MESSAGE = 10_008;
+/** Put away, because nobody spoke or by hand: a message opens it again, an edit doesn't. */
+export const THREAD_ARCHIVED = 50_083;
 /** Removed, not ours, or in a place that is closed to us. */
 const GONE: ReadonlySet<number> = new Set([UNKNOWN_MESSAGE, 10_003, 50_001, 50_005, 50_013, 403, 404]);
 
@@ -35,11 +34,8 @@ export function contentOf({ content, components, quiet }: DiscordPart, notes: re
 export async function editPart(editor: Editor, { address, ref, part }: EditRequest): Promise<EditResult> {
   const failure = await rewrite(editor, address, ref, part as DiscordPart);
   if (failure === null) return { status: "shown" };
-  const { kind, reason } = failure;
-  if (kind === "limited") return { status: "retry", afterMs: failure.afterMs, reason };
-  if (kind === "auth") return { status: "retry", afterMs: AUTH_RETRY_MS, reason };
-  if (kind !== "refused") return { status: "retry", reason };
-  return GONE.has(failure.code) ? { status: "gone", reason } : { status: "refused", reason };
+  if (failure.kind !== "refused") return unedited(editor, failure);
+  return { status: GONE.has(failure.code) ? "gone" : "refused", reason: failure.reason };
 }
 
 /** Null: it says so now. */

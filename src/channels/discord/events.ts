@@ -51,12 +51,14 @@ async function fillGap(receiver: Receiver): Promise<void> {
   const { journal, inbox, clock } = receiver;
   const since = journal.missingSince;
   if (since === null) return;
+  // What is told in the new session meanwhile waits behind this.
+  const heardAt = clock.now();
   await catchUp(receiver, since);
   if (receiver.signal.aborted) return;
-  journal.missingSince = null;
+  Object.assign(journal, { missingSince: null, heardAt });
   receiver.gapSince = since;
   await inbox.put([], textAfter(journal, { seq: null }));
-  Object.assign(journal, { writtenAt: clock.now(), heardAt: clock.now() });
+  journal.writtenAt = clock.now();
 }
 
 /** Comes for each server at the beginning of a session, and when the bot is invited to one. */

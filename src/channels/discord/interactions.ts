@@ -11,7 +11,7 @@ import type { Interaction, Place } from "./payload.ts";
 export interface Interactions {
   /** It is on record. Returns at once. */
   acknowledge(interaction: Interaction, place: Place): void;
-  /** Its answer is about to be sent: resolves once Discord knows that it was taken, without which it takes no answer. */
+  /** Its answer is about to be sent: resolves once Discord knows that it was taken, without which it takes no answer, and nothing else is said of it. */
   settled(id: string): Promise<void>;
 }
 
@@ -23,23 +23,34 @@ export interface InteractionDeps {
   readonly signal: AbortSignal;
 }
 
+interface Open {
+  /** What an answer has to wait for. */
+  readonly settled: Promise<unknown>;
+  endWait(): void;
+}
+
 /** A command is answered in a fraction of that. */
 const PATIENCE_MS = 6_000;
 /** Only the person who typed it sees it. */
 export const EPHEMERAL = 64;
 
 export function createInteractions({ api, clock, log, signal }: InteractionDeps): Interactions {
-  const open = new Map<string, { readonly told: Promise<void>; endWait(): void }>();
-  const loosely = async (what: string, call: () => Promise<unknown>): Promise<void> => {
+  const open = new Map<string, Open>();
+  /** False: Discord refused. */
+  const loosely = async (what: string, call: () => Promise<unknown>): Promise<boolean> => {
     try {
       await call();
+      return true;
     } catch (error) {
-      log.debug({ what, reason: explainFailure(error).reason }, "a call without consequence failed");
+      const { kind, reason } = explainFailure(error);
+      log.debug({ what, reason }, "a call without consequence failed");
+      return kind !== "refused";
     }
   };
-  const takeAway = ({ id, application_id: app, token }: Interaction): void => {
-    open.delete(id);
-    if (!signal.aborted) void loosely("an unanswered command", () => api.interactions.deleteReply(app, token, "@original"));
+  const takeAway = async ({ application_id: app, token }: Interaction, told: Promise<boolean>): Promise<void> => {
+    // Told of it once more (after a kill, say) we are refused: it was acknowledged then, and what stands there is its answer.
+    if ((await told) && !signal.aborted)
+      await loosely("an unanswered command", () => api.interactions.deleteReply(app, token, "@original"));
   };
   return {
     acknowledge(interaction, place) {
@@ -49,15 +60,20 @@ export function createInteractions({ api, clock, log, signal }: InteractionDeps)
       const told = loosely("acknowledging", () =>
         isCommand ? api.interactions.defer(id, token, body) : api.interactions.deferMessageUpdate(id, token, {}),
       );
-      const endWait = callAfter(clock, PATIENCE_MS, () => (isCommand ? takeAway(interaction) : void open.delete(id)));
-      open.set(id, { told, endWait });
+      const endWait = callAfter(clock, PATIENCE_MS, () => {
+        const settled = isCommand ? takeAway(interaction, told) : told;
+        // An answer that comes in this moment waits for it, or it would be taken away as well.
+        open.set(id, { settled, endWait: () => undefined });
+        void settled.finally(() => open.delete(id));
+      });
+      open.set(id, { settled: told, endWait });
     },
     async settled(id) {
       const waiting = open.get(id);
       if (waiting === undefined) return;
       waiting.endWait();
       open.delete(id);
-      await waiting.told;
+      await waiting.settled;
     },
   };
 }

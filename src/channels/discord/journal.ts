@@ -44,6 +44,7 @@ const stored = z.object({
     .nullable()
     .catch(null),
   missingSince: z.number().nullable().catch(null),
+  heardAt: z.number().optional().catch(undefined),
   channels: z.record(id, z.object({ place: placeSchema, last: id })),
   direct: z.record(id, id).catch({}),
 });
@@ -59,8 +60,8 @@ export function openJournal(cursor: { readonly value: string; readonly at: numbe
   };
   const parsed = cursor === null ? null : safeParse(stored, parseJson(cursor.value));
   if (parsed?.success !== true) return empty;
-  const { session, missingSince, channels, direct } = parsed.data;
-  return { ...empty, session, missingSince, channels: new Map(Object.entries(channels)), direct: new Map(Object.entries(direct)) };
+  const { session, missingSince, heardAt = empty.heardAt, channels, direct } = parsed.data;
+  return { ...empty, session, missingSince, heardAt, channels: new Map(Object.entries(channels)), direct: new Map(Object.entries(direct)) };
 }
 
 function parseJson(text: string): unknown {
@@ -80,14 +81,16 @@ export interface Step {
 
 /** As it will be once the row is on record. A session is only written when nothing before it is missing: it would never be asked for. */
 export function textAfter(journal: Journal, { seq, said }: Step): string {
-  const { session, missingSince } = journal;
+  const { session, missingSince, heardAt } = journal;
   const known = [...journal.channels].flatMap(([channel, { place, last }]) => (last === null ? [] : [[channel, { place, last }] as const]));
   const channels = new Map(known.slice(-MAX_WRITTEN));
   if (said !== undefined)
     channels.set(said.channel, { place: said.place, last: laterOf(said.id, channels.get(said.channel)?.last ?? "1") });
   const kept = missingSince !== null || session === null ? null : { ...session, seq: seq ?? session.seq };
   const direct = [...journal.direct].slice(-MAX_WRITTEN);
-  return JSON.stringify({ session: kept, missingSince, channels: Object.fromEntries(channels), direct: Object.fromEntries(direct) });
+  const lists = { channels: Object.fromEntries(channels), direct: Object.fromEntries(direct) };
+  // Who is stopped in the middle of an outage writes this, too: the time of the write says nothing.
+  return JSON.stringify({ session: kept, missingSince, heardAt, ...lists });
 }
 
 /** It is on record, or nothing that has to be. */

@@ -47,7 +47,6 @@ export interface Receiver {
 
 /** Whatever else is said around us moves the session on, too; so often that is written without anybody's message. */
 const WRITE_EVERY_MS = 15_000;
-const NO_CHANNEL: ReadonlySet<number> = new Set([10_003, 50_001, 403, 404]);
 
 /** Throws when the disk refuses, or when Discord can't be asked where it was said: then it is not heard, and has to come again. */
 export async function takeMessage(receiver: Receiver, payload: unknown, seq: number | null): Promise<void> {
@@ -117,8 +116,7 @@ export async function placeFor({ api, journal, listed }: Receiver, channel: stri
     if (place !== null) learnPlace(journal, channel, place);
     return place;
   } catch (error) {
-    const failure = explainFailure(error);
-    if (failure.kind === "refused" && NO_CHANNEL.has(failure.code)) return null;
+    if (explainFailure(error).kind === "refused") return null;
     throw error;
   }
 }

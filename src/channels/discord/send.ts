@@ -8,10 +8,11 @@ import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { errorText, isStorageError } from "../../core/errors.ts";
 import { draftBegunAt, type Reconciled, type ReconcileRequest, type SendRequest, type SendResult } from "../../core/message.ts";
+import { unsent } from "../failure.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import type { Drafting } from "./draft.ts";
 import type { Echoes } from "./echoes.ts";
-import { AUTH_RETRY_MS, contentOf, type Editor } from "./edit.ts";
+import { contentOf, type Editor, THREAD_ARCHIVED } from "./edit.ts";
 import { channelOf, findMessage, type Standing } from "./history.ts";
 import { asEmpty, type DiscordPart, withoutFile } from "./render.ts";
 import { type Whispering, whisper } from "./whisper.ts";
@@ -33,7 +34,7 @@ type Body = Parameters<API["channels"]["createMessage"]>[1];
 const NONCE_MS = 2 * 60_000;
 
 const UNKNOWN_CHANNEL = 10_003;
-const THREAD_CLOSED: ReadonlySet<number> = new Set([50_083, 160_005]);
+const THREAD_CLOSED: ReadonlySet<number> = new Set([THREAD_ARCHIVED, 160_005]);
 const NO_REPLY: ReadonlySet<number> = new Set([160_002]);
 const EMPTY_MESSAGE = 50_006;
 const BAD_FORM = 50_035;
@@ -49,7 +50,8 @@ export const nonceOf = (key: string): string => createHash("sha256").update(key)
 export async function sendPart(sender: Sender, request: SendRequest): Promise<SendResult> {
   const { address, key, ref } = request;
   const part = request.part as DiscordPart;
-  const toResult = (failure: ApiFailure): Promise<SendResult> => explainSend(sender, failure, request);
+  const toResult = async (failure: ApiFailure): Promise<SendResult> =>
+    failure.kind === "refused" ? explainRefusal(sender, failure, request) : unsent(sender, failure);
   if (part.onlyTo !== undefined) return whisper(sender, { part, onlyTo: part.onlyTo, address, repeated: request.repeated }, toResult);
   const isMoved = part.thread !== undefined && address.thread === undefined;
   if (ref !== undefined && !isMoved) {
@@ -94,23 +96,6 @@ async function filesOf({ readFile }: Sender, { file, attachment }: DiscordPart):
 }
 
 const isFile = ({ file, attachment }: DiscordPart): boolean => file !== undefined || attachment !== undefined;
-
-async function explainSend(sender: Sender, failure: ApiFailure, request: SendRequest): Promise<SendResult> {
-  const { reason } = failure;
-  switch (failure.kind) {
-    case "limited":
-      return { status: "retry", afterMs: failure.afterMs, reason };
-    case "offline":
-      return { status: "retry", reason };
-    case "auth":
-      sender.authTrouble(reason);
-      return { status: "retry", afterMs: AUTH_RETRY_MS, reason };
-    case "lost":
-      return { status: "unknown", reason };
-    case "refused":
-      return explainRefusal(sender, failure, request);
-  }
-}
 
 async function explainRefusal(
   sender: Sender,
@@ -166,7 +151,7 @@ export async function findPart(sender: Sender, request: ReconcileRequest): Promi
   // The same for what is written in the place of its draft.
   if (ref !== undefined && begunAt === null) return { status: "absent" };
   const now = sender.clock.now();
-  if (begunAt === null && now >= since && now - since < NONCE_MS) return { status: "absent" };
+  if (begunAt === null && now >= since && now - since < NONCE_MS) return { status: "again" };
   try {
     const found = await findMessage(sender.api, { address, since: begunAt ?? since }, (message) => isIt(sender, message, part, key));
     if (found !== null) return { status: "found", ref: found };

@@ -29,6 +29,8 @@ const MAX_IDENTIFY_DELAY_MS = 5 * 60_000;
 const SPARE_IDENTIFIES = 20;
 /** Where a session was may be no place any more: then it is asked for at the front door. */
 const MAX_RESUMES = 3;
+/** "Invalid session": no close, but it ends the connection here as one does. */
+const NOT_NOW = 9;
 /** Says goodbye without ending the session. */
 const KEEP_SESSION = 4_200;
 /** The session is over, by Discord's word or by ours. */
@@ -68,7 +70,9 @@ export async function runGateway(receiver: Receiver, options: SocketOptions): Pr
       return log.error({ reason: fatal }, "Discord refuses the bot; it is not tried again until the next start");
     }
     failures = end.wasUp && clock.now() - startedAt >= STABLE_MS ? 0 : failures + 1;
-    if (SESSION_OVER.has(end.code ?? 0)) journal.session = null;
+    // Put off again and again it is over as well: what it would have brought is read (catch-up.ts).
+    const isOver = SESSION_OVER.has(end.code ?? 0) || (end.code === NOT_NOW && failures > MAX_RESUMES);
+    if (isOver) journal.session = null;
     const delayMs = delayFor(end.failure, failures, journal);
     if (failures > 0) receiver.show("retrying", end.reason);
     log[failures === 0 ? "debug" : "warn"]({ reason: end.reason, code: end.code, failures, delayMs }, "the connection to Discord is down");
@@ -109,7 +113,7 @@ async function runShard(receiver: Receiver, options: SocketOptions, url: string)
   const { journal, signal, log } = receiver;
   const state = { isUp: false, isOver: false };
   const { promise: ended, resolve: end } = Promise.withResolvers<{ code: number; reason: string }>();
-  const shard = createShard(receiver, options, { url, isOver: () => state.isOver, over: () => end({ code: 0, reason: "closed" }) });
+  const shard = createShard(receiver, options, { url, isOver: () => state.isOver, over: (code, reason) => end({ code, reason }) });
   const inTurn = createInTurn();
   const fail = (error: unknown): void => end({ code: 0, reason: `can't record what was said: ${errorText(error)}` });
   shard.on(WebSocketShardEvents.Dispatch, (event) => {
@@ -153,8 +157,8 @@ async function runShard(receiver: Receiver, options: SocketOptions, url: string)
 interface Link {
   readonly url: string;
   isOver(): boolean;
-  /** The shard has given the connection up, and would make another one. */
-  over(): void;
+  /** The shard has given the connection up and would make another one, or Discord does not take the session up. */
+  over(code: number, reason: string): void;
 }
 
 function createShard({ journal, log }: Receiver, { botToken }: SocketOptions, { url, isOver, over }: Link): WebSocketShard {
@@ -186,7 +190,7 @@ function createShard({ journal, log }: Receiver, { botToken }: SocketOptions, { 
         // Idle, it is about to connect: once it may. A second time it would come back without any delay, so it is never answered.
         if (shard.status === WebSocketShardStatus.Idle) {
           if (isConnecting || isOver()) {
-            over();
+            over(0, "closed");
             return new Promise<never>(() => undefined);
           }
           isConnecting = true;
@@ -201,7 +205,7 @@ function createShard({ journal, log }: Receiver, { botToken }: SocketOptions, { 
     },
     0,
   );
-  guardFrames(shard, log);
+  guardFrames(shard, log, over);
   return shard;
 }
 
@@ -216,12 +220,28 @@ function beginSession(journal: Journal, { sessionId, resumeURL, sequence }: Sess
   journal.session = { id: sessionId, url: resumeURL, seq: sequence };
 }
 
-/** The shard reads frames in an async function nobody waits for: one it can't read would end the process. */
-function guardFrames(shard: WebSocketShard, log: Receiver["log"]): void {
+/**
+ * The shard reads frames in an async function nobody waits for: one it can't read would end the process. And a session that is put off it
+ * asks for again in the same moment, as often as it is put off: that is for runGateway, which waits longer each time.
+ */
+function guardFrames(shard: WebSocketShard, log: Receiver["log"], over: Link["over"]): void {
   const inner = shard as unknown as { onMessage(data: unknown, isBinary: boolean): Promise<void> };
   const read = inner.onMessage.bind(shard);
-  inner.onMessage = (data, isBinary) =>
-    read(data, isBinary).catch((error: unknown) => log.warn({ err: error }, "Discord sent an unreadable frame"));
+  inner.onMessage = async (data, isBinary) => {
+    try {
+      if (isPutOff(data)) over(NOT_NOW, "Discord does not resume the session now");
+      else await read(data, isBinary);
+    } catch (error) {
+      log.warn({ err: error }, "Discord sent an unreadable frame");
+    }
+  };
+}
+
+/** Such a frame is short; throws when it is unreadable. */
+function isPutOff(data: unknown): boolean {
+  if (typeof data !== "string" || data.length > 100) return false;
+  const frame = JSON.parse(data) as { readonly op?: unknown; readonly d?: unknown } | null;
+  return frame?.op === 9 && frame.d === true;
 }
 
 /**

@@ -11,7 +11,8 @@ import {
   type WebClientOptions,
 } from "@slack/web-api";
 import type { Logger } from "../../core/logger.ts";
-import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+import { askedWaitMs } from "../connecting.ts";
+import { type CallFailure, explainSilence } from "../failure.ts";
 
 export interface ApiOptions {
   readonly apiUrl: string;
@@ -22,16 +23,7 @@ export interface ApiOptions {
   readonly signal: AbortSignal;
 }
 
-/** Why a call failed, by what can be done about it. `reason` is made of codes and Slack's words, never of a token. */
-export type ApiFailure =
-  | { readonly kind: "limited"; readonly afterMs: number; readonly reason: string }
-  /** Surely not executed: no connection was made, or Slack says so. */
-  | { readonly kind: "offline"; readonly reason: string }
-  /** May have been executed: the answer is missing, cut, or a server error. */
-  | { readonly kind: "lost"; readonly reason: string }
-  /** The token or its scopes: the operator's to change. */
-  | { readonly kind: "auth"; readonly reason: string }
-  | { readonly kind: "refused"; readonly code: string; readonly reason: string };
+export type ApiFailure = CallFailure<{ readonly code: string }>;
 
 export const createClient = (token: string, options: ApiOptions): WebClient => new WebClient(token, clientOptions(options));
 
@@ -88,9 +80,7 @@ export function explainFailure(error: unknown, setting = "channels.slack.botToke
   if (error instanceof Error && error.message.startsWith("Retry header did not contain")) {
     return { kind: "limited", afterMs: DEFAULT_LIMIT_MS, reason: "ratelimited" };
   }
-  const { notSent, code } = explainRequestFailure(error instanceof WebAPIRequestError ? error.original : error);
-  if (notSent) return { kind: "offline", reason: `can't reach Slack (${code})` };
-  return { kind: "lost", reason: code === "TimeoutError" ? "no answer in time" : `the answer was lost (${code})` };
+  return explainSilence(error instanceof WebAPIRequestError ? error.original : error, "Slack");
 }
 
 function explainAnswer(data: { error?: unknown; needed?: unknown }, setting: string): ApiFailure {

@@ -1,6 +1,7 @@
 // Addresses that Slack hands out for one purpose: where a slash command may be answered (good for half an hour and five
 // answers), where a file's bytes go. Whoever has one needs no token, so none is sent there.
-import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+import { askedWaitMs, withBytesMs } from "../connecting.ts";
+import { explainSilence } from "../failure.ts";
 import type { ApiFailure } from "./api.ts";
 
 export interface GivenUrls {
@@ -22,15 +23,12 @@ export function createGivenUrls(options: { apiUrl: string; timeoutMs: number; si
           redirect: "error",
           headers: { "content-type": typeof body === "string" ? "application/json" : "application/octet-stream" },
           body,
-          signal: AbortSignal.any([AbortSignal.timeout(options.timeoutMs), options.signal]),
+          signal: AbortSignal.any([AbortSignal.timeout(withBytesMs(options.timeoutMs, body.length)), options.signal]),
         });
         await response.body?.cancel();
         return explainStatus(response);
       } catch (error) {
-        const { notSent, code } = explainRequestFailure(error);
-        return notSent
-          ? { kind: "offline", reason: `can't reach Slack (${code})` }
-          : { kind: "lost", reason: `the answer was lost (${code})` };
+        return explainSilence(error, "Slack");
       }
     },
   };

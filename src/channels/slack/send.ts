@@ -4,26 +4,23 @@
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { EditRequest, EditResult, OnlyReader, Reconciled, ReconcileRequest, SendRequest, SendResult } from "../../core/message.ts";
+import { type TokenWatch, unedited, unsent } from "../failure.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import { type FileSender, sendFile, uploadedId } from "./file.ts";
 import { findMessage, keyOf, metadataOf } from "./history.ts";
 import { plainer, type SlackPart, withNote, withoutFile } from "./render.ts";
 import type { Streams } from "./stream.ts";
 
-export interface Sender extends FileSender {
+export interface Sender extends FileSender, TokenWatch {
   readonly clock: Clock;
   /** No request of ours is still under way so long after it was begun. */
   readonly settleMs: number;
   /** Answers that are read while they are written. */
   readonly streams: Pick<Streams, "complete">;
-  /** Told of the token's trouble, and null when a call succeeds again. */
-  authTrouble(reason: string | null): void;
   /** The bytes of a stored file; null: they are gone. */
   readFile(id: string): Promise<Buffer | null>;
 }
 
-/** A wrong token is the operator's to change: no hurry, but nothing is lost until then. */
-const AUTH_RETRY_MS = 60_000;
 const PLACE_GONE = new Set(["channel_not_found", "not_in_channel", "is_archived"]);
 const THREAD_GONE = new Set(["thread_not_found", "message_not_found", "cannot_reply_to_message", "invalid_thread_ts"]);
 const EDIT_GONE = new Set(["cant_update_message", "edit_window_closed"]);
@@ -132,42 +129,28 @@ export async function editPart(sender: Sender, { address, ref, part }: EditReque
     return { status: "shown" };
   } catch (error) {
     const failure = explainFailure(error);
-    const { kind, reason } = failure;
-    if (kind === "auth") sender.authTrouble(reason);
-    if (kind === "limited") return { status: "retry", afterMs: failure.afterMs, reason };
-    if (kind === "auth") return { status: "retry", afterMs: AUTH_RETRY_MS, reason };
-    if (kind !== "refused") return { status: "retry", reason };
+    if (failure.kind !== "refused") return unedited(sender, failure);
     const isGone = EDIT_GONE.has(failure.code) || PLACE_GONE.has(failure.code) || THREAD_GONE.has(failure.code);
-    return isGone ? { status: "gone", reason } : { status: "refused", reason };
+    return { status: isGone ? "gone" : "refused", reason: failure.reason };
   }
 }
 
 const target = ({ chat, thread }: Address) => ({ channel: chat, ...(thread === undefined ? {} : { thread_ts: thread }) });
 
 function toResult(sender: Sender, failure: ApiFailure, { address, part }: SendRequest): SendResult {
-  const { reason } = failure;
-  switch (failure.kind) {
-    case "limited":
-      return { status: "retry", afterMs: failure.afterMs, reason };
-    case "offline":
-      return { status: "retry", reason };
-    case "auth":
-      sender.authTrouble(reason);
-      // Of all it says only this is about files.
-      if (isFile(part as SlackPart) && reason.includes("missing_scope"))
-        return { status: "rerender", part: withoutFile(part as SlackPart, "the Slack app lacks a scope"), reason };
-      return { status: "retry", afterMs: AUTH_RETRY_MS, reason };
-    case "lost":
-      return { status: "unknown", reason };
-    case "refused": {
-      const { thread, ...chat } = address;
-      if (thread !== undefined && THREAD_GONE.has(failure.code)) return { status: "retarget", address: chat, reason };
-      if (isFile(part as SlackPart) && !PLACE_GONE.has(failure.code))
-        return { status: "rerender", part: withoutFile(part as SlackPart, reason), reason };
-      const plain = TOO_MUCH.has(failure.code) ? plainer(part as SlackPart) : null;
-      return plain === null ? { status: "failed", reason } : { status: "rerender", part: plain, reason };
-    }
+  const { kind, reason } = failure;
+  const stored = part as SlackPart;
+  if (kind !== "refused") {
+    const result = unsent(sender, failure);
+    // Of all that is wrong with a token only this is about files.
+    const isScope = kind === "auth" && isFile(stored) && reason.includes("missing_scope");
+    return isScope ? { status: "rerender", part: withoutFile(stored, "the Slack app lacks a scope"), reason } : result;
   }
+  const { thread, ...chat } = address;
+  if (thread !== undefined && THREAD_GONE.has(failure.code)) return { status: "retarget", address: chat, reason };
+  if (isFile(stored) && !PLACE_GONE.has(failure.code)) return { status: "rerender", part: withoutFile(stored, reason), reason };
+  const plain = TOO_MUCH.has(failure.code) ? plainer(stored) : null;
+  return plain === null ? { status: "failed", reason } : { status: "rerender", part: plain, reason };
 }
 
 /**

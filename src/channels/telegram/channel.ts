@@ -7,6 +7,7 @@ import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Channel, ChannelState } from "../../core/message.ts";
+import { withBytesMs } from "../connecting.ts";
 import { asGrammySignal, createApi, explainFailure } from "./api.ts";
 import { decodeUpdate, GENERAL_TOPIC } from "./decode.ts";
 import { createDrafts } from "./draft.ts";
@@ -62,7 +63,8 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
   const receiving = receiveMode(options);
   const pollSeconds = options.pollSeconds ?? 30;
   const server = { botToken: options.botToken, apiRoot: options.apiRoot ?? API_ROOT };
-  const api = createApi({ ...server, timeoutMs: options.timeoutMs ?? 45_000 });
+  const timeoutMs = options.timeoutMs ?? 45_000;
+  const api = createApi({ ...server, timeoutMs });
   const sending = new AbortController();
   const state = createState(api, options, sending.signal);
   const drafts = createDrafts({ api, clock: options.clock, signal: sending.signal, redact: options.redact });
@@ -96,7 +98,10 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
     async send(request) {
       await drafts.settled(request.address);
       const { announce = "plain", readFile = async () => null } = options;
-      return sendPart({ api, announce, signal: sending.signal, presses: state.presses, readFile }, request);
+      const bytes = bytesOf(request.part as TelegramPart);
+      // A client gives all its calls the same time.
+      const patient = bytes === 0 ? api : createApi({ ...server, timeoutMs: withBytesMs(timeoutMs, bytes) });
+      return sendPart({ api: patient, announce, signal: sending.signal, presses: state.presses, readFile }, request);
     },
     drafts,
     edit: (request) => editPart({ api, signal: sending.signal }, request),
@@ -113,6 +118,9 @@ export function createTelegramChannel(options: TelegramOptions): Channel {
     },
   };
 }
+
+/** How much is sent along. */
+const bytesOf = ({ file, attachment }: TelegramPart): number => attachment?.size ?? Buffer.byteLength(file?.content ?? "");
 
 function createState(api: Api, { clock, log }: TelegramOptions, sending: AbortSignal): State {
   const state: State = {

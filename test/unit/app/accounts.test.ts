@@ -10,6 +10,7 @@ import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
 import { createSecrets } from "../../../src/core/secrets.ts";
+import { createFakeDiscord, ROOM } from "../../support/fake-discord.ts";
 import { createFakeMatrix, PERSON } from "../../support/fake-matrix.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
 import { createFakeTelegram, type FakeTelegram } from "../../support/fake-telegram.ts";
@@ -33,14 +34,15 @@ afterAll(async () => {
   await folder[Symbol.asyncDispose]();
 });
 
-async function open(channels: Record<string, unknown>) {
+async function open(channels: Record<string, unknown>, reloaded = channels) {
   const config = configSchema.parse({ channels });
+  const current = configSchema.parse({ channels: reloaded });
   const { stores, bus } = folder;
   return {
     config,
     channels: await createChannels({
       config,
-      current: () => config,
+      current: () => current,
       stores,
       clock: systemClock,
       bus,
@@ -54,6 +56,18 @@ const telegramOf = (bot: FakeTelegram, more: object = {}) => ({ botToken: bot.to
 const at = (channel: Channel, chat: string): Address => ({ channel: channel.name, account: channel.account, chat, kind: "dm" });
 
 describe("an account's channel", () => {
+  it("[CF4][DC1] a channel of Discord's that came into the list while the gateway ran is read after an outage, too", async () => {
+    await using fake = { it: await createFakeDiscord(), [Symbol.asyncDispose]: () => fake.it.close() };
+    const { botToken, apiUrl, botId } = fake.it;
+    const { channels } = await open({ discord: { botToken, apiUrl } }, { discord: { botToken, apiUrl, channels: { [ROOM]: {} } } });
+    const channel = channels.find("discord", botId) as Channel;
+    fake.it.say({ channel: ROOM, text: "while nobody listened", isUntold: true });
+    const inbox = createMemoryInbox();
+    await channel.start(inbox);
+    await fake.it.until(() => inbox.rows.size === 1, "what was said");
+    await channel.stop();
+  });
+
   it("[CH1] is found by its own name only, reads and moves what is its own under it, and names its own settings", async () => {
     const telegram = { ...telegramOf(first()), accounts: { work: telegramOf(work()) } };
     const { channels } = await open({ telegram });

@@ -3,10 +3,14 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, it } from "vitest";
 import { createDiscordChannel } from "../../../src/channels/discord/channel.ts";
+import { systemClock } from "../../../src/core/clock.ts";
 import { silentLogger } from "../../../src/core/logger.ts";
 import { createDiscordRig } from "../../support/discord-rig.ts";
 import { DIRECT, PERSON, ROOM } from "../../support/fake-discord.ts";
 import { createImpatientClock } from "../../support/fast-clock.ts";
+import { waitFor } from "../../support/wait.ts";
+
+const HOUR_MS = 3_600_000;
 
 const texts = (rig: { decoded(): { text: string }[] }): string[] => rig.decoded().map(({ text }) => text);
 
@@ -91,6 +95,61 @@ describe("sessions", () => {
     await rig.fake.until(() => texts(rig).includes("missed"), "what was missed");
     expect(texts(rig)).toEqual(["known", "missed"]);
   });
+
+  it("[DC1] a listed channel that holds no messages of its own (a forum) keeps no other from being read and heard", async () => {
+    const forum = "5200000000000000052";
+    await using rig = await createDiscordRig({ listed: () => [forum, ROOM] });
+    rig.fake.channels.add({ id: forum, type: 15, trouble: [400, 50_024, "Cannot execute action on this channel type"] });
+    rig.fake.say({ channel: ROOM, text: "before the first start", isUntold: true });
+    await rig.connect();
+    rig.fake.say({ channel: DIRECT, text: "after it" });
+    await rig.fake.until(() => texts(rig).includes("after it"), "the next one");
+    expect(texts(rig)).toEqual(["before the first start", "after it"]);
+  });
+
+  it("[DC1] restarted while Discord was out of reach, it reads from when it last heard it, not from when it was stopped", async () => {
+    let ahead = -4 * HOUR_MS;
+    const clock = { ...createImpatientClock(30), now: () => Date.now() + ahead };
+    await using rig = await createDiscordRig({ clock }, { now: () => Date.now() + ahead });
+    await rig.connect();
+    rig.fake.gateway.setDown(true);
+    rig.fake.gateway.drop();
+    await rig.fake.until(() => rig.channel.health().state === "retrying", "the outage");
+    ahead = -2 * HOUR_MS;
+    rig.fake.say({ channel: ROOM, text: "said in the outage", isUntold: true });
+    ahead = 0;
+    await rig.channel.stop();
+    rig.fake.gateway.forget();
+    rig.fake.gateway.setDown(false);
+    const second = rig.again();
+    await second.start(rig.inbox);
+    await rig.fake.until(() => rig.fake.gateway.isUp(), "a new session");
+    // In the channel that is read last: told in the session, it comes behind all that is read.
+    rig.fake.say({ channel: ROOM, text: "after it" });
+    await rig.fake.until(() => texts(rig).includes("after it"), "the next one");
+    await second.stop();
+    expect(texts(rig)).toEqual(["said in the outage", "after it"]);
+  });
+
+  it("[CM1] the slash commands are made known with the next connection when that failed with the first", async () => {
+    await using rig = await createDiscordRig();
+    rig.fake.faults.add("getApplication", "500");
+    await rig.connect();
+    await rig.fake.until(() => rig.fake.calls.some(({ method }) => method === "getApplication"), "the first try");
+    rig.fake.gateway.drop();
+    await rig.fake.until(() => rig.fake.commands.list().length > 0, "the commands");
+  });
+
+  it("[DC1] a session Discord says can be resumed and never resumes is given up, and what was missed is read", async () => {
+    await using rig = await createDiscordRig();
+    await rig.connect();
+    rig.fake.gateway.putOff(true);
+    rig.fake.say({ channel: ROOM, text: "missed", isUntold: true });
+    rig.fake.gateway.drop();
+    await rig.fake.until(() => rig.fake.gateway.identifies() === 2, "a new session");
+    await rig.fake.until(() => texts(rig).includes("missed"), "what was missed");
+    expect(rig.fake.gateway.resumes()).toBeLessThan(20);
+  });
 });
 
 describe("interactions", () => {
@@ -113,6 +172,34 @@ describe("interactions", () => {
     await rig.channel.start(rig.inbox);
     await rig.fake.until(() => rig.fake.calls.some(({ method }) => method === "getMessages"), "the reading");
     expect(await rig.fake.slash({ channel: ROOM, name: "status" })).toBe(true);
+  });
+
+  it("[RC3] one that is told again after a restart is not taken away with the answer it has by now", async () => {
+    const waits = { longestMs: 60_000, over: 0 };
+    const sleep = async (ms: number, signal?: AbortSignal): Promise<void> => {
+      await systemClock.sleep(Math.min(ms, waits.longestMs), signal);
+      if (signal?.aborted !== true) waits.over += 1;
+    };
+    await using rig = await createDiscordRig({ clock: { now: systemClock.now, sleep } });
+    await rig.connect();
+    expect(await rig.fake.slash({ channel: ROOM, name: "status" })).toBe(true);
+    const onlyTo = rig.decoded().at(-1)?.onlyTo ?? {};
+    expect(await rig.channel.send(rig.request({ markdown: "all is well", onlyTo }, rig.room, "answer:1#0"))).toMatchObject({
+      status: "sent",
+    });
+    // As a process that was killed leaves it: nothing was written behind the first connection.
+    const cursor = await rig.inbox.cursor();
+    await rig.channel.stop();
+    await rig.inbox.put([], cursor?.value);
+    Object.assign(waits, { longestMs: 30, over: 0 });
+    const second = rig.again();
+    await second.start(rig.inbox);
+    await waitFor("the end of all patience", () => waits.over === 1);
+    rig.fake.say({ channel: DIRECT, text: "long after it" });
+    await rig.fake.until(() => texts(rig).includes("long after it"), "what came behind it");
+    await second.stop();
+    expect(rig.fake.calls.filter(({ method }) => method === "callback")).toHaveLength(2);
+    expect(rig.fake.whispers(ROOM).map(({ content }) => content)).toEqual(["all is well"]);
   });
 });
 

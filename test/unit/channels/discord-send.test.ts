@@ -52,6 +52,25 @@ describe("sending", () => {
     expect(await send("e", {}, rig.direct), "the token is still there").toMatchObject({ status: "sent" });
   });
 
+  it("[DL6] one that hangs holds up nobody else in its channel", async () => {
+    await using own = await createDiscordRig();
+    const post = (text: string) => own.channel.send(own.request({ markdown: text }, own.room, `${text}#0`));
+    own.fake.faults.add("createMessage", "hang");
+    const hanging = post("an announcement");
+    await own.fake.until(() => own.fake.calls.some(({ method }) => method === "createMessage"), "the announcement");
+    expect(await Promise.race([hanging, post("the answer to /stop")])).toMatchObject({ status: "sent" });
+    own.channel.hangUp?.();
+    expect(await hanging).toMatchObject({ status: "unknown" });
+  });
+
+  it("[CH2] a large file has the time its bytes need on a slow line, a message has not", async () => {
+    await using own = await createDiscordRig({ timeoutMs: 200, readFile: async () => Buffer.alloc(100_000) });
+    const file = { id: "f1", name: "a.bin", type: "application/octet-stream", size: 100_000 };
+    own.fake.faults.add("createMessage", "slow", { delayMs: 600, times: 2 });
+    expect(await own.channel.send(own.request({ markdown: "look", file }, own.room, "file:1#0"))).toMatchObject({ status: "sent" });
+    expect(await own.channel.send(own.request({ markdown: "look" }, own.room, "reply:1#0"))).toMatchObject({ status: "unknown" });
+  });
+
   it("[AN3] a thread that is gone: into its channel, saying so; a closed one too", async () => {
     const thread = { ...rig.room, thread: "777" };
     const result = await send("for the thread", {}, thread);
@@ -82,12 +101,15 @@ describe("sending", () => {
     refuse(50_035, 400, "Invalid Form Body\ncomponents[0]: wrong");
     const plain = await once();
     expect(plain.status === "rerender" && plain.part.components).toBeUndefined();
-    refuse(40_005, 413, "Request entity too large");
-    const file = { content: "", file: { name: "a.md", content: "x" } };
-    expect(await rig.channel.send({ address: rig.direct, part: file, key: "f#0", repeated: false })).toMatchObject({
-      status: "rerender",
-      part: { content: expect.stringContaining("could not be sent as a file") },
-    });
+    // As Discord says it, and as whoever stands in front of it does.
+    for (const code of [40_005, undefined as never]) {
+      refuse(code, 413, "Request entity too large");
+      const file = { content: "", file: { name: "a.md", content: "x" } };
+      expect(await rig.channel.send({ address: rig.direct, part: file, key: "f#0", repeated: false })).toMatchObject({
+        status: "rerender",
+        part: { content: expect.stringContaining("could not be sent as a file") },
+      });
+    }
   });
 
   it("[LV3] an edit: shown, gone with its message, waiting at a limit", async () => {
@@ -124,6 +146,21 @@ describe("answers that grow", () => {
     expect(await third.reconcile?.({ ...request, since: Date.now() })).toMatchObject({ status: "found" });
   });
 
+  it("[LV6][AN3] in a thread that was put away meanwhile the answer is written there, and nowhere else", async () => {
+    const thread = { ...rig.room, thread: rig.fake.channels.thread(ROOM) };
+    const inRoom = rig.fake.messages(ROOM).length;
+    const shown = await rig.channel.drafts?.show({ address: thread, id: 2, key: "reply:t#0", markdown: "half", reader: null, ref: null });
+    const ref = shown?.status === "shown" ? (shown.ref ?? "") : "";
+    rig.fake.channels.archive(thread.thread);
+    const whole = { ...rig.request({ markdown: "half and the rest" }, thread, "reply:t#0"), ref };
+    expect(await rig.channel.send(whole)).toMatchObject({ status: "retry" });
+    expect(await rig.channel.send(whole)).toMatchObject({ status: "sent", ref });
+    rig.fake.channels.archive(thread.thread, true);
+    expect(await rig.channel.send(whole), "locked, nobody opens it again").toMatchObject({ status: "retarget", address: rig.room });
+    expect(rig.fake.messages(thread.thread).map(({ content }) => content)).toEqual(["half and the rest"]);
+    expect(rig.fake.messages(ROOM)).toHaveLength(inRoom);
+  });
+
   it("[LV6] a draft that somebody removed is a message after all; one nobody goes on with can be taken away", async () => {
     const shown = await draft("reply:b#0", "to be removed");
     const ref = shown.status === "shown" ? (shown.ref ?? "") : "";
@@ -140,6 +177,18 @@ describe("answers that grow", () => {
 });
 
 describe("answers to commands", () => {
+  it("[CM9] an answer that comes while its place is being taken away is not taken along", async () => {
+    await using own = await createDiscordRig();
+    await own.connect();
+    own.fake.faults.add("deleteReply", "slow", { delayMs: 300 });
+    expect(await own.fake.slash({ channel: ROOM, name: "status" })).toBe(true);
+    await own.fake.until(() => own.fake.calls.some(({ method }) => method === "deleteReply"), "the end of patience");
+    const request = own.request({ markdown: "fine after all", onlyTo: own.decoded()[0]?.onlyTo ?? {} }, own.room);
+    expect(await own.channel.send(request)).toMatchObject({ status: "sent" });
+    await own.fake.until(() => own.fake.calls.every(({ method, executed }) => method !== "deleteReply" || executed), "the taking away");
+    expect(own.fake.whispers(ROOM).map(({ content }) => content)).toEqual(["fine after all"]);
+  });
+
   it("[CM1] too late for its token, the answer is a message; written twice, it shows once", async () => {
     await using own = await createDiscordRig();
     await own.connect();

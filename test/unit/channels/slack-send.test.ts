@@ -45,6 +45,12 @@ const render = (markdown: string): Part => channel.render({ markdown }, address)
 const fault = (kind: Fault, options = {}) => fake.faults.add("chat.postMessage", kind, options);
 
 describe("sending to Slack", () => {
+  it("[CH2] a large file has the time its bytes need on a slow line", async () => {
+    const file = { name: "whole.md", content: "x".repeat(100_000) };
+    fake.faults.add("upload_url", "slow", { delayMs: 1_200 });
+    expect(await send({ ...render("look"), file })).toMatchObject({ status: "reserved" });
+  });
+
   it("[AN3] FM-026 a part is posted into its thread, with its key, and no link is unfolded", async () => {
     const result = await send(render("hello **you**"));
     const [message] = fake.messages(CHANNEL, address.thread);

@@ -38,6 +38,15 @@ function send(message: OutMessage, address: Address, request: Partial<SendReques
 }
 
 describe("sending", () => {
+  it("[CH2] a large file has the time its bytes need on a slow line, a message has not", async () => {
+    const channel = channelWith({ timeoutMs: 200, readFile: async () => Buffer.alloc(100_000) });
+    const file = { id: "f1", name: "a.bin", type: "application/octet-stream", size: 100_000 };
+    fake.faults.add("sendDocument", "slow", { delayMs: 600 });
+    expect(await send({ markdown: "look", file }, dm, {}, channel)).toMatchObject({ status: "sent" });
+    fake.faults.add("sendMessage", "slow", { delayMs: 600 });
+    expect(await send({ markdown: "look" }, dm, {}, channel)).toMatchObject({ status: "unknown" });
+  });
+
   it("[AN3] posts into the topic, with formatting, reply mark, silence and buttons in place", async () => {
     const question = fake.say({ chat: GROUP, thread: 42, text: "q" });
     const buttons = [

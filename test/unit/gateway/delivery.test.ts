@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { type Address, addressKey } from "../../../src/core/address.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
-import type { Channel, Pace, Part, Reconciled, SendRequest, SendResult } from "../../../src/core/message.ts";
+import type { Channel, Pace, Part, Reconciled, ReconcileRequest, SendRequest, SendResult } from "../../../src/core/message.ts";
 import { createDelivery, type Delivery } from "../../../src/gateway/delivery.ts";
 import { createStateFolder, type StateFolder } from "../../support/state-folder.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -13,7 +13,7 @@ let folder: StateFolder;
 let delivery: Delivery;
 let attempts: { text: unknown; at: number; request: SendRequest }[];
 let send: Send;
-let reconcile: ((key: string) => Reconciled) | null;
+let reconcile: ((key: string, since: number) => Reconciled) | null;
 let isOn: boolean;
 let pace: Pace | undefined;
 let runs: string[];
@@ -49,7 +49,9 @@ function makeChannel(): Channel {
       attempts.push({ text: request.part.text, at: folder.clock.now() - startedAt, request });
       return send(request);
     },
-    ...(reconcile === null ? {} : { reconcile: async ({ key }: { key: string }) => reconcile?.(key) ?? { status: "absent" as const } }),
+    ...(reconcile === null
+      ? {}
+      : { reconcile: async ({ key, since }: ReconcileRequest) => reconcile?.(key, since) ?? { status: "absent" as const } }),
   };
 }
 
@@ -596,6 +598,23 @@ it("[DL4] as long as the platform can't tell, nothing is sent, ever more patient
   expect(await open()).toBe(0);
   expect(attempts).toHaveLength(1);
   expect(asked).toEqual([1_000, 3_000, 7_000, 15_000, 31_000]);
+});
+
+it("[DL4] DSC-002 sent again without knowing, it is the first attempt that is asked about later", async () => {
+  const asked: number[] = [];
+  reconcile = (_key, since) => {
+    asked.push(since - startedAt);
+    return asked.length < 3 ? { status: "again" } : { status: "found", ref: "9" };
+  };
+  send = () => ({ status: "unknown", reason: "timeout" });
+  await start();
+  await folder.clock.advance(500);
+  await add("reply:1", ["text"]);
+  await settled(1);
+  await folder.clock.advance(10_000);
+  await allSent();
+  expect(asked).toEqual([500, 500, 500]);
+  expect(attempts.map(({ request }) => request.repeated)).toEqual([false, false, false]);
 });
 
 it("[DL1] killed while it was sent: after the restart it is unknown, asked for, and the rest follows", async () => {

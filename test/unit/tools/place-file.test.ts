@@ -4,6 +4,7 @@ import { existsSync, linkSync, mkdirSync, mkdtempSync, readFileSync, rmSync, sta
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { attachmentPath, cleanFileName } from "../../../src/core/attachment.ts";
 import { placeFile, removePlaced } from "../../../src/tools/place-file.ts";
 
 const PATH = "attachments/1a2b3c4d-notes.md";
@@ -24,6 +25,15 @@ it("[CH2] is laid read-only, once: nothing is read for what stands there already
   expect(await placeFile(workspace, PATH, async () => BYTES)).toBe(true);
   expect(statSync(at()).mode & 0o777).toBe(0o400);
   expect(await placeFile(workspace, PATH, () => expect.unreachable("nobody reads it"))).toBe(true);
+});
+
+it("[CH2] under a name as long as names may be, in letters of three bytes each, with its ending", async () => {
+  const name = cleanFileName(`${"報告書".repeat(100)}.pdf`);
+  const path = attachmentPath({ id: "1a2b3c4d-0000-4000-8000-000000000000", name });
+  expect(path).toMatch(/^attachments\/1a2b3c4d-報告書.*[報告書]-?\.pdf$/);
+  expect(await placeFile(workspace, path, async () => BYTES)).toBe(true);
+  expect(readFileSync(at(path), "utf8")).toBe("as it was sent");
+  expect(attachmentPath({ id: "1a2b3c4d", name: `${"x".repeat(116)}.pdf` })).toBe(`attachments/1a2b3c4d-${"x".repeat(116)}.pdf`);
 });
 
 it("[CH2] is taken away as it was laid there; what lies beside it stays, and without it nothing happens", async () => {
