@@ -4,10 +4,11 @@ import { dirname, join, resolve } from "node:path";
 import { backUp } from "../app/backup/backup.ts";
 import { SETTINGS_FOLDER } from "../app/backup/manifest.ts";
 import { restore as restoreFile } from "../app/backup/restore.ts";
-import { findStateDir, type LoadedConfig, loadConfig } from "../config/config.ts";
+import { type LoadedConfig, loadConfig } from "../config/config.ts";
 import { AppError } from "../core/errors.ts";
 import type { Comeback } from "../stores/snapshot.ts";
 import { type Call, EXIT, isSet, UsageError } from "./command.ts";
+import { stateFolderOf } from "./state-folder.ts";
 
 const SETTINGS = "herald.json5";
 const ENV = ".env";
@@ -21,9 +22,10 @@ export async function backup(call: Call): Promise<number> {
   const { terminal, version } = call;
   const target = fileOf(call);
   const loaded = loadConfig({ env: terminal.env, cwd: terminal.cwd });
-  const { stateDir, config } = loaded;
+  const { config } = loaded;
   if (config.store.url !== undefined)
     throw new AppError("state", "This installation is in PostgreSQL: back that up with pg_dump, which can be done while Herald runs.");
+  const stateDir = stateFolderOf(terminal);
   if (!existsSync(join(stateDir, "herald.db")))
     throw new AppError("state", `Herald has not been started with the state folder ${stateDir} yet: there is nothing to back up.`);
   const withSecrets = isSet(call, "with-secrets");
@@ -62,7 +64,7 @@ function settingsOf({ path, found, secrets }: LoadedConfig, cwd: string, withSec
 export async function restore(call: Call): Promise<number> {
   const { terminal } = call;
   const file = fileOf(call);
-  const stateDir = findStateDir({ env: terminal.env, cwd: terminal.cwd });
+  const stateDir = stateFolderOf(terminal);
   const { manifest, comeback } = await restoreFile({ file, stateDir, signal: terminal.ended });
   terminal.say(`${stateDir} is as it was on ${manifest.at} (Herald ${manifest.herald}): ${manifest.files.length} files.`);
   for (const line of comebackLines(comeback)) terminal.say(line);

@@ -48,6 +48,12 @@ export const textOf = ({ flags }: Pick<Call, "flags">, name: string): string | u
   typeof flags[name] === "string" ? flags[name] : undefined;
 export const isSet = ({ flags }: Pick<Call, "flags">, name: string): boolean => flags[name] === true;
 
+/** Throws UsageError for a flag of the command that this word of it does not take: nobody's flag is passed over in silence. */
+export function refuseFlags({ flags }: Pick<Call, "flags">, word: string, taken: readonly string[]): void {
+  const wrong = Object.keys(flags).find((name) => !taken.includes(name));
+  if (wrong !== undefined) throw new UsageError(`${word} takes no --${wrong}.`);
+}
+
 /** Throws UsageError. */
 export function readWords({ options, isRaw }: Command, args: readonly string[]): Pick<Call, "words" | "flags"> & { isHelp: boolean } {
   if (isRaw === true) return { words: args, flags: {}, isHelp: args.includes("--help") || args.includes("-h") };

@@ -45,11 +45,11 @@ export const COMMANDS: readonly Command[] = [
       ["[list] [--once] [--json]", "all of them; on a terminal for as long as you look"],
       ["info RUN [--json]", "everything on record about one"],
       ["log RUN [-n COUNT] [-f] [--json]", "its last words and calls; -f goes on until it ends"],
-      ["stop RUN", "end it and everything below it"],
-      ["send RUN TEXT", "tell it something; one that ended goes on with it"],
-      ["spawn TASK [--chat ID]", "send one out; its result is announced in that chat"],
-      ["rerun RUN [--model NAME] [TASK]", "the same once more, or with another model or task"],
-      ["answer RUN TEXT", "answer what it asks, in words or by number; yes, run, always or no to an approval"],
+      ["stop RUN [--json]", "end it and everything below it"],
+      ["send RUN TEXT [--json]", "tell it something; one that ended goes on with it"],
+      ["spawn TASK [--chat ID] [--json]", "send one out; its result is announced in that chat"],
+      ["rerun RUN [TASK] [--model NAME] [--json]", "the same once more, or with another model or task"],
+      ["answer RUN TEXT [--json]", "answer what it asks, in words or by number; yes, run, always or no to an approval"],
     ],
     options: {
       json: JSON_FLAG,
@@ -93,7 +93,7 @@ export const COMMANDS: readonly Command[] = [
     summary: "Make, list and take back tokens for other programs",
     usage: [
       ["[list] [--json]", "the tokens there are"],
-      ["new NAME [--scope LIST] [--chat KEY] [--agent ID] [--days N]", "make one; it is shown once"],
+      ["new NAME [--scope LIST] [--chat KEY] [--agent ID] [--days N] [--json]", "make one; it is shown once"],
       ["revoke NAME", "take it back: its next request is refused, and what waits ends"],
     ],
     options: {

@@ -1,9 +1,10 @@
 // The command line as a process: help of every command, wrong words, exit codes, colours.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { COMMANDS } from "../../src/cli/table.ts";
+import { giveFolder } from "../../src/cli/unit.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { openDatabase } from "../../src/stores/database.ts";
 import { lock } from "../../src/stores/lock-keys.ts";
@@ -145,15 +146,40 @@ describe("[CL1] service", () => {
     }
   });
 
-  it("[CL1] of the system: as its user, writing nothing but its own folders; a user's name that is none is refused", async () => {
+  it("[CL1] of the system: as its user, in that user's home and not in root's, writing nothing but its own folders", async () => {
     const dir = mkdtempSync(join(tmpdir(), "herald-unit-"));
     try {
-      const { out } = await unitIn(dir, "--as", "herald");
-      expect(out).toMatch(/^User=herald$/m);
+      const { username, homedir } = userInfo();
+      const { out } = await unitIn(dir, "--as", username);
+      expect(out).toMatch(new RegExp(`^User=${username}$`, "m"));
       expect(out).toMatch(/^ProtectSystem=strict$/m);
       expect(out).toContain(`ReadWritePaths="${join(dir, "st%%te")}"`);
+      // As under sudo, where HOME is another's.
+      const theirs = await runCli(["service", "--as", username], { cwd: dir, env: { HOME: "/nowhere/root" } });
+      expect(theirs.out).toContain(`Environment="HERALD_STATE_DIR=${join(homedir, ".herald")}"\n`);
+      expect(theirs.out).toContain(`ReadWritePaths="${join(homedir, ".herald")}"`);
+      expect(theirs.out).not.toContain("/nowhere/root");
+    } finally {
+      rmSync(dir, { recursive: true, force: true });
+    }
+  });
+
+  it("[CL1] of the system: a user's name that is none, or nobody's here, is refused with what to do", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "herald-unit-"));
+    try {
       expect(await unitIn(dir, "--as", "a b")).toMatchObject({ code: 2, out: "" });
+      expect(await unitIn(dir, "--as", "herald-nobody-here")).toEqual({
+        code: 1,
+        out: "",
+        err: expect.stringMatching(
+          /^This machine has no user herald-nobody-here .*sudo useradd --system --create-home herald-nobody-here\n$/,
+        ),
+      });
       expect(await unitIn(dir, "now")).toMatchObject({ code: 2, out: "" });
+      const user = { name: "herald", uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, home: dir };
+      giveFolder(join(dir, "home/.herald"), user);
+      expect(statSync(join(dir, "home/.herald"))).toMatchObject({ uid: user.uid, mode: 0o40700 });
+      expect(() => giveFolder(join(dir, "home/.herald"), user)).not.toThrow();
     } finally {
       rmSync(dir, { recursive: true, force: true });
     }
