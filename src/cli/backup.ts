@@ -30,6 +30,7 @@ export async function backup(call: Call): Promise<number> {
     throw new AppError("state", `Herald has not been started with the state folder ${stateDir} yet: there is nothing to back up.`);
   const withSecrets = isSet(call, "with-secrets");
   const settings = settingsOf(loaded, terminal.cwd, withSecrets);
+  const counter = counterOn(terminal);
   const report = await backUp({
     stateDir,
     target,
@@ -38,8 +39,13 @@ export async function backup(call: Call): Promise<number> {
     version,
     now: Date.now(),
     signal: terminal.ended,
-  });
-  terminal.say(`${target}: ${report.files} files, ${(report.bytes / 1e6).toFixed(1)} MB.`);
+    onFile: counter.show,
+  }).finally(counter.close);
+  terminal.say(`${target}: ${report.files} files, ${sizeOf(report.bytes)}.`);
+  if (!loaded.found)
+    terminal.say(
+      `No settings in it: there are none at ${loaded.path}. If Herald has some, take the backup in the folder it is started in, or set HERALD_CONFIG.`,
+    );
   const left = [...report.leftOut.map((path) => join(stateDir, path)), ...settings.left];
   if (left.length > 0) terminal.say(`Left out because of the secrets in them (--with-secrets takes them): ${left.join(", ")}.`);
   if (report.gone > 0) terminal.say(`Removed while it was made, and not in it: ${report.gone} files.`);
@@ -47,7 +53,28 @@ export async function backup(call: Call): Promise<number> {
     terminal.say(
       `Left out because they can't be read: ${report.unreadable} files and folders in workspaces, ${report.firstUnreadable} first.`,
     );
+  const { length, 0: first } = report.unfollowed;
+  if (length > 0)
+    terminal.say(`Not in it: ${length} links, pipes or sockets, nor what they lead to, ${join(stateDir, first ?? "")} first.`);
   return EXIT.fine;
+}
+
+const sizeOf = (bytes: number): string => (bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+
+const SHOWN_EVERY_MS = 200;
+/** Where a person looks on, how far it is, in a line that is gone at the end. */
+function counterOn({ isLive, write }: Call["terminal"]) {
+  let shownAt = performance.now();
+  return {
+    show(at: number, of: number, what = ""): void {
+      if (!isLive || performance.now() - shownAt < SHOWN_EVERY_MS) return;
+      shownAt = performance.now();
+      write(`\r\u001b[K${at} of ${of} files${what}`);
+    },
+    close: (): void => {
+      if (isLive) write("\r\u001b[K");
+    },
+  };
 }
 
 /** The settings themselves may hold secrets that are not taken from a variable. */
@@ -65,7 +92,9 @@ export async function restore(call: Call): Promise<number> {
   const { terminal } = call;
   const file = fileOf(call);
   const stateDir = stateFolderOf(terminal);
-  const { manifest, comeback } = await restoreFile({ file, stateDir, signal: terminal.ended });
+  const counter = counterOn(terminal);
+  const onFile = (what: string, at: number, of: number): void => counter.show(at, of, ` ${what}`);
+  const { manifest, comeback } = await restoreFile({ file, stateDir, signal: terminal.ended, onFile }).finally(counter.close);
   terminal.say(`${stateDir} is as it was on ${manifest.at} (Herald ${manifest.herald}): ${manifest.files.length} files.`);
   for (const line of comebackLines(comeback)) terminal.say(line);
   for (const line of placeSettings(stateDir, terminal)) terminal.say(line);

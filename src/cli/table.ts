@@ -93,7 +93,7 @@ export const COMMANDS: readonly Command[] = [
     summary: "Make, list and take back tokens for other programs",
     usage: [
       ["[list] [--json]", "the tokens there are"],
-      ["new NAME [--scope LIST] [--chat KEY] [--agent ID] [--days N] [--json]", "make one; it is shown once"],
+      ["new NAME [--scope LIST] [--chat KEY] [--agent ID] [--days N]", "make one; it is shown once"],
       ["revoke NAME", "take it back: its next request is refused, and what waits ends"],
     ],
     options: {

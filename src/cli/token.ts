@@ -81,6 +81,7 @@ function readWanted(call: Call, name: string): Wanted {
 
 /** One that is not configured could never send anybody out. */
 function refuseUnknown(agentId: string, { env, cwd }: Call["terminal"]): void {
+  if (!isAgentId(agentId)) throw new UsageError(`"${line(agentId)}" is no agent's id.`);
   const { list } = loadConfig({ env, cwd }).config.agents;
   const known = list.length === 0 ? ["main"] : list.map(({ id }) => id);
   if (!known.includes(agentId))

@@ -34,17 +34,19 @@ describe("[CL1] words", () => {
   it("[CL1] a word it doesn't know: the nearest one is named, exit 2, and nothing on stdout", async () => {
     const { code, out, err } = await runCli(["strat"]);
     expect({ code, out }).toEqual({ code: 2, out: "" });
-    expect(err).toMatch(/^There is no command "strat"\. Did you mean start\?\n/);
+    expect(err).toBe('There is no command "strat". Did you mean start? herald --help lists them.\n');
     const odd = await runCli(["\u001b[31mred"]);
     expect(odd.code).toBe(2);
     expect(odd.err).not.toContain("\u001b");
   });
 
-  it("[CL1] a flag it doesn't know, and a role there is not: said with the help of that command, exit 2", async () => {
+  it("[CL1] a flag it doesn't know, and a role there is not: said with how that command is used, exit 2", async () => {
     expect(await runCli(["start", "--rol", "worker"])).toEqual({
       code: 2,
       out: "",
-      err: expect.stringMatching(/^Unknown option '--rol'\. Did you mean role\?\n\nServe/),
+      err: expect.stringMatching(
+        /^Unknown option '--rol'\. Did you mean role\?\n\nUsage:\n {2}herald start \[--role ROLE\]\n\nherald start --help tells more\.\n$/,
+      ),
     });
     expect(await runCli(["start", "--role", "king"])).toEqual({
       code: 2,
