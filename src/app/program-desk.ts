@@ -71,12 +71,14 @@ async function spawn(deps: ProgramDeskDeps, program: Program, args: unknown): Pr
   // Before the transaction, in which nobody may wait for anything but rows.
   const problem = await schemaProblem(deps.judge, request.resultSchema);
   if (problem !== null) return { refused: problem };
-  const requester = await requesterOf(deps, program, spawnKeyOf(program, idempotencyKey));
+  const requester = await requesterOf(deps, program, { spawnKey: spawnKeyOf(program, idempotencyKey), digest: digestOf(request) });
   if ("refused" in requester) return requester;
   const isRepeated = (await deps.stores.runs.findBySpawnKey(requester.spawnKey)) !== null;
   const answer = await deps.spawn.now(requester, request);
   if (answer.status !== "accepted") return { refused: answer.error };
   const { runId, label, model, warning } = answer;
+  // Asked of the row that there is now: of two calls at once with one key, either may have made it.
+  if (await isOfAnother(deps, requester, runId)) return { refused: usedBefore(runId, label) };
   if (!isRepeated) deps.log.info({ audit: "spawned", runId, program: program.name }, "a program sent a sub-agent out");
   return { runId, label, model, isRepeated, ...(warning === undefined ? {} : { warning }) };
 }
@@ -88,14 +90,35 @@ async function spawn(deps: ProgramDeskDeps, program: Program, args: unknown): Pr
 const spawnKeyOf = ({ id }: Program, idempotencyKey: string | undefined): string =>
   `mcp:${id}:${idempotencyKey === undefined ? newId() : `key:${hash("sha256", idempotencyKey, "base64url")}`}`;
 
-async function requesterOf(deps: ProgramDeskDeps, program: Program, spawnKey: string): Promise<Requester | { refused: string }> {
+/** What is asked for, so that a key that is used for something else is noticed: answered with the run of before, the task would be lost. */
+const digestOf = (request: SpawnRequest): string => hash("sha256", JSON.stringify(request), "base64url");
+
+async function isOfAnother({ stores }: ProgramDeskDeps, { turnId }: Requester, runId: string): Promise<boolean> {
+  const run = await stores.runs.get(runId);
+  // Behind the session's id, which is another's once the default agent is another.
+  return run !== null && !run.message.endsWith(`:${turnId}`);
+}
+
+const usedBefore = (runId: string, label: string): string =>
+  `This idempotencyKey was used before, with other arguments, for run ${runId} (${JSON.stringify(label)}). Nothing was sent out: take another key for another task.`;
+
+interface SpawnCall {
+  readonly spawnKey: string;
+  readonly digest: string;
+}
+
+async function requesterOf(
+  deps: ProgramDeskDeps,
+  program: Program,
+  { spawnKey, digest }: SpawnCall,
+): Promise<Requester | { refused: string }> {
   const agent = deps.agents.find(agentOf(deps, program));
   if (agent === null) return { refused: `The agent "${program.agentId}" of this token is not configured any more. Make another token.` };
   const sessionKey = keyOf(deps, program);
   const address = program.address ?? programAddress(program);
   const session = await ensureSession(deps.stores, { key: sessionKey, agentId: agent.id, address, parentKey: null });
   return {
-    ...{ sessionKey, sessionId: session.id, agentId: agent.id, runId: null, address, spawnKey, turnId: spawnKey },
+    ...{ sessionKey, sessionId: session.id, agentId: agent.id, runId: null, address, spawnKey, turnId: `${spawnKey}:${digest}` },
     person: { id: program.id, name: programLabel(program) },
     tools: deps.mainTools(agent).map((tool) => tool.name),
   };

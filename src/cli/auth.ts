@@ -14,13 +14,13 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { findStateDir } from "../config/config.ts";
 import { AppError } from "../core/errors.ts";
 import { isAgentId, newId } from "../core/ids.ts";
 import { type AuthKeys, authPath, parseAuth } from "../models/credentials.ts";
 import { isProviderName } from "../models/provider.ts";
 import { withLock } from "../stores/lock.ts";
 import { type Call, EXIT, UsageError } from "./command.ts";
+import { stateFolderOf } from "./state-folder.ts";
 import type { Terminal } from "./terminal.ts";
 
 const MAX_KEY_LENGTH = 8 * 1024;
@@ -130,6 +130,6 @@ export async function auth({ words: [name = "", agentId = "", provider = "", ...
   if (more.length > 0) throw new UsageError("Too many words; the key is read from stdin.");
   const work = Object.hasOwn(WORDS, name) ? WORDS[name] : undefined;
   if (work === undefined) throw new UsageError("");
-  await work({ stateDir: findStateDir({ env: terminal.env, cwd: terminal.cwd }), terminal }, agentId, provider);
+  await work({ stateDir: stateFolderOf(terminal, { isWritten: name !== "list" }), terminal }, agentId, provider);
   return EXIT.fine;
 }

@@ -4,7 +4,7 @@ import { didYouMean } from "../config/nearest.ts";
 import { errorText } from "../core/errors.ts";
 import { ownFile } from "../core/own-files.ts";
 import { visibleLine } from "../core/visible-text.ts";
-import { type Command, EXIT, helpOf, overallHelp, readWords, UsageError, usageOf } from "./command.ts";
+import { type Command, EXIT, helpOf, overallHelp, readWords, reminderOf, UsageError, usageOf } from "./command.ts";
 import { COMMANDS } from "./table.ts";
 import { createTerminal, type Terminal } from "./terminal.ts";
 
@@ -29,9 +29,7 @@ export async function runHerald(args: readonly string[]): Promise<void> {
   const command = COMMANDS.find((one) => one.name === name);
   if (command === undefined) {
     const names = COMMANDS.map((one) => one.name);
-    process.stderr.write(
-      `There is no command "${visibleLine(first, 60)}".${didYouMean(first, names)}\n\n${overallHelp(COMMANDS, widthOf(process.stderr))}\n`,
-    );
+    process.stderr.write(`There is no command "${visibleLine(first, 60)}".${didYouMean(first, names)} herald --help lists them.\n`);
     process.exitCode = EXIT.misused;
     return;
   }
@@ -67,8 +65,9 @@ async function run(command: Command, { args, name, help, misused }: Running): Pr
   } catch (error) {
     // Whoever broke it off knows why.
     const isMisused = error instanceof UsageError;
-    const said = [isMisused ? error.message : errorText(error), isMisused ? help(widthOf(process.stderr)) : ""];
-    if (!ended.signal.aborted) process.stderr.write(`${said.filter((part) => part !== "").join("\n\n")}\n`);
+    const width = widthOf(process.stderr);
+    const how = isMisused && error.message === "" ? help(width) : isMisused ? `\n\n${reminderOf(command, name, width)}` : "";
+    if (!ended.signal.aborted) process.stderr.write(`${isMisused ? error.message : errorText(error)}${how}\n`);
     process.exitCode = isMisused ? misused : EXIT.failed;
   }
 }

@@ -4,7 +4,7 @@ import { didYouMean } from "../config/nearest.ts";
 import { errorText } from "../core/errors.ts";
 import { type Terminal, wrapped } from "./terminal.ts";
 
-/** Wrong use: said together with the help, exit code 2. */
+/** Wrong use: said with a reminder how it is used, exit code 2; without a word of its own with the whole help. */
 export class UsageError extends Error {}
 
 export interface Option {
@@ -47,6 +47,12 @@ export const EXIT = { fine: 0, failed: 1, misused: 2 } as const;
 export const textOf = ({ flags }: Pick<Call, "flags">, name: string): string | undefined =>
   typeof flags[name] === "string" ? flags[name] : undefined;
 export const isSet = ({ flags }: Pick<Call, "flags">, name: string): boolean => flags[name] === true;
+
+/** Throws UsageError for a flag of the command that this word of it does not take: nobody's flag is passed over in silence. */
+export function refuseFlags({ flags }: Pick<Call, "flags">, word: string, taken: readonly string[]): void {
+  const wrong = Object.keys(flags).find((name) => !taken.includes(name));
+  if (wrong !== undefined) throw new UsageError(`${word} takes no --${wrong}.`);
+}
 
 /** Throws UsageError. */
 export function readWords({ options, isRaw }: Command, args: readonly string[]): Pick<Call, "words" | "flags"> & { isHelp: boolean } {
@@ -111,6 +117,10 @@ export function helpOf(command: Command, name: string, width = 0): string {
   return parts.filter((part) => part !== "").join("\n\n");
 }
 
+/** After wrong use: short, because what was wrong stands before it and has to be seen on a small screen. */
+export const reminderOf = (command: Command, name: string, width = 0): string =>
+  `Usage:\n${usageOf(command, name, { indent: "  ", width })}\n\n${wordsOf(name, "--help")} tells more.`;
+
 export function overallHelp(commands: readonly Command[], width = 0): string {
   const listed = columns(
     commands.map(({ name, summary }) => [name, summary.replace(/^./, (first) => first.toLowerCase())] as const),
@@ -128,7 +138,7 @@ ${listed.join("\n")}
 
 ${paragraph("First time here: herald setup, then herald start. herald <command> --help tells more; herald --version prints the version.")}
 
-Settings   config/herald.json5, or the file that HERALD_CONFIG names
-Secrets    .env beside it, or the environment
+Settings   ./config/herald.json5, or the file that HERALD_CONFIG names
+Secrets    ./.env, or the environment
 State      ~/.herald, or the folder that HERALD_STATE_DIR names`;
 }

@@ -6,6 +6,7 @@ import { type Call, EXIT, isSet, UsageError } from "./command.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 import { isServing } from "./gateway.ts";
 import { checkClock, checkDatabase, checkDisk, checkFolder, checkPort, checkRuntime, checkSandbox, checkSearch } from "./machine-checks.ts";
+import { whyForeign } from "./state-folder.ts";
 import type { Terminal } from "./terminal.ts";
 
 const SIGN = { ok: "✓", warn: "!", fail: "✗" } as const;
@@ -32,19 +33,31 @@ async function examine(terminal: Terminal, isOnline: boolean): Promise<Finding[]
   const at = { env: terminal.env, cwd: terminal.cwd };
   const stateDir = findStateDir(at);
   const { loaded, findings } = checkSettings(at);
-  const machine = [checkRuntime(), checkDisk(stateDir), checkFolder(stateDir), checkClock(stateDir), await checkDatabase(stateDir)];
+  const foreign = whyForeign(stateDir);
+  const state =
+    foreign === null
+      ? [checkFolder(stateDir), checkClock(stateDir), await checkDatabase(stateDir)]
+      : [fail("state folder", foreign.text, foreign.remedy)];
+  const machine = [checkRuntime(), checkDisk(stateDir), ...state];
   if (loaded === null) return [...machine, ...findings];
   const { checkChannels, checkKeys, checkPostgres } = await import("./settings-checks.ts");
   const { web, tools } = loaded.config;
-  const [sandbox, search, port, keys, channels, postgres] = await Promise.all([
+  const [sandbox, search, keys, port, channels, postgres] = await Promise.all([
     checkSandbox(tools.exec.unsandboxed),
     checkSearch(),
-    web.enabled ? checkPort(web, await isServing(terminal)) : ok("port", "the page is off"),
-    checkKeys(loaded, isOnline),
+    // In a folder that can't be looked into nobody knows whose port and which keys these are.
+    foreign === null ? checkKeys(loaded, isOnline) : [],
+    foreign !== null ? [] : web.enabled ? [await checkPort(web, await isServing(terminal))] : [ok("port", "the page is off")],
     checkChannels(loaded, isOnline),
     checkPostgres(loaded),
   ]);
-  return [...machine, sandbox, search, ...findings, ...keys, ...channels, port, ...postgres];
+  return [...machine, sandbox, search, ...findings, ...keys, ...channels, ...port, ...postgres];
+}
+
+/** What is to be done about rights stands behind the colon. */
+function ofWarning(warning: string): Finding {
+  const [text = "", todo] = warning.split(/: (?=chmod )/);
+  return warn("settings", text, todo === undefined ? "Look at it in the settings." : `${todo}.`);
 }
 
 function checkSettings(at: Parameters<typeof loadConfig>[0]): { loaded: LoadedConfig | null; findings: Finding[] } {
@@ -52,7 +65,7 @@ function checkSettings(at: Parameters<typeof loadConfig>[0]): { loaded: LoadedCo
     const loaded = loadConfig(at);
     const where = loaded.found ? loaded.path : "defaults";
     const warnings = loaded.found ? loaded.warnings : loaded.warnings.filter((text) => !text.startsWith("no settings file"));
-    return { loaded, findings: [ok("settings", where), ...warnings.map((text) => warn("settings", text, "Look at it in the settings."))] };
+    return { loaded, findings: [ok("settings", where), ...warnings.map(ofWarning)] };
   } catch (error) {
     return { loaded: null, findings: [fail("settings", errorText(error), "Correct the file; config/herald.json5 shows every setting.")] };
   }

@@ -3,9 +3,10 @@
 import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import { join } from "node:path";
-import { findStateDir, loadConfig } from "../config/config.ts";
+import { loadConfig } from "../config/config.ts";
 import { errorText } from "../core/errors.ts";
 import { LINK_FILE } from "../web/token.ts";
+import { stateFolderOf } from "./state-folder.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** No gateway serves this folder, as far as its folder tells. */
@@ -34,7 +35,7 @@ type At = Pick<Terminal, "env" | "cwd" | "ended">;
 
 /** Throws GatewayAway. Looks anew at each call: after a restart it may have another port. */
 export function findGateway(terminal: At): Gateway {
-  const stateDir = findStateDir(terminal);
+  const stateDir = stateFolderOf(terminal);
   const link = readLink(stateDir);
   if (link === null) throw new GatewayAway(`Herald does not run on the state folder ${stateDir}.`);
   const origin = originOf(link, terminal);

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { errorText } from "../core/errors.ts";
 import { silentLogger } from "../core/logger.ts";
-import { ownFile } from "../core/own-files.ts";
+import { ownFile, ownFolder } from "../core/own-files.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
 const MB = 1e6;
@@ -15,7 +15,7 @@ const FEW_INODES = 10_000;
 
 export function checkRuntime(): Finding {
   const { node } = process.versions;
-  const isOwn = process.execPath.includes("node_modules");
+  const isOwn = process.execPath.startsWith(join(ownFolder, "node_modules/"));
   return ok("runtime", `Node ${node}${isOwn ? ", the one that came along" : ""}, ${process.platform} ${process.arch}`);
 }
 

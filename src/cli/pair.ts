@@ -1,10 +1,11 @@
 // `herald pair`: who is paired, waits or was refused, and the operator's word about them. Works beside a running gateway, or several on
 // PostgreSQL, which look the person up anew at every message and tell them what was decided, now or at the next start.
-import { findStateDir, findStoreUrl } from "../config/config.ts";
+import { findStoreUrl } from "../config/config.ts";
 import { systemClock } from "../core/clock.ts";
 import { openBeside } from "../stores/beside.ts";
 import { createPairing, type Pairing, type Person } from "../stores/pairing.ts";
 import { type Call, EXIT } from "./command.ts";
+import { stateFolderOf } from "./state-folder.ts";
 
 type Named = Pick<Person, "senderName" | "senderId" | "channel">;
 
@@ -59,7 +60,7 @@ async function revoke(pairing: Pairing, usage: string, [channel = "", senderId =
 
 export async function pair(call: Call): Promise<number> {
   const from = { env: call.terminal.env, cwd: call.terminal.cwd };
-  const db = await openBeside({ stateDir: findStateDir(from), url: findStoreUrl(from), name: "herald pair" });
+  const db = await openBeside({ stateDir: stateFolderOf(call.terminal), url: findStoreUrl(from), name: "herald pair" });
   try {
     call.terminal.say(await decide(createPairing({ db, clock: systemClock }), call));
     return EXIT.fine;

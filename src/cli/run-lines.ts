@@ -43,6 +43,8 @@ export function age(ms: number): string {
 export const usd = (cost: number | null): string =>
   cost === null ? "" : `$${cost >= 0.01 || cost === 0 ? cost.toFixed(2) : cost.toPrecision(2)}`;
 
+const SHORTEST_LABEL = 16;
+
 /** One line, at most so many columns wide. */
 export function runLine(run: BoardRow, { now, columns, paint }: { now: number; columns: number; paint: Terminal["paint"] }): string {
   const state = run.isAsking ? "asks you" : run.position !== null && run.state === "queued" ? `queued #${run.position}` : run.state;
@@ -50,14 +52,12 @@ export function runLine(run: BoardRow, { now, columns, paint }: { now: number; c
   const ago = run.endedAt === null ? "" : `, ${age(now - run.endedAt)} ago`;
   const unsaid = run.delivery === "blocked" ? "not delivered" : "";
   const doing = isUnfinished(run.state) ? [run.step, run.doing] : [unsaid];
-  const rest = [
-    `${"  ".repeat(Math.min(run.level, 6))}${line(run.label)}`,
-    `${time}${ago}`,
-    ...doing.map((text) => line(text ?? "")),
-    usd(run.costUsd),
-  ];
-  const whole = `${run.shortId}  ${state.padEnd(11)}  ${rest.filter((part) => part !== "").join(" · ")}`;
-  const cut = fitting(whole, columns);
+  const rest = [`${time}${ago}`, ...doing.map((text) => line(text ?? "")), usd(run.costUsd)].filter((part) => part !== "").join(" · ");
+  const head = `${run.shortId}  ${state.padEnd(11)}  `;
+  const label = `${"  ".repeat(Math.min(run.level, 6))}${line(run.label)}`;
+  // What changes is what is looked for: a long label leaves it room.
+  const room = Math.max(SHORTEST_LABEL, columns - head.length - widthOf(rest) - 3);
+  const cut = fitting(`${head}${fitting(label, room)} · ${rest}`, columns);
   const from = run.shortId.length + 2;
   const to = from + state.length;
   return `${paint("dim", cut.slice(0, from))}${paint(run.needsPerson ? "yellow" : colourOf(run.state), cut.slice(from, to))}${cut.slice(to)}`;

@@ -4,7 +4,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { isUuid } from "../core/ids.ts";
 import { visibleText } from "../core/visible-text.ts";
-import { type Call, EXIT, textOf, UsageError } from "./command.ts";
+import { type Call, EXIT, isSet, textOf, UsageError } from "./command.ts";
 import { findGateway, type Gateway, Refused } from "./gateway.ts";
 import { overGateway, type RunRecord } from "./run-reader.ts";
 import { findRun, targetOf, textBehind } from "./run-target.ts";
@@ -35,20 +35,29 @@ export async function spawn(call: Call): Promise<number> {
   if (task === "") throw new UsageError("What to do is missing.");
   const chat = textOf(call, "chat") ?? "main";
   if (chat !== "main" && !isUuid(chat)) throw new UsageError("--chat is main, or the id of a chat of the page.");
-  return tell(call, await command(findGateway(call.terminal), chat, `/subagents spawn ${task}`, call.terminal.ended));
+  const gateway = findGateway(call.terminal);
+  const text = await command(gateway, chat, `/subagents spawn ${task}`, call.terminal.ended);
+  const shortId = SENT_OUT.exec(text)?.[1];
+  // Who was refused has an answer in the chat like anybody; only here it is a failure.
+  if (shortId === undefined) throw new Error(visibleText(text));
+  const { run } = await find(gateway, shortId);
+  return tell(call, run.id, text.replace(/ here\.$/, chat === "main" ? " in the main chat of the page." : " in that chat."));
 }
+
+/** What the gateway says of a spawn that it took. */
+const SENT_OUT = /\(([0-9a-f]{8})\)\. Its result will be announced here\.$/;
 
 export async function answer(call: Call): Promise<number> {
   const target = targetOf(call, true);
   const text = textBehind(call, "The answer");
   const gateway = findGateway(call.terminal);
-  const { questions = [] } = await find(gateway, target);
+  const { run, questions = [] } = await find(gateway, target);
   const [question] = questions;
   if (question === undefined) throw new Error("It asks nothing.");
   const option = /^[1-9]$/.test(text) && Number(text) <= question.options.length ? Number(text) : undefined;
   const given = question.kind === "approve" ? verdictOf(text) : option === undefined ? { answer: text } : { option };
   const { text: said } = await gateway.post<{ text: string }>(`/api/questions/${question.id}/answer`, given);
-  return tell(call, said);
+  return tell(call, run.id, said);
 }
 
 /** A yes has no conditions: whatever else is said is a no with its reason. */
@@ -75,14 +84,14 @@ async function steer(call: Call, target: string, { route, body, command: lineFor
   const gateway = findGateway(call.terminal);
   const { run } = await find(gateway, target);
   try {
-    const { text } = await gateway.post<{ text: string }>(`/api/runs/${run.id}/${route}`, body);
-    return tell(call, text);
+    const { text, runId = run.id } = await gateway.post<{ text: string; runId?: string }>(`/api/runs/${run.id}/${route}`, body);
+    return tell(call, runId, text);
   } catch (error) {
     // The run is there: it is the route that is not.
     if (!(error instanceof Refused) || error.status !== 404) throw error;
   }
   if (run.chat === null) throw new Error(`It was asked for on ${run.origin}: write ${lineFor(run.shortId)} there.`);
-  return tell(call, await command(gateway, run.chat, lineFor(run.id), call.terminal.ended));
+  return tell(call, run.id, await command(gateway, run.chat, lineFor(run.id), call.terminal.ended));
 }
 
 /** Posts a command line as if a button had been pressed; resolves with its answer. */
@@ -98,7 +107,10 @@ async function command(gateway: Gateway, chat: string, text: string, ended: Abor
   throw new Error("The gateway took it but has not answered yet: it is busy. herald runs list shows what becomes of it.");
 }
 
-function tell({ terminal }: Call, text: string): number {
-  terminal.say(terminal.broken(visibleText(text)));
+/** `id`: of the run that was meant, or that began. */
+function tell(call: Call, id: string, text: string): number {
+  const { terminal } = call;
+  if (isSet(call, "json")) terminal.say(JSON.stringify({ id, text }));
+  else terminal.say(terminal.broken(visibleText(text)));
   return EXIT.fine;
 }

@@ -1,6 +1,6 @@
 // `herald token`: tokens for other programs (PR1): made, shown once, listed, taken back. Works beside a running gateway, or several on
 // PostgreSQL, which look the token up anew at every request.
-import { findStateDir, findStoreUrl } from "../config/config.ts";
+import { findStoreUrl, loadConfig } from "../config/config.ts";
 import { didYouMean } from "../config/nearest.ts";
 import { systemClock } from "../core/clock.ts";
 import { agentIdOf, isAgentId } from "../core/ids.ts";
@@ -9,8 +9,9 @@ import { openBeside } from "../stores/beside.ts";
 import type { Database } from "../stores/database.ts";
 import { createProgramTokens, type NewProgramToken, type ProgramToken } from "../stores/program-tokens.ts";
 import { createSessions } from "../stores/sessions.ts";
-import { type Call, EXIT, isSet, textOf, UsageError } from "./command.ts";
+import { type Call, EXIT, isSet, refuseFlags, textOf, UsageError } from "./command.ts";
 import { iso, line } from "./run-lines.ts";
+import { stateFolderOf } from "./state-folder.ts";
 
 const DEFAULT_SCOPES: readonly Scope[] = ["spawn", "read"];
 const MAX_DAYS = 3650;
@@ -23,9 +24,10 @@ export async function token(call: Call): Promise<number> {
   if (prepare === undefined) throw new UsageError(`token has no "${line(word)}".${didYouMean(word, Object.keys(WORDS))}`);
   const extra = word === "list" ? words[1] : rest[0];
   if (extra !== undefined) throw new UsageError(`token ${word} takes no further words: "${line(extra)}".`);
+  refuseFlags(call, `token ${word}`, FLAGS[word] ?? []);
   const work = prepare(call, name);
   const from = { env: terminal.env, cwd: terminal.cwd };
-  const db = await openBeside({ stateDir: findStateDir(from), url: findStoreUrl(from), name: "herald token" });
+  const db = await openBeside({ stateDir: stateFolderOf(terminal), url: findStoreUrl(from), name: "herald token" });
   try {
     const said = await work(createProgramTokens({ db, clock: systemClock }), db);
     if (said !== "") terminal.say(said);
@@ -34,6 +36,8 @@ export async function token(call: Call): Promise<number> {
     await db.close();
   }
 }
+
+const FLAGS: Readonly<Record<string, readonly string[]>> = { list: ["json"], new: ["scope", "chat", "agent", "days", "json"], revoke: [] };
 
 type Work = (tokens: ReturnType<typeof createProgramTokens>, db: Database) => Promise<string>;
 
@@ -45,6 +49,7 @@ const WORDS: Readonly<Record<string, (call: Call, name: string) => Work>> = {
     return async (tokens, db) => {
       const secret = await tokens.make({ ...wanted, address: chat === undefined ? null : await chatOf(db, chat) });
       if (secret === null) throw new Error(`There is a token "${name}" already. Take it back first, or choose another name.`);
+      if (isSet(call, "json")) return JSON.stringify({ name, scopes: wanted.scopes, token: secret });
       return `The token "${name}" (${wanted.scopes.join(", ")}), shown this once:\n\n${secret}\n\nIt goes into the program's header Authorization: Bearer <token>, for <the page's address>/mcp.`;
     };
   },
@@ -67,9 +72,20 @@ function readWanted(call: Call, name: string): Wanted {
   if (!isProgramName(name))
     throw new UsageError("A token needs a name of at most 40 small letters, digits, dots, dashes and underscores, such as claude-code.");
   const chat = textOf(call, "chat");
+  if (chat !== undefined && !isAgentId(agentIdOf(chat)))
+    throw new UsageError(`"${line(chat)}" is no session key. The page and /subagents info show them, such as agent:main:telegram:dm:42.`);
   const agentId = textOf(call, "agent") ?? (chat === undefined ? null : agentIdOf(chat));
-  if (agentId !== null && !isAgentId(agentId)) throw new UsageError(`"${line(agentId)}" is no agent's id.`);
+  if (agentId !== null) refuseUnknown(agentId, call.terminal);
   return { name, scopes: readScopes(textOf(call, "scope")), agentId, chat, expiresAt: readDays(textOf(call, "days")) };
+}
+
+/** One that is not configured could never send anybody out. */
+function refuseUnknown(agentId: string, { env, cwd }: Call["terminal"]): void {
+  if (!isAgentId(agentId)) throw new UsageError(`"${line(agentId)}" is no agent's id.`);
+  const { list } = loadConfig({ env, cwd }).config.agents;
+  const known = list.length === 0 ? ["main"] : list.map(({ id }) => id);
+  if (!known.includes(agentId))
+    throw new UsageError(`There is no agent "${line(agentId)}".${didYouMean(agentId, known)} There are: ${known.join(", ")}.`);
 }
 
 function readScopes(text: string | undefined): readonly Scope[] {

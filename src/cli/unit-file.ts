@@ -24,6 +24,7 @@ export function unitText({ node, program, folder, env, stopSeconds, system }: Un
       : [
           `User=${system.user}`,
           "ProtectSystem=strict",
+          "# These have to be there and be this user's; --install makes them where they are missing.",
           `ReadWritePaths=${system.writes.map(quoted).join(" ")}`,
           ...(system.isInHome ? [] : ["ProtectHome=yes"]),
         ];

@@ -1,7 +1,7 @@
 // A database that is only looked at, beside whoever works on it or when nobody does: nothing is made, migrated or written.
 import { existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { AppError } from "../core/errors.ts";
+import { AppError, errorText } from "../core/errors.ts";
 import { type Database, type Params, STRETCH } from "./database.ts";
 import { holdsInSqlite, lendFolding } from "./letter-case.ts";
 import { MIGRATIONS } from "./schema.ts";
@@ -13,11 +13,11 @@ export function openReadOnly(path: string): Database & { close(): void } {
   if (!existsSync(path))
     throw new AppError("state", `There is no database ${path}: Herald has not been started with this state folder yet.`);
   const db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS });
-  const { user_version: found } = db.prepare("PRAGMA user_version").get() as { user_version: number };
-  if (found !== MIGRATIONS.length) {
+  try {
+    refuseOther(versionOf(db, path), path);
+  } catch (error) {
     db.close();
-    const advice = found > MIGRATIONS.length ? "use the newer Herald" : "start Herald once, which brings it up to date";
-    throw new AppError("state", `The database ${path} has schema ${found}, this Herald reads ${MIGRATIONS.length}: ${advice}.`);
+    throw error;
   }
   lendFolding(db);
   const refuse = (): never => {
@@ -33,6 +33,21 @@ export function openReadOnly(path: string): Database & { close(): void } {
     optimize: async () => refuse(),
     close: () => db.close(),
   };
+}
+
+function refuseOther(found: number, path: string): void {
+  if (found === MIGRATIONS.length) return;
+  const advice = found > MIGRATIONS.length ? "use the newer Herald" : "start Herald once, which brings it up to date";
+  throw new AppError("state", `The database ${path} has schema ${found}, this Herald reads ${MIGRATIONS.length}: ${advice}.`);
+}
+
+/** The first that is read of a file which may be anything. Throws AppError("state") when it is no database. */
+export function versionOf(db: DatabaseSync, path: string): number {
+  try {
+    return (db.prepare("PRAGMA user_version").get() as { user_version: number }).user_version;
+  } catch (error) {
+    throw new AppError("state", `The database ${path} can't be read: ${errorText(error)}. herald doctor tells more.`, { cause: error });
+  }
 }
 
 /** What is wrong with a database's file, whatever its version; null: nothing. */

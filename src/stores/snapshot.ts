@@ -2,14 +2,13 @@
 import { closeSync, openSync } from "node:fs";
 import { backup, DatabaseSync } from "node:sqlite";
 import { AppError } from "../core/errors.ts";
+import { versionOf } from "./read-only.ts";
 import { MIGRATIONS } from "./schema.ts";
 
 /** A gateway whose transaction takes long is waited for; it waits for us only as long as `atThatMoment` takes. */
 const WAIT_MS = 10_000;
 /** A step of the copy, in pages. */
 const STEP_PAGES = 5_000;
-
-const versionOf = (db: DatabaseSync): number => (db.prepare("PRAGMA user_version").get() as { user_version: number }).user_version;
 
 /**
  * Copies the database to `to`, mode 0600. `atThatMoment` is called at the very moment the copy is of: one connection holds the right to
@@ -20,7 +19,7 @@ export async function copyAtOneMoment<T>(path: string, to: string, atThatMoment:
   closeSync(openSync(to, "wx", 0o600));
   const reading = new DatabaseSync(path, { readOnly: true, timeout: WAIT_MS });
   try {
-    const schema = versionOf(reading);
+    const schema = versionOf(reading, path);
     if (schema > MIGRATIONS.length) throw new AppError("state", `The database ${path} was written by a newer Herald. Use that one.`);
     const writing = new DatabaseSync(path, { timeout: WAIT_MS });
     let found: T;
@@ -67,7 +66,7 @@ export function inspectDatabase(path: string): Comeback {
     const has = (table: string): boolean => count(`sqlite_schema WHERE type = 'table' AND name = '${table}'`) > 0;
     const ofNow = (table: string, where: string): number => (has(table) ? count(`${table} ${where}`) : 0);
     return {
-      schema: versionOf(db),
+      schema: versionOf(db, path),
       runs: count("runs"),
       unfinished: count("runs WHERE ended_at IS NULL"),
       people: ofNow("people", "WHERE state = 'paired'"),

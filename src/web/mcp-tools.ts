@@ -66,7 +66,7 @@ const spawnTool = ({ desk }: ToolDeps): McpTool =>
     scope: "spawn",
     description:
       "Sends out a sub-agent of Herald: a background run with its own session. Returns at once with its runId; call wait until it has ended, then result. " +
-      "With an idempotencyKey, repeating the call finds the same run instead of starting a second one.",
+      "With an idempotencyKey, repeating the call finds the same run instead of starting a second one; with other arguments it is refused.",
     schema: desk.spawnSchema,
     isReadOnly: false,
     async run(args, { program }) {

@@ -1,5 +1,6 @@
 // A backup taken in the middle of traffic, restored into an empty folder and started there: it is a start after a crash at that moment.
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -168,7 +169,31 @@ describe("[CL3] words", () => {
       code: 1,
       err: expect.stringMatching(/pg_dump/),
     });
-    expect(await cli(["backup", "ok.tar.gz"])).toMatchObject({ code: 0 });
+    expect(await cli(["backup", "no-such-folder/x.tar.gz"])).toEqual({
+      ...{ code: 1, out: "" },
+      err: `There is no folder ${join(dir, "no-such-folder")} to write it into.\n`,
+    });
+    expect(await cli(["backup", "ok.tar.gz"])).toMatchObject({ code: 0, out: expect.not.stringMatching(/No settings in it|Not in it/) });
+    // As from a timer, which starts it in another folder; a workspace that is a link would be missed only when it is needed.
+    symlinkSync("/etc", join(dir, "state/workspace/elsewhere"));
+    const away = await cli(["backup", join(dir, "away.tar.gz")], { cwd: tmpdir() });
+    expect(away).toMatchObject({ code: 0, err: "" });
+    expect(away.out).toMatch(
+      /^No settings in it: there are none at .*config\/herald\.json5\. If Herald has some, take the backup in the folder/m,
+    );
+    expect(away.out).toMatch(/^Not in it: 1 links, pipes or sockets, nor what they lead to, .*workspace\/elsewhere first\.$/m);
+    rmSync(join(dir, "state/workspace/elsewhere"));
+    const garbage = join(dir, "garbage");
+    mkdirSync(garbage);
+    writeFileSync(join(garbage, "herald.db"), "no database, whatever its name says ".repeat(200));
+    for (const words of [["backup", "x.tar.gz"], ["runs"]])
+      expect(await cli(words, { env: { HERALD_STATE_DIR: garbage } })).toMatchObject({
+        code: 1,
+        err: expect.stringContaining(
+          `The database ${join(garbage, "herald.db")} can't be read: file is not a database. herald doctor tells more.`,
+        ),
+      });
+    rmSync(garbage, { recursive: true });
     expect(statSync(join(dir, "ok.tar.gz")).mode & 0o777).toBe(0o600);
     expect(await cli(["restore", "ok.tar.gz"])).toMatchObject({ code: 1, out: "", err: expect.stringMatching(/a gateway runs on it/) });
     expect(await cli(["restore", "missing.tar.gz"], none)).toMatchObject({ code: 1, err: expect.stringMatching(/There is no file/) });

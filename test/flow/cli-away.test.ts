@@ -1,6 +1,6 @@
 // `herald status` and `herald runs` where no gateway answers as it should: busy, away, of an older version, another one.
 import { randomUUID } from "node:crypto";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -18,9 +18,66 @@ beforeAll(async () => {
 });
 afterAll(async () => scene[Symbol.asyncDispose]());
 
+const isRoot = process.getuid?.() === 0;
+const NOBODY = 65_534;
+
+/** On a folder that is there and closed; root may look into any, so somebody else comes. */
+async function asStranger(words: readonly string[]): Promise<CliEnd> {
+  const dir = mkdtempSync(join(tmpdir(), "herald-closed-"));
+  const stateDir = join(dir, "state");
+  chmodSync(dir, 0o755);
+  mkdirSync(stateDir, { mode: 0o700 });
+  writeFileSync(join(stateDir, "herald.db"), "");
+  if (!isRoot) chmodSync(stateDir, 0);
+  try {
+    return await runCli(words, { cwd: dir, env: { HOME: dir, HERALD_STATE_DIR: stateDir }, ...(isRoot ? { uid: NOBODY } : {}) });
+  } finally {
+    chmodSync(stateDir, 0o700);
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
 const fine = (out: RegExp, err: string): CliEnd => ({ code: 0, out: expect.stringMatching(out) as string, err });
 
 describe("[CL1] without a gateway", () => {
+  it.each([
+    ["status"],
+    ["runs"],
+    ["runs", "stop", "last"],
+    ["token"],
+    ["pair"],
+    ["auth", "list"],
+    ["backup", "/tmp/herald-of-somebody-else.tar.gz"],
+  ])("[CL1] another user's folder is not an empty one: %s says whose it is, and as whom to come", async (...words) => {
+    const end = await asStranger(words);
+    expect(end).toEqual({ code: 1, out: "", err: expect.stringMatching(/^The state folder \S+ can't be read by this user.*\(sudo -u /) });
+  });
+
+  it("[CL1] doctor tells the same as its finding, and goes on", async () => {
+    const { code, out, err } = await asStranger(["doctor"]);
+    expect({ code, err }).toEqual({ code: 1, err: "" });
+    expect(out).toMatch(/^✗ fail state folder: \S+ can't be read by this user.*\n +Use the user Herald runs as \(sudo -u /m);
+    expect(out).toMatch(/^✓ ok +settings: /m);
+    // Neither is true or good advice of what can't be seen.
+    expect(out).not.toMatch(/the first start makes it|Remove that file|End that program/);
+  });
+
+  it.skipIf(!isRoot)("[CL1] root keeps no key where the gateway could not read it", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "herald-theirs-"));
+    try {
+      chownSync(dir, NOBODY, NOBODY);
+      const set = await runCli(["auth", "set", "main", "openai"], { env: { HERALD_STATE_DIR: dir }, input: "sk-0123456789\n" });
+      expect(set).toEqual({
+        code: 1,
+        out: "",
+        err: expect.stringMatching(/could not read what root writes there\. Use the user Herald runs as/),
+      });
+      expect(readdirSync(dir)).toEqual([]);
+    } finally {
+      rmSync(dir, { recursive: true, force: true });
+    }
+  });
+
   it("[CL1] one of an older version, which tells its words to browsers only: what to do is said; another one's token is, too", async () => {
     const dir = mkdtempSync(join(tmpdir(), "herald-older-"));
     const id = randomUUID();
@@ -106,7 +163,11 @@ describe("[CL1] without a gateway", () => {
     expect(await cli(["runs", "list"])).toEqual(fine(/of old/, note));
     expect(await cli(["runs", "info", "of old"])).toEqual(fine(new RegExp(id), note));
     expect(await cli(["runs", "log", "-f", id])).toEqual(fine(/what it said then/, note));
-    expect(await cli(["runs", "stop", id])).toEqual({ code: 1, out: "", err: expect.stringMatching(/^No gateway answers/) });
+    expect(await cli(["runs", "stop", id])).toEqual({
+      code: 1,
+      out: "",
+      err: expect.stringMatching(/^No gateway answers.*herald start starts it/),
+    });
     expect(await cli(["status"])).toEqual({ code: 1, out: expect.stringMatching(/^No gateway answers.*herald start starts it/), err: "" });
     expect(JSON.parse((await cli(["status", "--json"])).out)).toMatchObject({ running: false });
     await scene.herald.restart();

@@ -101,6 +101,33 @@ describe("[CL1] steering", () => {
     expect(await cli(["runs", "spawn"])).toMatchObject({ code: 2, out: "" });
   });
 
+  it("[CL1] --json names the run that was meant or began; a spawn that is refused ends with 1, a flag for another word with 2", async () => {
+    const spawned = await cli(["runs", "spawn", "--json", plan([{ text: "for a program" }])]);
+    expect(spawned).toMatchObject({ code: 0, err: "" });
+    const { id, text } = JSON.parse(spawned.out) as { id: string; text: string };
+    expect((await listed()).map((run) => run.id)).toContain(id);
+    expect(text).toMatch(/^🧭 Sent out .* Its result will be announced in the main chat of the page\.$/s);
+    await scene.herald.reply(/for a program/);
+    const again = JSON.parse((await cli(["runs", "rerun", id, "--json"])).out) as { id: string };
+    expect(again.id).not.toBe(id);
+    expect((await listed()).find((run) => run.id === again.id)).toMatchObject({ rerunOf: id });
+    expect(JSON.parse((await cli(["runs", "send", id, "more", "--json"])).out)).toEqual({ id, text: expect.stringMatching(/./) });
+    const chat = scene.chat();
+    await chat.act([spawns(...Array.from({ length: 20 }, (_, n) => child(`n${n}`, held("room"))))]);
+    const refused = await cli(["runs", "spawn", "--chat", chat.id, plan([{ text: "one too many" }])]);
+    expect(refused).toEqual({ code: 1, out: "", err: expect.stringMatching(/^⚠️ \S/) });
+    for (const words of [
+      ["stop", id, "--follow"],
+      ["list", "--model", "x"],
+      ["rerun", id, "--chat", "main"],
+    ])
+      expect(await cli(["runs", ...words])).toEqual({
+        code: 2,
+        out: "",
+        err: expect.stringMatching(/^runs (stop|list|rerun) takes no --(follow|model|chat)\./),
+      });
+  });
+
   it("[CL1] answer takes words or the number of an option; a run that asks nothing says so", async () => {
     const asks = calls(["ask", { question: "Which colour?", options: ["Red", "Blue"] }]);
     const chat = scene.chat();

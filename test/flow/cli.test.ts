@@ -1,9 +1,10 @@
 // The command line as a process: help of every command, wrong words, exit codes, colours.
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { COMMANDS } from "../../src/cli/table.ts";
+import { giveFolder } from "../../src/cli/unit.ts";
 import { systemClock } from "../../src/core/clock.ts";
 import { openDatabase } from "../../src/stores/database.ts";
 import { lock } from "../../src/stores/lock-keys.ts";
@@ -33,17 +34,19 @@ describe("[CL1] words", () => {
   it("[CL1] a word it doesn't know: the nearest one is named, exit 2, and nothing on stdout", async () => {
     const { code, out, err } = await runCli(["strat"]);
     expect({ code, out }).toEqual({ code: 2, out: "" });
-    expect(err).toMatch(/^There is no command "strat"\. Did you mean start\?\n/);
+    expect(err).toBe('There is no command "strat". Did you mean start? herald --help lists them.\n');
     const odd = await runCli(["\u001b[31mred"]);
     expect(odd.code).toBe(2);
     expect(odd.err).not.toContain("\u001b");
   });
 
-  it("[CL1] a flag it doesn't know, and a role there is not: said with the help of that command, exit 2", async () => {
+  it("[CL1] a flag it doesn't know, and a role there is not: said with how that command is used, exit 2", async () => {
     expect(await runCli(["start", "--rol", "worker"])).toEqual({
       code: 2,
       out: "",
-      err: expect.stringMatching(/^Unknown option '--rol'\. Did you mean role\?\n\nServe/),
+      err: expect.stringMatching(
+        /^Unknown option '--rol'\. Did you mean role\?\n\nUsage:\n {2}herald start \[--role ROLE\]\n\nherald start --help tells more\.\n$/,
+      ),
     });
     expect(await runCli(["start", "--role", "king"])).toEqual({
       code: 2,
@@ -145,15 +148,40 @@ describe("[CL1] service", () => {
     }
   });
 
-  it("[CL1] of the system: as its user, writing nothing but its own folders; a user's name that is none is refused", async () => {
+  it("[CL1] of the system: as its user, in that user's home and not in root's, writing nothing but its own folders", async () => {
     const dir = mkdtempSync(join(tmpdir(), "herald-unit-"));
     try {
-      const { out } = await unitIn(dir, "--as", "herald");
-      expect(out).toMatch(/^User=herald$/m);
+      const { username, homedir } = userInfo();
+      const { out } = await unitIn(dir, "--as", username);
+      expect(out).toMatch(new RegExp(`^User=${username}$`, "m"));
       expect(out).toMatch(/^ProtectSystem=strict$/m);
       expect(out).toContain(`ReadWritePaths="${join(dir, "st%%te")}"`);
+      // As under sudo, where HOME is another's.
+      const theirs = await runCli(["service", "--as", username], { cwd: dir, env: { HOME: "/nowhere/root" } });
+      expect(theirs.out).toContain(`Environment="HERALD_STATE_DIR=${join(homedir, ".herald")}"\n`);
+      expect(theirs.out).toContain(`ReadWritePaths="${join(homedir, ".herald")}"`);
+      expect(theirs.out).not.toContain("/nowhere/root");
+    } finally {
+      rmSync(dir, { recursive: true, force: true });
+    }
+  });
+
+  it("[CL1] of the system: a user's name that is none, or nobody's here, is refused with what to do", async () => {
+    const dir = mkdtempSync(join(tmpdir(), "herald-unit-"));
+    try {
       expect(await unitIn(dir, "--as", "a b")).toMatchObject({ code: 2, out: "" });
+      expect(await unitIn(dir, "--as", "herald-nobody-here")).toEqual({
+        code: 1,
+        out: "",
+        err: expect.stringMatching(
+          /^This machine has no user herald-nobody-here .*sudo useradd --system --create-home herald-nobody-here\n$/,
+        ),
+      });
       expect(await unitIn(dir, "now")).toMatchObject({ code: 2, out: "" });
+      const user = { name: "herald", uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0, home: dir };
+      giveFolder(join(dir, "home/.herald"), user);
+      expect(statSync(join(dir, "home/.herald"))).toMatchObject({ uid: user.uid, mode: 0o40700 });
+      expect(() => giveFolder(join(dir, "home/.herald"), user)).not.toThrow();
     } finally {
       rmSync(dir, { recursive: true, force: true });
     }

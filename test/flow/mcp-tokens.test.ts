@@ -24,6 +24,21 @@ it("[PR1] [CL1] MCPS-002 herald token makes, lists and takes back tokens beside 
     err: expect.stringMatching(/^"admin" is no scope\. There are: spawn,[\s\S]*herald token new NAME/),
   });
   expect(await token("new", "wrong", "--chat", "agent:main:web:dm:nobody")).toMatchObject({ code: 1, out: "" });
+  expect(await token("new", "wrong", "--chat", "nowhere")).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/^"nowhere" is no session key/),
+  });
+  expect(await token("new", "wrong", "--agent", "mian")).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/^There is no agent "mian"\. Did you mean main\? There are: main\./),
+  });
+  expect(await token("revoke", "looker", "--days", "3")).toMatchObject({
+    code: 2,
+    err: expect.stringMatching(/^token revoke takes no --days/),
+  });
+  const forPrograms = JSON.parse((await token("new", "scripted", "--json")).out) as { name: string; scopes: string[]; token: string };
+  expect(forPrograms).toEqual({ name: "scripted", scopes: ["spawn", "read"], token: expect.stringMatching(/^herald_[\w-]{43}$/) });
+  expect(await token("revoke", "scripted")).toMatchObject({ code: 0 });
   expect(await token("new", "looker")).toMatchObject({ code: 1, err: expect.stringContaining("already") });
   const listed = await token();
   expect(listed.out).toMatch(/^looker {2}read, made \d{4}-\d\d-\d\d, last used \d{4}-\d\d-\d\d, until \d{4}-\d\d-\d\d$/m);

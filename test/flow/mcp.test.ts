@@ -133,6 +133,13 @@ describe.skipIf(isShared)("other programs", () => {
     scene.release("once");
     expect((await program.call("wait", { runId: id })).data).toMatchObject({ state: "done" });
     expect((await program.call("result", { runId: id })).text).toContain("found it");
+    // What is asked for with it is one thing: answered with the run of before, another task would be lost.
+    const other17 = await program.call("spawn", { task: "something else", ...key });
+    expect(other17).toMatchObject({
+      isError: true,
+      text: expect.stringMatching(new RegExp(`used before, with other arguments, for run ${id} `)),
+    });
+    expect(await program.call("runs")).toMatchObject({ data: { runs: [{ runId: id }] } });
     // Another token's key is another key.
     await using stranger = await connect("once-more");
     expect(await spawn(stranger)).not.toBe(id);

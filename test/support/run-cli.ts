@@ -18,12 +18,15 @@ export interface CliOptions {
   readonly input?: string;
   /** Somebody could still write to stdin, and never does. */
   readonly isInputOpen?: boolean;
+  /** As somebody else, which only root can. */
+  readonly uid?: number;
 }
 
-export async function runCli(args: readonly string[], { cwd, env, input, isInputOpen = false }: CliOptions = {}): Promise<CliEnd> {
+export async function runCli(args: readonly string[], { cwd, env, input, isInputOpen = false, uid }: CliOptions = {}): Promise<CliEnd> {
   const child = spawn(NODE, [START, ...args], {
     cwd,
     env: { PATH: process.env.PATH, HOME: "/nowhere", ...env },
+    ...(uid === undefined ? {} : { uid, gid: uid }),
     stdio: [input === undefined && !isInputOpen ? "ignore" : "pipe", "pipe", "pipe"],
   });
   const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));

@@ -13,7 +13,7 @@ import { basename, dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip, gzipSync } from "node:zlib";
-import { AppError } from "../../core/errors.ts";
+import { AppError, errorText, isStorageError } from "../../core/errors.ts";
 import { newId } from "../../core/ids.ts";
 import { copyAtOneMoment } from "../../stores/snapshot.ts";
 import { DATABASE } from "../stores.ts";
@@ -31,6 +31,8 @@ export interface BackupOptions {
   readonly version: string;
   readonly now: number;
   readonly signal: AbortSignal;
+  /** Told of each file that is about to be read. */
+  onFile?(at: number, of: number): void;
 }
 
 export interface BackupReport {
@@ -43,6 +45,8 @@ export interface BackupReport {
   /** Files and folders of workspaces that may not be read, and the first of them. */
   readonly unreadable: number;
   readonly firstUnreadable: string | null;
+  /** Links and the like, which are not in it: paths below the state folder. */
+  readonly unfollowed: readonly string[];
 }
 
 const PIECE = 256 * 1024;
@@ -51,6 +55,7 @@ const PIECE = 256 * 1024;
 export async function backUp(options: BackupOptions): Promise<BackupReport> {
   const { stateDir, target, withSecrets, now } = options;
   if (existsSync(target)) throw new AppError("invalid", `There is a file ${target} already; it is not replaced.`);
+  if (!existsSync(dirname(target))) throw new AppError("invalid", `There is no folder ${dirname(target)} to write it into.`);
   const draft = `${target}.${newId().slice(0, 8)}`;
   const [database, body, whole] = [`${draft}.db`, `${draft}.body`, `${draft}.part`];
   try {
@@ -68,6 +73,7 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
       unreadable: [...rest.unreadable],
       seconds: Math.floor(now / 1000),
       signal: options.signal,
+      onFile: (at) => options.onFile?.(at, sources.length),
     };
     await pipeline(Readable.from(pack(sources, packing)), createGzip(), createWriteStream(body, { flags: "wx", mode: 0o600 }));
     const about = { form: FORM, herald: options.version, schema, at: new Date(now).toISOString(), withSecrets };
@@ -76,7 +82,11 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
     syncFolder(dirname(target));
     const { files, gone, unreadable } = packing;
     const refused = { unreadable: unreadable.length, firstUnreadable: unreadable[0] ?? null };
-    return { files: files.length, bytes: statSync(target).size, leftOut: rest.secrets, gone, ...refused };
+    return { files: files.length, bytes: statSync(target).size, leftOut: rest.secrets, gone, ...refused, unfollowed: rest.unfollowed };
+  } catch (error) {
+    if (!isStorageError(error)) throw error;
+    const asked = `It needs room for a copy of the database and twice the file itself in ${dirname(target)}.`;
+    throw new AppError("storage", `The backup could not be written: ${errorText(error)}. ${asked}`, { cause: error });
   } finally {
     for (const path of [database, body, whole]) rmSync(path, { force: true });
   }
@@ -94,13 +104,15 @@ interface Packing {
   readonly unreadable: string[];
   readonly seconds: number;
   readonly signal: AbortSignal;
+  onFile(at: number): void;
 }
 
 const inState = (stateDir: string, { path, size }: Listed): Source => ({ name: `state/${path}`, path: join(stateDir, path), size });
 
 async function* pack(sources: readonly Source[], packing: Packing): AsyncGenerator<Buffer> {
-  for (const source of sources) {
+  for (const [at, source] of sources.entries()) {
     packing.signal.throwIfAborted();
+    packing.onFile(at + 1);
     const file = await openUnlessRefused(source, packing);
     if (file === null) continue;
     try {

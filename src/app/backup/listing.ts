@@ -17,6 +17,8 @@ export interface Listing {
   readonly secrets: readonly string[];
   /** Folders of workspaces that may not be looked into. */
   readonly unreadable: readonly string[];
+  /** Links, pipes and sockets: nothing is read through them, and they are not kept either. */
+  readonly unfollowed: readonly string[];
 }
 
 /** Made anew by every start, or of a process. */
@@ -50,6 +52,7 @@ export function listRest(stateDir: string, withSecrets: boolean): Listing {
   const files: Listed[] = [];
   const secrets: string[] = [];
   const unreadable: string[] = [];
+  const unfollowed: string[] = [];
   const folders = [""];
   for (let at = folders.pop(); at !== undefined; at = folders.pop()) {
     const entries = unlessRefused(at, () => entriesOf(join(stateDir, at)));
@@ -59,12 +62,13 @@ export function listRest(stateDir: string, withSecrets: boolean): Listing {
       // What a restore has laid there; the settings in force go along by themselves.
       if (path === SETTINGS_FOLDER) continue;
       if (entry.isDirectory()) folders.push(`${path}/`);
-      else if (!entry.isFile() || path.startsWith(DATABASE) || OURS_FOR_NOW.test(entry.name) || TRANSCRIPT.test(path)) continue;
+      else if (!entry.isFile()) unfollowed.push(path);
+      else if (path.startsWith(DATABASE) || OURS_FOR_NOW.test(entry.name) || TRANSCRIPT.test(path)) continue;
       else if (isSecret(entry.name) && !withSecrets) secrets.push(path);
       else files.push({ path, size: null });
     }
   }
-  return { files, secrets, unreadable };
+  return { files, secrets, unreadable, unfollowed };
 }
 
 /** Is this failure one that leaves out a file of a workspace, and nothing more? */

@@ -17,6 +17,8 @@ export interface RestoreOptions {
   readonly file: string;
   readonly stateDir: string;
   readonly signal: AbortSignal;
+  /** Told of each file that is about to be checked, and then again as it is written. */
+  onFile?(what: "checked" | "written", at: number, of: number): void;
 }
 
 export interface RestoreReport {
@@ -28,22 +30,28 @@ export interface RestoreReport {
 const SPARE_BYTES = 64 * 1024 * 1024;
 
 /** Throws AppError in words; then nothing has changed. */
-export async function restore({ file, stateDir, signal }: RestoreOptions): Promise<RestoreReport> {
+export async function restore({ file, stateDir, signal, onFile }: RestoreOptions): Promise<RestoreReport> {
   refuseInUse(stateDir);
   const parent = dirname(stateDir);
   const manifest = await readBackup(file, signal, {
     onList: ({ files }) => requireRoom(parent, files),
-    onFile: async (entry, hash) => {
+    onFile: async (entry, hash, at, of) => {
+      onFile?.("checked", at, of);
       for await (const piece of entry.bytes()) hash(piece);
     },
   });
   if (!manifest.files.some(({ path }) => path === `state/${DATABASE}`))
     throw new AppError("invalid", "The backup holds no database. Nothing was written.");
-  mkdirSync(parent, { recursive: true, mode: 0o700 });
   const draft = `${stateDir}.restoring-${newId().slice(0, 8)}`;
   try {
-    mkdirSync(draft, { mode: 0o700 });
-    await readBackup(file, signal, { onList() {}, onFile: (entry, hash) => unpack(draft, entry, hash) });
+    makeDraft(draft);
+    await readBackup(file, signal, {
+      onList() {},
+      onFile: (entry, hash, at, of) => {
+        onFile?.("written", at, of);
+        return unpack(draft, entry, hash);
+      },
+    });
     const comeback = inspectDatabase(join(draft, DATABASE));
     // Looked at again: a gateway may have been started on it meanwhile.
     refuseInUse(stateDir);
@@ -55,11 +63,25 @@ export async function restore({ file, stateDir, signal }: RestoreOptions): Promi
   }
 }
 
+/** Beside, so that one step gives it its name: the folder around has to be one that this user may write. */
+function makeDraft(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    throw new AppError(
+      "storage",
+      `It is unpacked beside its place first, which can't be done: ${errorText(error)}. Set HERALD_STATE_DIR to a folder below one that this user may write.`,
+      { cause: error },
+    );
+  }
+}
+
 function refuseInUse(stateDir: string): void {
   if (!existsSync(stateDir)) return;
   const names = readdirSync(stateDir);
   if (names.length === 0) return;
-  const why = names.includes("sign-in-link") ? "a gateway runs on it" : `it holds ${names.length} files and folders`;
+  const why = names.includes("sign-in-link") ? "a gateway runs on it, or was killed there" : `it holds ${names.length} files and folders`;
   throw new AppError(
     "state",
     `The state folder ${stateDir} is in use (${why}). Restoring replaces nothing: name an empty one with HERALD_STATE_DIR, or move this one away.`,
@@ -82,7 +104,7 @@ const nearestFolder = (path: string): string => (existsSync(path) || dirname(pat
 interface Reading {
   onList(manifest: Manifest): void;
   /** Reads all of its bytes and gives each piece to `hash`. */
-  onFile(entry: TarEntry, hash: (piece: Buffer) => void): Promise<void>;
+  onFile(entry: TarEntry, hash: (piece: Buffer) => void, at: number, of: number): Promise<void>;
 }
 
 /** Throws AppError("invalid") that names the first thing that is not as the list says. */
@@ -114,7 +136,7 @@ async function checkAll(entries: AsyncIterable<TarEntry>, signal: AbortSignal, {
         `The archive holds ${JSON.stringify(entry.name)}, which is not what its list says. Nothing was written.`,
       );
     const hash = createHash("sha256");
-    await onFile(entry, (piece) => void hash.update(piece));
+    await onFile(entry, (piece) => void hash.update(piece), at, manifest.files.length);
     if (hash.digest("hex") !== expected.sha256)
       throw new AppError("invalid", `${entry.name} is damaged in the backup. Nothing was written.`);
   }

@@ -177,7 +177,9 @@ describe("[CL3] what is in it", () => {
       writeFileSync(join(stateDir, path), text);
     }
     symlinkSync("/etc/passwd", join(stateDir, "workspace/link"));
-    const { leftOut } = await take("plain");
+    const { leftOut, unfollowed } = await take("plain");
+    // Whoever's workspace is a link elsewhere learns now that it is not in the backup.
+    expect(unfollowed).toEqual(["workspace/link"]);
     expect([...leftOut].sort()).toEqual(["agents/main/auth.json", "web-token", "workspace/.env"]);
     expect(statSync(join(dir, "plain")).mode & 0o777).toBe(0o600);
     expect(gunzipSync(readFileSync(join(dir, "plain"))).includes("KEY=1")).toBe(false);

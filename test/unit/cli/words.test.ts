@@ -5,8 +5,10 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CONNECTIONS } from "../../../src/app/setup/connections.ts";
 import { helpOf, overallHelp } from "../../../src/cli/command.ts";
+import { runLine, widthOf } from "../../../src/cli/run-lines.ts";
 import { COMMANDS } from "../../../src/cli/table.ts";
 import { openDatabase } from "../../../src/stores/database.ts";
+import type { BoardRow } from "../../../src/web/board.ts";
 import { callCommand } from "../../support/call-command.ts";
 
 const KEY = "sk-of-set-up-0123456789";
@@ -80,6 +82,22 @@ describe("token", () => {
     } finally {
       db.close();
     }
+  });
+});
+
+describe("a run as a line", () => {
+  const view = { shortId: "9fa0c835", level: 0, label: "compare ".repeat(20), state: "running", step: "2/3 read", doing: "web_fetch" };
+  const run = { ...view, isAsking: false, position: null, needsPerson: false, createdAt: 0, startedAt: 0, endedAt: null, costUsd: 0.25 };
+  const at = (columns: number): string => runLine(run as unknown as BoardRow, { now: 65_000, columns, paint: (_style, text) => text });
+
+  it.each([80, 120])("[CL1] %i columns wide, a long label leaves room for the time, what it does and what it cost", (columns) => {
+    expect(widthOf(at(columns))).toBe(columns);
+    expect(at(columns)).toMatch(/^9fa0c835 {2}running {6}compare .*… · 1m05s · 2\/3 read · web_fetch · \$0\.25$/);
+  });
+
+  it("[CL1] narrower than that it is cut, and one that is short stands whole", () => {
+    expect(widthOf(at(30))).toBe(30);
+    expect(at(400)).toContain(`${"compare ".repeat(20).trim()} · 1m05s`);
   });
 });
 
