@@ -107,8 +107,8 @@ describe.skipIf(!hasPostgres())("several machines", () => {
     expect(performance.now() - stoppedAt).toBeLessThan(BELL_MS + 1_000);
     // What was streamed meanwhile is missed in that tab; the answer itself stands in a row.
     await front.say(plan([{ pieces: ["these ", "words"], pieceMs: 100 }]), { chat: chat.id });
-    await waitFor("the answer in the tab", () => tab.of("message").some(({ data }) => JSON.stringify(data).includes("these words")), 5_000);
-    await waitFor("other connections", () => proxy.lines().filter((line) => line.isListening && !line.isSilent).length === 2, 20_000);
+    await waitFor("the answer in the tab", () => tab.of("message").some(({ data }) => JSON.stringify(data).includes("these words")));
+    await waitFor("other connections", () => proxy.lines().filter((line) => line.isListening && !line.isSilent).length === 2);
     expect(scene.herald.output()).toContain("no notification came from PostgreSQL for a while; listening on another connection");
     expect(scene.herald.members.every((one) => one.isRunning())).toBe(true);
     expect((await three()) - usual).toBeLessThan(BELL_MS / 2);
@@ -212,11 +212,12 @@ describe.skipIf(!hasPostgres())("several machines", () => {
     for (const line of proxy.lines()) line.blackHole();
     const cutAt = performance.now();
     expect(await chat.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
-    expect(performance.now() - cutAt).toBeLessThan(1_000);
+    // It does not wait for the one that is cut off, whose lease is longer than that.
+    expect(performance.now() - cutAt).toBeLessThan(5_000);
     scene.release("cut off");
     await waitFor("the worker to give up", () => /cut off from PostgreSQL/.test(worker.output()));
-    // Its lease, and what a look at the clock may take.
-    expect(performance.now() - cutAt).toBeLessThan(11_000);
+    // Its lease, and what a look at the clock may take on a loaded machine.
+    expect(performance.now() - cutAt).toBeLessThan(20_000);
     expect(scene.model.calls.filter(isChild)).toHaveLength(1);
     proxy.isDeaf = false;
     expect(await chat.ask(plan([{ text: "it is back" }]), 30_000)).toBe("it is back");

@@ -205,7 +205,7 @@ describe.skipIf(isShared)("other programs", () => {
     const begun = performance.now();
     expect(await scriptOf(herald, "revoke", "leaving")).toMatchObject({ ended: 0 });
     expect(await waiting).toMatchObject({ isError: true, text: expect.stringContaining("taken back") });
-    expect(performance.now() - begun).toBeLessThan(10_000);
+    expect(performance.now() - begun).toBeLessThan(30_000);
     await expect(program.call("runs")).rejects.toThrow(/401|taken back/);
     expect(rowOf(herald, id).state).toBe("running");
     scene.release("left");

@@ -70,7 +70,7 @@ describe("one slot", () => {
       expect(run.state).toBe("timeout");
       // Promised within 1 s after the limit; a loaded machine gets more, and must still not wait for the work.
       expect((run.ended_at ?? 0) - (run.started_at ?? 0)).toBeGreaterThanOrEqual(1_990);
-      expect((run.ended_at ?? 0) - (run.started_at ?? 0)).toBeLessThan(6_000);
+      expect((run.ended_at ?? 0) - (run.started_at ?? 0)).toBeLessThan(20_000);
       expect(text).toContain("\nStatus: timeout\n");
       const had = text.includes("Result:\n(not available)") ? "." : "; this is what it had until then.";
       expect(text).toContain(`- It was ended by its time limit (runTimeoutSeconds 2s)${had}\n`);

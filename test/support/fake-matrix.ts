@@ -85,9 +85,9 @@ export async function createFakeMatrix(options: { port?: number; now?(): number 
         state.wakers,
         "the first sync",
         () => state.calls.some(({ method, query }) => method === "sync" && query.since !== undefined),
-        15_000,
+        45_000,
       ),
-    until: <T>(check: () => T, what = "a condition", timeoutMs = 15_000): Promise<NonNullable<T>> =>
+    until: <T>(check: () => T, what = "a condition", timeoutMs = 45_000): Promise<NonNullable<T>> =>
       waitOn(state.wakers, what, check, timeoutMs),
     async close() {
       state.closed = true;
