@@ -104,7 +104,7 @@ describe.skipIf(!hasPostgres())("several machines", () => {
     const stoppedAt = performance.now();
     expect(await working.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
     await waitFor("the model's connection to close", () => scene.model.open === 0);
-    expect(performance.now() - stoppedAt).toBeLessThan(BELL_MS + 1_000);
+    expect(performance.now() - stoppedAt).toBeLessThan(BELL_MS + 8_000);
     // What was streamed meanwhile is missed in that tab; the answer itself stands in a row.
     await front.say(plan([{ pieces: ["these ", "words"], pieceMs: 100 }]), { chat: chat.id });
     await waitFor("the answer in the tab", () => tab.of("message").some(({ data }) => JSON.stringify(data).includes("these words")));
@@ -161,8 +161,8 @@ describe.skipIf(!hasPostgres())("several machines", () => {
       /The agent ops is not in the settings/,
     ];
     const chat = scene.chat();
-    for (const line of said.slice(0, 2)) expect(b.output()).toMatch(line);
-    expect(b.output()).toMatch(/ops is not in the settings here/);
+    for (const line of [...said.slice(0, 2), /ops is not in the settings here/])
+      await waitFor(`the log to say ${line}`, () => line.test(b.output()));
     const status = await chat.ask("/status");
     for (const line of said) expect(status).toMatch(line);
 

@@ -43,8 +43,8 @@ describe("errors nobody caught", () => {
     await herald.say("what is 6 * 7?");
     process.kill(herald.pid(), "SIGUSR2");
     // Not half dead: it is gone, and said why.
-    await herald.exited(10_000);
-    expect(herald.output()).toMatch(/planted exception[^\n]*uncaught/);
+    await herald.exited();
+    await waitFor("its last words", () => /planted exception[^\n]*uncaught/.test(herald.output()));
     await herald.restart();
     await waitFor("the turn again", () => herald.rows("SELECT id FROM inbox WHERE attempts = 2 AND state <> 'done'").length === 1);
     expect(herald.rows("SELECT id FROM inbox WHERE state = 'waiting'").length).toBeGreaterThanOrEqual(1);
