@@ -137,6 +137,9 @@ describe.skipIf(!hasBrowser)(`messages on the page${BROWSER_NOTE}`, () => {
     await page.fill("#text", plan([spawns(child("busy", [{ text: "done", hold: "regenerate" }])), { text: "sent out" }]));
     await page.keyboard.press("Enter");
     await stands(page, "sent out");
+    // On record as sent, too: until then it is on its way, which is another reason.
+    const onItsWay = "SELECT 1 FROM outbox WHERE state IN ('queued', 'sending', 'unknown')";
+    await waitFor("nothing to be on its way", () => scene.herald.rows(onItsWay).length === 0);
     await page.click("#messages .agent .redo");
     await page.locator("#toast", { hasText: "1 sub-agent that this message sent out is still at work. Stop it first" }).waitFor();
     expect((await standing(page)).at(-1)).toBe("sent out");
