@@ -193,7 +193,7 @@ describe("a group", () => {
       tasks(
         [
           task("good", "well done"),
-          task("slow", busy("slow words"), { runTimeoutSeconds: 2 }),
+          task("slow", busy("slow words"), { runTimeoutSeconds: 5 }),
           task("unwanted", busy("unwanted words")),
           task("unlucky", busy("unlucky words")),
         ],

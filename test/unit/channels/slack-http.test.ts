@@ -26,7 +26,7 @@ const makeChannel = (): Promise<Channel> =>
     httpPort,
     clock: systemClock,
     log: silentLogger,
-    timeoutMs: 1_000,
+    timeoutMs: 3_000,
   });
 
 beforeEach(async () => {

@@ -33,7 +33,7 @@ const makeChannel = (sockets = 2): Promise<Channel> =>
     mode: "socket",
     clock,
     log: silentLogger,
-    timeoutMs: 1_000,
+    timeoutMs: 3_000,
     sockets,
   });
 
