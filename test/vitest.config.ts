@@ -17,7 +17,7 @@ const retry =
   process.env.HERALD_TEST_RETRY === "1"
     ? { count: 1, condition: /^waited \d+ ms for|Test timed out|Timeout \d+ms exceeded|is taken by another program/ }
     : 0;
-const common = { root, environment: "node" as const, testTimeout: 30_000, hookTimeout: 30_000, retry };
+const common = { root, environment: "node" as const, testTimeout: 60_000, hookTimeout: 60_000, retry };
 
 const DEEP = [
   "test/contract/{slack,telegram}.test.ts",

@@ -289,5 +289,5 @@ it("[RN4] a /compact under way holds up a graceful stop no longer than a turn do
   await own.settled();
   const answers = own.telegram.messages(ANN).slice(before);
   expect(answers.map(({ text }) => text)).toEqual(["Summing up was stopped; nothing was changed."]);
-  expect(own.model.calls.at(-1)?.clientClosed).toBe(true);
+  await waitFor("the model to hear of it", () => own.model.calls.at(-1)?.clientClosed === true);
 }, 120_000);

@@ -23,6 +23,7 @@ import { createGateway } from "../../src/gateway/gateway.ts";
 import { createLane } from "../../src/lanes/lanes.ts";
 import type { ModelRequest } from "../../src/models/model.ts";
 import { fillRuns, runId } from "../bench/filled-runs.ts";
+import { cpuTime } from "../support/cpu-time.ts";
 import { noFiles } from "../support/files.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { paymentsOf } from "../support/payments.ts";
@@ -34,7 +35,7 @@ it("[RU1] SCALE-003 with 20 000 finished runs on record the stores open and ever
   using folder = await createStateFolder();
   folder.close();
   fillRuns(join(folder.stateDir, "herald.db"), 20_000);
-  const since = performance.now();
+  const worked = cpuTime();
   const stores = await folder.reopen();
   const { board, details } = createRunBoard({
     stores,
@@ -52,7 +53,7 @@ it("[RU1] SCALE-003 with 20 000 finished runs on record the stores open and ever
   expect(await details.find(runId(19_999))).not.toBeNull();
   expect(await stores.runs.listUnfinished()).toEqual([]);
   expect(await stores.runs.listUndocumented(100)).toEqual([]);
-  expect(performance.now() - since).toBeLessThan(1_500);
+  expect(worked()).toBeLessThan(1_500);
 });
 
 const CHATS = 100;
@@ -132,7 +133,7 @@ describe("many chats", () => {
         await new Promise((resolve) => setImmediate(resolve));
       }
       const replies = () => door.stores.db.all<{ address: string; part: string }>("SELECT address, part FROM outbox ORDER BY id");
-      await waitFor("every answer", async () => (await replies()).length === CHATS * ROUNDS, 25_000);
+      await waitFor("every answer", async () => (await replies()).length === CHATS * ROUNDS);
       const heard = Map.groupBy(await replies(), (row) => (JSON.parse(row.address) as { chat: string }).chat);
       expect(heard.size).toBe(CHATS);
       const inOrder = Array.from({ length: ROUNDS }, (_, round) => `${round}`);

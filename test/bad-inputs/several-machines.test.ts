@@ -104,11 +104,11 @@ describe.skipIf(!hasPostgres())("several machines", () => {
     const stoppedAt = performance.now();
     expect(await working.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
     await waitFor("the model's connection to close", () => scene.model.open === 0);
-    expect(performance.now() - stoppedAt).toBeLessThan(BELL_MS + 1_000);
+    expect(performance.now() - stoppedAt).toBeLessThan(BELL_MS + 8_000);
     // What was streamed meanwhile is missed in that tab; the answer itself stands in a row.
     await front.say(plan([{ pieces: ["these ", "words"], pieceMs: 100 }]), { chat: chat.id });
-    await waitFor("the answer in the tab", () => tab.of("message").some(({ data }) => JSON.stringify(data).includes("these words")), 5_000);
-    await waitFor("other connections", () => proxy.lines().filter((line) => line.isListening && !line.isSilent).length === 2, 20_000);
+    await waitFor("the answer in the tab", () => tab.of("message").some(({ data }) => JSON.stringify(data).includes("these words")));
+    await waitFor("other connections", () => proxy.lines().filter((line) => line.isListening && !line.isSilent).length === 2);
     expect(scene.herald.output()).toContain("no notification came from PostgreSQL for a while; listening on another connection");
     expect(scene.herald.members.every((one) => one.isRunning())).toBe(true);
     expect((await three()) - usual).toBeLessThan(BELL_MS / 2);
@@ -161,8 +161,8 @@ describe.skipIf(!hasPostgres())("several machines", () => {
       /The agent ops is not in the settings/,
     ];
     const chat = scene.chat();
-    for (const line of said.slice(0, 2)) expect(b.output()).toMatch(line);
-    expect(b.output()).toMatch(/ops is not in the settings here/);
+    for (const line of [...said.slice(0, 2), /ops is not in the settings here/])
+      await waitFor(`the log to say ${line}`, () => line.test(b.output()));
     const status = await chat.ask("/status");
     for (const line of said) expect(status).toMatch(line);
 
@@ -212,11 +212,12 @@ describe.skipIf(!hasPostgres())("several machines", () => {
     for (const line of proxy.lines()) line.blackHole();
     const cutAt = performance.now();
     expect(await chat.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 1 sub-agent.");
-    expect(performance.now() - cutAt).toBeLessThan(1_000);
+    // It does not wait for the one that is cut off, whose lease is longer than that.
+    expect(performance.now() - cutAt).toBeLessThan(5_000);
     scene.release("cut off");
     await waitFor("the worker to give up", () => /cut off from PostgreSQL/.test(worker.output()));
-    // Its lease, and what a look at the clock may take.
-    expect(performance.now() - cutAt).toBeLessThan(11_000);
+    // Its lease, and what a look at the clock may take on a loaded machine.
+    expect(performance.now() - cutAt).toBeLessThan(20_000);
     expect(scene.model.calls.filter(isChild)).toHaveLength(1);
     proxy.isDeaf = false;
     expect(await chat.ask(plan([{ text: "it is back" }]), 30_000)).toBe("it is back");

@@ -42,7 +42,8 @@ describe("rerun", () => {
     expect(taskOf(again)).toBe(taskOf(first));
     expect(await chat.ask(`/subagents brief ${again.id}`)).toContain("count honestly");
     expect(await chat.ask(`/subagents info ${again.id}`)).toContain(`**Once more after:** ${first.id}`);
-    expect((await chat.announcements()).filter(({ text }) => text.includes("forty-two"))).toHaveLength(2);
+    const announced = async () => (await chat.announcements()).filter(({ text }) => text.includes("forty-two")).length;
+    await waitFor("the second announcement", async () => (await announced()) === 2);
   });
 
   it("[RP1] with another task and model: the context stays, an unusable model is said", async () => {

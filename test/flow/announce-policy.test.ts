@@ -155,13 +155,14 @@ const FAST = { NODE_OPTIONS: `--import=${new URL("../support/fast-time.ts", impo
 
 describe.skipIf(isShared)("[AP1] a digest to another address", () => {
   it("[AP1] gathers what was asked for on Telegram, on Slack and on the page, says of each where, and drops what is stopped before it is sent", {
-    timeout: 90_000,
+    timeout: 150_000,
   }, async () => {
     const to = { channel: "telegram", chat: String(LOUNGE), thread: "5" };
     await using scene = await createChannelScene({
       ...people,
       env: FAST,
-      config: agents({ when: "digest", everyMinutes: 1, to }),
+      // Long enough for all three to end before it is due.
+      config: agents({ when: "digest", everyMinutes: 4, to }),
       expectsErrors: true,
     });
     const { telegram, slack, herald } = scene;
@@ -176,7 +177,7 @@ describe.skipIf(isShared)("[AP1] a digest to another address", () => {
     const root = slack.say({ channel: ROOM, text: sends("beta", "the beta result") });
     await herald.say(sends("gamma", "the gamma result"));
     const waits = "SELECT 1 FROM outbox WHERE delivery LIKE '%:digest' AND state = 'queued' AND attempts > 0";
-    await waitFor("the digest to be gathered and put off", () => herald.rows(waits).length > 0, 30_000);
+    await waitFor("the digest to be gathered and put off", () => herald.rows(waits).length > 0, 60_000);
     expect(herald.rows("SELECT 1 FROM digest_items WHERE delivery IS NOT NULL")).toHaveLength(3);
     await herald.say("/subagents stop gamma");
     await herald.reply(/its announcement had not been sent yet and is left out/);
@@ -200,7 +201,7 @@ describe.skipIf(isShared)("[AP1] a digest to another address", () => {
     await using scene = await createChannelScene({
       ...people,
       env: FAST,
-      config: agents({ when: "digest", everyMinutes: 1, to: "dm" }),
+      config: agents({ when: "digest", everyMinutes: 2, to: "dm" }),
       expectsErrors: true,
     });
     const { telegram } = scene;

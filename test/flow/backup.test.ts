@@ -41,7 +41,7 @@ describe("[CL3] under load", () => {
       Array.from({ length: 3 }, async (_, n) => {
         const chat = scene.chat();
         for (let turn = 0; turn < 60 && !traffic.signal.aborted; turn++)
-          await chat.act([spawns(child(`load ${n}-${turn}`, [step, step, { text: `result ${n}-${turn}` }]))], 30_000);
+          await chat.act([spawns(child(`load ${n}-${turn}`, [step, step, { text: `result ${n}-${turn}` }]))]);
       }),
     );
     await waitFor("some runs to have ended", () => runsIn(stateDir).filter(({ state }) => state === "done").length > 5);

@@ -23,6 +23,12 @@ const post = (herald: Harness, path: string, body: unknown) => herald.request(pa
 const errorOf = async (answer: Response): Promise<string> => ((await answer.json()) as { error: string }).error;
 const resend = (herald: Harness, chat: string, replaces: string, text: string, id: string = randomUUID()) =>
   post(herald, `/api/chats/${chat}/resend`, { id, text, replaces });
+/** What stands in a chat is also on record as sent: until then it is on its way, and nothing can take its place. */
+const atRest = (herald: Harness): Promise<boolean> =>
+  waitFor(
+    "nothing to be on its way",
+    () => herald.rows("SELECT 1 FROM outbox WHERE state IN ('queued', 'sending', 'unknown')").length === 0,
+  );
 /** What counts in a chat: who said what, without earlier versions. */
 const standing = async (herald: Harness, chat: string): Promise<string[]> => {
   const { messages } = (await (await herald.request(`/api/chats/${chat}/messages`)).json()) as { messages: Shown[] };
@@ -44,6 +50,7 @@ describe("other words for the last message", () => {
     await chat.ask(plan([{ text: "kept answer" }]));
     const first = await chat.say(plan([{ text: "unwanted answer" }]));
     await scene.herald.reply(/^unwanted answer$/, chat.id);
+    await atRest(scene.herald);
     const id = randomUUID();
     const better = plan([{ text: "better answer" }]);
     const answers = await Promise.all([1, 2].map(() => resend(scene.herald, chat.id, first, better, id)));
@@ -73,6 +80,7 @@ describe("other words for the last message", () => {
     await scene.herald.reply(/^one$/, chat.id);
     const last = await chat.say(plan([{ text: "two" }]));
     await scene.herald.reply(/^two$/, chat.id);
+    await atRest(scene.herald);
     const both = await Promise.all(["A", "B"].map((text) => resend(scene.herald, chat.id, last, plan([{ text }]))));
     expect(both.map(({ status }) => status).sort()).toEqual([202, 409]);
     const refused = both.find(({ status }) => status === 409) as Response;
@@ -93,13 +101,16 @@ describe("other words for the last message", () => {
     expect(await errorOf(await resend(scene.herald, chat.id, slow, "/help"))).toContain("A command can't take the place of a message");
     const sending = await chat.say(plan([spawns(child("helper", [{ text: "done", hold: "helping" }])), { text: "sent out" }]));
     await scene.herald.reply(/^sent out$/, chat.id);
+    await atRest(scene.herald);
     const why = "1 sub-agent that this message sent out is still at work. Stop it first, or write a new message.";
     expect(await errorOf(await resend(scene.herald, chat.id, sending, "other"))).toBe(why);
     scene.release("helping");
     await chat.announced("helper");
+    await atRest(scene.herald);
     expect(await errorOf(await resend(scene.herald, chat.id, sending, "other"))).toContain("Something newer stands behind this message");
     const command = await chat.say("/status");
     await scene.herald.reply(/^\*\*Herald/, chat.id);
+    await atRest(scene.herald);
     expect(await errorOf(await resend(scene.herald, chat.id, command, "other"))).toBe(
       "That was no message to the agent. Send it again as a new one.",
     );

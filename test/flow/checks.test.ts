@@ -196,8 +196,8 @@ describe("[EV1] commands", () => {
     const checks = [{ command, timeoutSeconds: 5 }];
     const from = performance.now();
     await chat.act([spawns(child("hostile", "done", { checks, checkRounds: 0 }))]);
-    expect(await chat.announced("hostile", 30_000)).toMatch(/^Status: error$/m);
-    expect(performance.now() - from).toBeLessThan(20_000);
+    expect(await chat.announced("hostile", 60_000)).toMatch(/^Status: error$/m);
+    expect(performance.now() - from).toBeLessThan(60_000);
     expect(readdirSync(workspace())).toEqual(before);
     const [result] = JSON.parse(found(chat.run("hostile").id).checks ?? "[]") as { passed: boolean; why: string; output: string }[];
     expect(result).toMatchObject({ passed: false, why: expect.stringMatching(/ended because it/) });

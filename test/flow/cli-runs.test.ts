@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { stripVTControlCharacters } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { calls, child, plan, type Step, spawns } from "../support/brain.ts";
-import { type CliEnd, cliOf, startCli } from "../support/run-cli.ts";
+import { type CliEnd, cliOf, type RunningCli, startCli } from "../support/run-cli.ts";
 import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -184,14 +184,18 @@ describe("[CL1] following", () => {
     async () => {
       const chat = await sendOut("a label that is far too long for it", held("narrow"));
       await chat.reached("a label that is far too long for it", "running");
-      const draw = (env: Record<string, string>, seconds: number) =>
-        startCli(scene.herald, ["runs"], {
+      const draw = async (env: Record<string, string>): Promise<RunningCli> => {
+        const drawn = startCli(scene.herald, ["runs"], {
           env: { TERM: "xterm", ...env },
-          // timeout's SIGINT reaches the command as Ctrl-C does.
-          shell: `export HERALD_WORDS="$*"; script -qec 'stty cols 20 rows 10; timeout -s INT ${seconds} $HERALD_WORDS; echo "ended with $?"' /dev/null`,
+          isTyped: true,
+          shell: `export HERALD_WORDS="$*"; script -qec 'stty cols 20 rows 10; $HERALD_WORDS; echo "ended with $?"' /dev/null`,
         });
-      const [coloured, plain] = [draw({}, 2), draw({ NO_COLOR: "1" }, 2)];
-      await Promise.all([coloured.ended(), plain.ended()]);
+        await waitFor("the list", () => stripVTControlCharacters(drawn.out()).includes("…"));
+        drawn.type("\u0003");
+        await drawn.ended();
+        return drawn;
+      };
+      const [coloured, plain] = await Promise.all([draw({}), draw({ NO_COLOR: "1" })]);
       expect(coloured.out()).toContain("\u001b[36m");
       expect(plain.out()).not.toMatch(/\[\d+m/);
       for (const out of [coloured.out(), plain.out()]) {

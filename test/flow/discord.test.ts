@@ -162,7 +162,7 @@ describe("commands and buttons", () => {
     expect(await discord.slash({ channel: ROOM, name: "status", user: STRANGER })).toBe(true);
     const { id: message } = discord.messages(ROOM)[0] ?? { id: "" };
     expect(await discord.press({ channel: ROOM, message, customId: "/stop", user: STRANGER })).toBe(true);
-    await discord.until(() => discord.thinking() === 0, "the end of thinking", 20_000);
+    await discord.until(() => discord.thinking() === 0, "the end of thinking");
     expect(discord.whispers(ROOM, STRANGER)).toHaveLength(known);
   });
 });

@@ -66,7 +66,7 @@ it("[CM3][GR5] a group that is called like a number of the list, `last` or a run
     group({ name: "last" }, child("b", [{ hold: "never" }])),
     spawns(child("c", [{ hold: "never" }]), child("d", [{ hold: "never" }])),
   ]);
-  await chat.reached("d", "running");
+  for (const label of ["a", "b", "c", "d"]) await chat.reached(label, "running");
   await chat.ask("/subagents list");
   expect(await chat.ask("/subagents stop 1")).toContain('"d"');
   expect(await chat.ask("/subagents stop last")).toContain('"d"');

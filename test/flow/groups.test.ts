@@ -193,7 +193,7 @@ describe("a group", () => {
       tasks(
         [
           task("good", "well done"),
-          task("slow", busy("slow words"), { runTimeoutSeconds: 2 }),
+          task("slow", busy("slow words"), { runTimeoutSeconds: 5 }),
           task("unwanted", busy("unwanted words")),
           task("unlucky", busy("unlucky words")),
         ],
@@ -349,10 +349,14 @@ describe("kill -9", () => {
     await scene.herald.crash();
     scene.release("turn");
     await scene.herald.restart();
-    await waitFor("the waking", () => wakings("quiz").length > 0, 20_000);
+    await waitFor("the waking", () => wakings("quiz").length > 0);
     await waitFor(
       "its answer",
       () => scene.herald.rows("SELECT 1 FROM inbox WHERE state <> 'done' AND session_key = ?", chat.key).length === 0,
+    );
+    await waitFor(
+      "all of it to be sent",
+      () => scene.herald.rows("SELECT 1 FROM outbox WHERE state IN ('queued', 'sending', 'unknown')").length === 0,
     );
     const texts = wakings("quiz").map((call) => call.messages.map(({ text }) => text).join("\n"));
     expect(texts[0]).toMatch(/from q1[\s\S]*from q2/);
@@ -367,7 +371,7 @@ describe("kill -9", () => {
     const names = Array.from({ length: 20 }, (_, n) => `link${n}`);
     await chat.act([tasks(names.map((label, n) => task(label, `did ${label}`, n === 0 ? {} : { after: [`link${n - 1}`] })))]);
     for (let ended = 3; ended < 20; ended += 3) {
-      await waitFor(`${ended} to end`, () => chat.runs().filter((run) => run.ended_at !== null).length >= ended, 20_000);
+      await waitFor(`${ended} to end`, () => chat.runs().filter((run) => run.ended_at !== null).length >= ended);
       await scene.herald.crash();
       await scene.herald.restart();
     }

@@ -157,7 +157,8 @@ describe.each(["telegram", "slack"] as const)("a batch of twelve on %s", (channe
     print(`${channel}, a batch of twelve`, sequence);
     const [status] = statuses(place);
     expect(status?.text).toMatch(/^\**✓ 9 · ✗ 3/);
-    for (let n = 1; n <= 12; n++) expect(status?.text).toMatch(new RegExp(`^${FAILING.has(n) ? "✗" : "✓"} ${name}${n} ·? ?\\d+s *$`, "m"));
+    for (let n = 1; n <= 12; n++)
+      expect(status?.text).toMatch(new RegExp(`^${FAILING.has(n) ? "✗" : "✓"} ${name}${n} ·? ?(?:\\d+m)?\\d+s *$`, "m"));
     // Nothing else: the status, the question, the reply, and the announcements, of which several may share a message.
     const others = place.messages().filter((message) => !isStatus(message));
     expect(others.filter(({ text }) => text.includes("asks:"))).toHaveLength(1);

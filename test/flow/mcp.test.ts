@@ -191,14 +191,10 @@ describe.skipIf(isShared)("other programs", () => {
     await other.client.close();
     expect(await left).toBe("gone");
     // All places are free again: as many can wait as before.
-    await waitFor(
-      "the places of those that are gone",
-      async () => {
-        const again = await Promise.all(Array.from({ length: 20 }, () => program.call("wait", { runId: id, maxSeconds: 0.1 })));
-        return again.every(({ isError }) => !isError);
-      },
-      3000,
-    );
+    await waitFor("the places of those that are gone", async () => {
+      const again = await Promise.all(Array.from({ length: 20 }, () => program.call("wait", { runId: id, maxSeconds: 0.1 })));
+      return again.every(({ isError }) => !isError);
+    });
     expect(rowOf(herald, id).state).toBe("running");
     scene.release("long");
     expect((await program.call("wait", { runId: id })).data).toMatchObject({ state: "done" });
@@ -212,7 +208,7 @@ describe.skipIf(isShared)("other programs", () => {
     const begun = performance.now();
     expect(await scriptOf(herald, "revoke", "leaving")).toMatchObject({ ended: 0 });
     expect(await waiting).toMatchObject({ isError: true, text: expect.stringContaining("taken back") });
-    expect(performance.now() - begun).toBeLessThan(10_000);
+    expect(performance.now() - begun).toBeLessThan(30_000);
     await expect(program.call("runs")).rejects.toThrow(/401|taken back/);
     expect(rowOf(herald, id).state).toBe("running");
     scene.release("left");
@@ -398,9 +394,13 @@ describe.skipIf(isShared)("a token bound to a chat", () => {
     await using program = await connectProgram(herald.origin(), token);
     const id = await program.spawn("unheard", [{ text: "for nobody" }]);
     expect((await program.call("wait", { runId: id })).data).toMatchObject({ state: "done" });
-    const { text, data } = await program.call("result", { runId: id });
+    // It has ended before anybody tries to deliver it.
+    const { text, data } = await waitFor("it to be blocked", async () => {
+      const result = await program.call("result", { runId: id });
+      return result.data.delivery === "blocked" ? result : null;
+    });
     expect(text).toContain("for nobody");
-    expect(data).toMatchObject({ delivery: "blocked", deliveryReason: expect.stringContaining("the channel telegram is off") });
+    expect(data).toMatchObject({ deliveryReason: expect.stringContaining("the channel telegram is off") });
     expect([announced(42).length, announced(77).length]).toEqual([1, 0]);
   });
 });

@@ -79,7 +79,7 @@ describe("models through the whole program", () => {
     await herald.say("talk for ever", { chat });
     const call = await waitFor("the request to arrive", () => server.calls[before]);
     await herald.say("/stop", { chat });
-    await waitFor("the provider to see the connection closed", () => call.clientClosed, 3_000);
+    await waitFor("the provider to see the connection closed", () => call.clientClosed);
     await herald.reply(/Agent was aborted/, chat);
     expect(server.calls.length).toBe(before + 1);
   });

@@ -190,7 +190,7 @@ describe.skipIf(!hasPostgres())("one of two", () => {
     // As systemd does it: the signal lies there when it goes on.
     process.kill(pid, "SIGTERM");
     process.kill(pid, "SIGCONT");
-    await first.exited(20_000);
+    await first.exited();
     expect(scene.herald.rows("SELECT name FROM nodes")).toEqual([{ name: "second" }]);
   }, 90_000);
 });

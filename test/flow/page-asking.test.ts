@@ -49,7 +49,7 @@ describe.skipIf(!hasBrowser)(`asking on the page${BROWSER_NOTE}`, () => {
     const page = await visit.open(herald.origin(), tokenOf(herald));
     await say(page, "ask me whether to go on, then wait 1 second");
     await page.locator("#working-text", { hasText: "Waiting for your answer…" }).waitFor();
-    expect(await page.title()).toBe("(1) Herald");
+    await waitFor("the question in the title", async () => (await page.title()) === "(1) Herald");
     await page.locator("#messages .buttons button", { hasText: "No" }).click();
     await page.locator("#messages li", { hasText: "So I stop here." }).waitFor();
     await page.waitForSelector("#needs", { state: "hidden" });

@@ -44,6 +44,8 @@ describe.skipIf(!hasBrowser)(`the view Runs${BROWSER_NOTE}`, () => {
       .map((node) => (node.querySelector(".runs-label") ?? node.querySelector("bdi")).textContent)`) as Promise<string[]>;
   const settled = (page: Page, wanted: readonly string[]) =>
     waitFor(`rows ${wanted.join(", ")}`, async () => (await shown(page)).join() === wanted.join());
+  /** The list measures itself when it is drawn, and is drawn anew with the next frame. */
+  const drawn = (page: Page) => page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
   const focusedRow = (page: Page) => page.evaluate("document.activeElement.querySelector('.runs-label, bdi')?.textContent");
 
   const chosen = (page: Page, name: string) => page.locator("#view-runs").getByLabel(name, { exact: true });
@@ -112,7 +114,8 @@ describe.skipIf(!hasBrowser)(`the view Runs${BROWSER_NOTE}`, () => {
     const steps = (await page.evaluate("history.length")) as number;
     await page.locator("#runs-search").pressSequentially("COUNT");
     await settled(page, ["At work", "count words", "Ended", "count lines"]);
-    expect(page.url()).toBe(`${web.url}/#/runs?q=COUNT`);
+    // Typed slowly, a part of it finds the same.
+    await waitFor("all of it in the address", () => page.url() === `${web.url}/#/runs?q=COUNT`);
     expect(await page.evaluate("history.length")).toBe(steps);
     await page.getByRole("button", { name: /^Done 1/ }).click();
     await settled(page, ["Ended", "count lines"]);
@@ -153,7 +156,7 @@ describe.skipIf(!hasBrowser)(`the view Runs${BROWSER_NOTE}`, () => {
     const begun = performance.now();
     await page.evaluate("location.hash = '#/runs?q=' + 'x'.repeat(50_000) + '&agent=' + '%25'.repeat(17_000)");
     await note.getByText(/Left out of the address.*q=x{40}…/).waitFor();
-    expect(performance.now() - begun).toBeLessThan(5_000);
+    expect(performance.now() - begun).toBeLessThan(15_000);
     await settled(page, ["At work", "(a+)+$ as a label", "aaaa"]);
   });
 
@@ -163,6 +166,7 @@ describe.skipIf(!hasBrowser)(`the view Runs${BROWSER_NOTE}`, () => {
     const page = await open(`#/runs?agent=${encodeURIComponent(ATTACK)}`);
     for (const view of ["Tree", "Groups", "Chats", "Timeline"]) {
       await page.getByRole("button", { name: view, exact: true }).click();
+      await page.getByRole("button", { name: view, exact: true, pressed: true }).waitFor();
       await page.locator(".runs-label").nth(1).waitFor();
       expect(await page.locator(".runs-label").allInnerTexts(), view).toEqual([ATTACK, ATTACK]);
     }
@@ -225,28 +229,36 @@ describe.skipIf(!hasBrowser)(`the view Runs${BROWSER_NOTE}`, () => {
     await page.getByRole("button", { name: /^Done 5000/ }).waitFor();
     const rows = () => page.locator("[role=row]").count();
     let most = 0;
-    for (let n = 0; n < 200 && !(await row(page, "run 0").isVisible()); n++) {
-      await page.evaluate("document.querySelector('.runs-scroll').scrollTop = 1e9");
-      await page.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))");
-      most = Math.max(most, await rows());
-    }
-    await row(page, "run 0").waitFor();
+    await waitFor(
+      "the oldest",
+      async () => {
+        await page.evaluate("document.querySelector('.runs-scroll').scrollTop = 1e9");
+        await drawn(page);
+        most = Math.max(most, await rows());
+        return row(page, "run 0").isVisible();
+      },
+      90_000,
+    );
     expect(most).toBeLessThan(60);
     expect(await page.getAttribute("[role=treegrid]", "aria-rowcount")).toBe("5001");
     expect(await row(page, "run 0").getAttribute("aria-rowindex")).toBe("5001");
-    // A step of the wheel is drawn within a frame or two.
-    const middle = (await page.evaluate(`(async () => {
+    // A step of the wheel is drawn within a frame or two, as long as those are on this machine in this moment.
+    const [idle, step] = (await page.evaluate(`(async () => {
       const node = document.querySelector(".runs-scroll");
-      const times = [];
-      for (let n = 0; n < 60; n++) {
+      const taken = async (work) => {
         const begun = performance.now();
-        node.scrollTop -= 700;
+        work();
         await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-        times.push(performance.now() - begun);
+        return performance.now() - begun;
+      };
+      const times = [[], []];
+      for (let n = 0; n < 60; n++) {
+        times[0].push(await taken(() => {}));
+        times[1].push(await taken(() => (node.scrollTop -= 700)));
       }
-      return times.sort((one, other) => one - other)[30];
-    })()`)) as number;
-    expect(middle).toBeLessThan(100);
+      return times.map((list) => list.sort((one, other) => one - other)[30]);
+    })()`)) as [number, number];
+    expect(step).toBeLessThan(Math.max(100, 4 * idle));
     // What comes in at the top leaves what one reads where it is.
     const first = await page.evaluate(`document.elementFromPoint(700, 400).closest("[role=row]").dataset.key`);
     const [late = ""] = await put({ label: "late" });
@@ -355,6 +367,7 @@ describe.skipIf(!hasBrowser)(`the view Runs${BROWSER_NOTE}`, () => {
     await put({ label: "wide".repeat(60), doing: "doing ".repeat(60) }, { label: "narrow", state: "error", reason: "why ".repeat(90) });
     const page = await open("#/runs", 390);
     await row(page, "narrow").waitFor();
+    await drawn(page);
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
     const box = await row(page, "narrow").boundingBox();
     expect([box?.width, box?.height]).toEqual([390, 64]);
@@ -383,6 +396,7 @@ describe.skipIf(!hasBrowser)(`the view Runs${BROWSER_NOTE}`, () => {
     for (const [view, colorScheme] of [["Tree", "light"] as const, ["Timeline", "dark"] as const]) {
       await page.emulateMedia({ colorScheme });
       await page.getByRole("button", { name: view, exact: true }).click();
+      await page.getByRole("button", { name: view, exact: true, pressed: true }).waitFor();
       await page.locator(".runs-label").nth(1).waitFor();
       const { violations } = (await page.evaluate("axe.run('#view-runs')")) as { violations: { id: string; nodes: { html: string }[] }[] };
       expect(violations.map(({ id, nodes }) => `${view} ${colorScheme}: ${id} ${nodes[0]?.html}`)).toEqual([]);
@@ -461,6 +475,7 @@ describe.skipIf(!hasBrowser)(`the view Runs${BROWSER_NOTE}`, () => {
     const page = await open("#/runs", width);
     const line = row(page, "Summarise the quarterly report");
     await line.waitFor();
+    await drawn(page);
     const widths = (await line.evaluate((node) =>
       [...node.children].map((cell) => [cell.className, cell.clientWidth, cell.scrollWidth - cell.clientWidth]),
     )) as [string, number, number][];

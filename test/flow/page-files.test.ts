@@ -50,7 +50,7 @@ describe.skipIf(!hasBrowser)(`files on the page${BROWSER_NOTE}`, () => {
     await hand(page, "drop", "#messages");
     await done(page, 4);
     expect(await chips(page)).toEqual(["photo.png", "notes.txt", "paste.txt", "drop.txt"]);
-    expect(await widthOf(page, ".file-strip img")).toBe(60);
+    await waitFor("its picture", async () => (await widthOf(page, ".file-strip img")) === 60);
     await page.getByRole("button", { name: "Remove notes.txt" }).click();
     await waitFor("its end", async () => (await web.db.all("SELECT 1 FROM attachments")).length === 3);
     await page.fill("#text", "Look at these");

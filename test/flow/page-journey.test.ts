@@ -16,6 +16,9 @@ const ANN = 42;
 const TASK = "Paint the fence.";
 const ask = calls(["ask", { question: "Which colour?", options: ["Red", "Blue"] }]);
 
+/** Its first words are seen as it writes them: it waits for that. */
+const seen = Promise.withResolvers<void>();
+
 /** Asks first; painting red takes for ever, blue no time at all. */
 function respond(request: FakeRequest): Script {
   const answers = request.messages.filter(({ role }) => role === "tool").map(({ text }) => text);
@@ -23,7 +26,7 @@ function respond(request: FakeRequest): Script {
   if (who === "announce") return { text: "Result:\nThe fence is blue." };
   if (who === "child") {
     const last = answers.at(-1);
-    if (last === undefined) return { ...ask, pieces: ["I look ", "at the ", "fence first. ", "It is ", "long."], pieceMs: 300 };
+    if (last === undefined) return { ...ask, pieces: ["I look ", "at the ", "fence first."], pause: async (n) => n === 2 && seen.promise };
     return last.includes("Red")
       ? { pieces: new Array<string>(200).fill("One more board is red. "), pieceMs: 300 }
       : { text: "The fence is blue." };
@@ -84,6 +87,7 @@ describe.skipIf(!hasBrowser)(`a newcomer${BROWSER_NOTE}`, () => {
       await page.locator("#messages li", { hasText: "Somebody is on the way." }).waitFor();
       await page.locator("#runs .run-label", { hasText: "painter" }).click();
       await page.locator("#panel-draft", { hasText: "I look at the" }).waitFor();
+      seen.resolve();
       await page.locator("#panel-questions button", { hasText: "Red" }).click();
       await page.locator("#panel-draft", { hasText: "One more board is red." }).waitFor();
       await page.locator("#panel-stop").click();

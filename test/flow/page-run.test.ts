@@ -165,6 +165,7 @@ describe.skipIf(!hasBrowser)(`what is on record of a run${BROWSER_NOTE}`, () => 
     ]);
     const page = await openRun(id, { chat: chat.id });
     await page.click("#panel-alone");
+    await page.locator("body.run-alone").waitFor();
     expect(page.url()).toContain(`#/run/${id}`);
     const [record, live] = await Promise.all([page.locator(".panel-record").boundingBox(), page.locator("#panel-live").boundingBox()]);
     expect(live?.x).toBeGreaterThanOrEqual((record?.x ?? 0) + (record?.width ?? 0));
@@ -188,6 +189,7 @@ describe.skipIf(!hasBrowser)(`what is on record of a run${BROWSER_NOTE}`, () => 
     await page.locator("#panel-problem", { hasText: "There is no such run on record here" }).waitFor();
     expect(await page.isVisible(".panel-record")).toBe(false);
     await page.locator("#panel-problem a", { hasText: "All runs" }).click();
+    await page.locator("#view-runs").waitFor();
     expect(page.url()).toContain("#/runs");
     const chat = scene.chat();
     const id = await ended(chat, "short", [calls(["list", { path: "." }]), { text: "ended" }]);

@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)(`runs of another channel${BROWSER_NOTE}`, () => {
     const held = { hold: "stopped", text: "late" };
     const outer = child("outer", [spawns(child("inner", [held])), { text: "waiting" }]);
     scene.telegram.say({ chat: STOPPER, text: plan([spawns(outer, child("second", [held]), child("third", [held]))]) });
-    await reached("inner", "running");
+    for (const label of ["inner", "second", "third"]) await reached(label, "running");
     await reached("outer", "waiting");
     const page = await open("#/runs?state=live&channel=telegram");
     await row(page, "outer").focus();

@@ -220,12 +220,16 @@ describe.skipIf(!hasBrowser)(`the page${BROWSER_NOTE}`, () => {
       );
     const before = await places("#draft");
     expect(before).toHaveLength(5);
+    // The page drops a draft whose answer stays away for some seconds; how slow this machine is does not matter here.
+    await page.clock.install();
+    await page.clock.pauseAt(Date.now() + 10_000);
     // The next message is being answered before this answer is here: the draft is still the one of this answer.
     web.bus.emit({ type: "turn.ended", ...turn, outcome: "ok" });
     web.bus.emit({ type: "turn.started", ...turn, turnId: "turn:80" });
     await web.say("a command's answer", { key: "answer:9#0" });
     await page.locator("#messages .body", { hasText: "a command's answer" }).waitFor();
     expect(await page.isVisible("#draft")).toBe(true);
+    await page.clock.resume();
     web.bus.emit({ type: "turn.ended", ...turn, turnId: "turn:80", outcome: "ok" });
     await page.waitForSelector("#draft", { state: "hidden" });
     web.bus.emit({ type: "turn.started", ...turn, turnId: "turn:100" });

@@ -269,7 +269,7 @@ describe("the agent itself asks", () => {
 
   it("[QA3] nobody answers in time, also while the gateway is down: ASK-007 it reads that once, and what comes late is told or a message of its own", async () => {
     const chat = scene.chat();
-    await chat.say(plan([asks("Anybody?", { timeoutSeconds: 2 })]));
+    await chat.say(plan([asks("Anybody?", { timeoutSeconds: 5 })]));
     const { id } = await open(chat.key);
     await laidDown();
     await scene.herald.crash();

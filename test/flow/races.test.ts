@@ -91,7 +91,7 @@ async function settled(stage: Stage, id: string): Promise<void> {
     !isUnfinished((await stage.get(id)).state) &&
     (await stage.stores.outbox.countAllOpen()) === 0;
   for (let i = 0; i < 2_000 && !(await over()); i++) await turns(1);
-  if (!(await over())) await waitFor(`run ${id} to settle`, over, 5_000);
+  if (!(await over())) await waitFor(`run ${id} to settle`, over);
   await turns(3);
 }
 

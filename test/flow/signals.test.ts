@@ -93,7 +93,7 @@ describe("[RN4] a graceful stop", () => {
     await chat.say("two");
     await signal("SIGTERM");
     process.kill(herald.pid(), "SIGINT");
-    await herald.exited(5_000);
+    await herald.exited();
     letGo("unused");
     await herald.restart();
     expect(await answered(chat, 2)).toEqual(["answer to one", "answer to two"]);

@@ -186,7 +186,7 @@ describe("events that come again, and sockets that don't hold", () => {
       await slack.until(() => slack.sockets.open() > 0, "a socket", 30_000);
     }
     await slack.until(() => said.every((text) => answers(text).length > 0), "all answers", 40_000);
-    await slack.until(() => slack.pending().length === 0, "all acknowledgements", 20_000);
+    await slack.until(() => slack.pending().length === 0, "all acknowledgements");
     await scene.settled();
     for (const text of said) expect(answers(text), text).toHaveLength(1);
     expect(slack.sockets.made()).toBeGreaterThan(made);

@@ -94,7 +94,7 @@ describe("[RN2] the start-up lines", () => {
     await using herald = runHerald({ config: QUIET });
     await herald.ready();
     // The goal is 1 s of its own work; the deadline is generous because machines are noisy (npm run bench measures it).
-    expect(performance.now() - startedAt).toBeLessThan(8_000);
+    expect(performance.now() - startedAt).toBeLessThan(30_000);
   });
 });
 

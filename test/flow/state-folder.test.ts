@@ -29,7 +29,7 @@ const GONE = /"msg":"The state folder was moved, removed or replaced while Heral
 
 const ready = async (herald: Pick<Harness, "origin">): Promise<number> => (await fetch(`${herald.origin()}/readyz`)).status;
 const noticed = (herald: Harness): Promise<unknown> =>
-  waitFor("it to notice", async () => (await ready(herald)) === 503 && GONE.test(herald.output()), 5_000);
+  waitFor("it to notice", async () => (await ready(herald)) === 503 && GONE.test(herald.output()));
 
 /** Posts like the page does, with a token kept from before. */
 const post = (herald: Pick<Harness, "origin">, token: string, n: number, text: string): Promise<Response> =>
@@ -53,7 +53,7 @@ it("[RC4] moved away while it runs: noticed in seconds, nothing is taken in; mov
   await noticed(herald);
   expect(existsSync(herald.stateDir)).toBe(false);
   renameSync(away, herald.stateDir);
-  await waitFor("it to go on", async () => (await ready(herald)) === 200, 5_000);
+  await waitFor("it to go on", async () => (await ready(herald)) === 200);
   expect((await herald.messages()).filter((message) => message.text === "lost?")).toEqual([]);
   await herald.say("what is 6 * 7?");
   await herald.reply(/42/);
@@ -81,7 +81,7 @@ it("[RC4] replaced by a copy while it runs: another file under the same name is 
   await noticed(herald);
   rmSync(herald.stateDir, { recursive: true });
   renameSync(away, herald.stateDir);
-  await waitFor("it to go on", async () => (await ready(herald)) === 200, 5_000);
+  await waitFor("it to go on", async () => (await ready(herald)) === 200);
 });
 
 it("[RN5][RC4] the lock removed while it runs: the first takes nothing in, and no second one starts beside it", async () => {
@@ -123,7 +123,7 @@ it.each(["herald.db", "herald.db-wal"])("[RC4] %s cut short while it runs: it sa
   await waitFor("it to be at rest", () => herald.rows("SELECT 1 FROM outbox WHERE state NOT IN ('sent', 'blocked')").length === 0);
   truncateSync(join(herald.stateDir, name));
   for (const n of [1, 2]) expect((await post(herald, token, n, "lost?")).status).toBe(503);
-  await waitFor("it to notice", async () => (await ready(herald)) === 503 && /Another program cut .* short/.test(herald.output()), 5_000);
+  await waitFor("it to notice", async () => (await ready(herald)) === 503 && /Another program cut .* short/.test(herald.output()));
   expect(await herald.stop()).toBe(0);
 });
 
@@ -143,12 +143,12 @@ it("[RC4][RN4] a folder it may not look into: words, nothing is taken in; readab
   chmodSync(herald.stateDir, 0o000);
   expect((await post(page, token, 1, "lost?")).status).toBe(503);
   expect(await ready(page)).toBe(503);
-  await waitFor("it to notice", () => GONE.test(herald.stderr()), 5_000);
+  await waitFor("it to notice", () => GONE.test(herald.stderr()));
   expect(herald.stderr()).toContain("gateway.lock can't be reached (EACCES");
   chmodSync(herald.stateDir, 0o700);
   expect(await ready(page)).toBe(200);
   expect((await post(page, token, 2, "hello")).status).toBe(202);
-  await waitFor("the watch to go on", () => herald.stderr().includes("the state folder is back"), 5_000);
+  await waitFor("the watch to go on", () => herald.stderr().includes("the state folder is back"));
   herald.kill("SIGTERM");
   expect(await herald.ended()).toBe(0);
   // Closed in order: the journal is gone.
@@ -165,7 +165,7 @@ it("[RC4] a journal that SQLite itself emptied lacks nothing", async () => {
     return statSync(join(herald.stateDir, "herald.db-wal")).size === 0;
   };
   // The gateway may just have begun it anew, with what it wrote after the answer.
-  await waitFor("an empty journal", emptied, 10_000);
+  await waitFor("an empty journal", emptied);
   other.close();
   expect((await post(herald, tokenOf(herald), 1, "what is 6 * 7?")).status).toBe(202);
   await herald.reply(/42/);

@@ -104,7 +104,7 @@ describe("Telegram", () => {
     const asked = drafts();
     telegram.faults.add("sendMessageDraft", "429", { retryAfter: 60 });
     telegram.say({ chat: PERSON, text: plan([slowly(WORDS)]) });
-    await telegram.until(() => telegram.messages(PERSON)[before], "the answer", 15_000);
+    await telegram.until(() => telegram.messages(PERSON)[before], "the answer");
     expect(drafts()).toBe(asked + 1);
   });
 });

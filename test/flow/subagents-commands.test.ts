@@ -243,7 +243,7 @@ describe("the others", () => {
     const askedAt = performance.now();
     expect(await chat.ask("/subagents list")).toContain("Active: 3");
     // 300 ms are promised; a loaded machine gets more, but no command may wait for the work.
-    expect(performance.now() - askedAt).toBeLessThan(5_000);
+    expect(performance.now() - askedAt).toBeLessThan(20_000);
     expect(await chat.ask("/stop")).toBe("⚙️ Agent was aborted. Stopped 3 sub-agents.");
   });
 

@@ -47,17 +47,17 @@ describe("fifty at once", () => {
 
 describe("one slot", () => {
   it("[SP8][LN3] a run that times out, fails or is stopped gives its slot back; partial text is announced", {
-    timeout: 60_000,
+    timeout: 120_000,
   }, async () => {
     const chat = scene.chat();
     const before = scene.model.calls.length;
     const half = "words before it hangs. ".repeat(20);
     await chat.act([
       spawns(
-        child("hanging model", [{ text: half, hang: "after-text" }], { runTimeoutSeconds: 2 }),
-        child("silent model", [{ hang: "before-head" }], { runTimeoutSeconds: 2 }),
+        child("hanging model", [{ text: half, hang: "after-text" }], { runTimeoutSeconds: 4 }),
+        child("silent model", [{ hang: "before-head" }], { runTimeoutSeconds: 4 }),
         child("hanging tool", [{ ...calls(["exec", { command: ["sleep", "600"], timeoutSeconds: 600 }]), text: "I begin." }], {
-          runTimeoutSeconds: 2,
+          runTimeoutSeconds: 4,
         }),
         child("refused", [{ status: 400, message: "no" }]),
         child("to be stopped", [{ hang: true }]),
@@ -69,11 +69,11 @@ describe("one slot", () => {
       const run = chat.run(label);
       expect(run.state).toBe("timeout");
       // Promised within 1 s after the limit; a loaded machine gets more, and must still not wait for the work.
-      expect((run.ended_at ?? 0) - (run.started_at ?? 0)).toBeGreaterThanOrEqual(1_990);
-      expect((run.ended_at ?? 0) - (run.started_at ?? 0)).toBeLessThan(6_000);
+      expect((run.ended_at ?? 0) - (run.started_at ?? 0)).toBeGreaterThanOrEqual(3_990);
+      expect((run.ended_at ?? 0) - (run.started_at ?? 0)).toBeLessThan(20_000);
       expect(text).toContain("\nStatus: timeout\n");
       const had = text.includes("Result:\n(not available)") ? "." : "; this is what it had until then.";
-      expect(text).toContain(`- It was ended by its time limit (runTimeoutSeconds 2s)${had}\n`);
+      expect(text).toContain(`- It was ended by its time limit (runTimeoutSeconds 4s)${had}\n`);
       return text;
     };
     expect(await timedOut("hanging model")).toMatch(/Result:\nwords before it hangs\./);

@@ -18,7 +18,7 @@ export interface Visit {
   readonly context: BrowserContext;
   /** Every address asked for, in order. */
   readonly requested: readonly string[];
-  /** A new tab, signed in and past loading. */
+  /** A new tab, signed in, past loading and connected: what happens from now on it is told. */
   open(origin: string, token: string): Promise<Page>;
 }
 
@@ -37,7 +37,7 @@ export function useBrowser(width: number): Visit {
     });
     beforeEach(async () => {
       context = await browser.newContext({ viewport: { width, height: 800 }, reducedMotion: "reduce" });
-      context.setDefaultTimeout(15_000);
+      context.setDefaultTimeout(45_000);
       requested = [];
       problems = [];
       context.on("request", (request) => requested.push(request.url()));
@@ -62,6 +62,8 @@ export function useBrowser(width: number): Visit {
       const page = await context.newPage();
       await page.goto(signInUrl(origin, token));
       await page.waitForSelector("#app", { state: "visible" });
+      // By its stream.
+      await page.waitForSelector("#about:not(:empty)", { state: "attached" });
       return page;
     },
   };

@@ -75,7 +75,7 @@ export async function createFakeDiscord(options: FakeDiscordOptions = {}) {
     forgetNonces: () => void Object.assign(state, { nonceMs: 0 }),
     /** What the portal says the application may do. */
     setFlags: (flags: number) => void Object.assign(state, { applicationFlags: flags }),
-    until: <T>(check: () => T, what = "a condition", timeoutMs = 15_000): Promise<NonNullable<T>> =>
+    until: <T>(check: () => T, what = "a condition", timeoutMs = 45_000): Promise<NonNullable<T>> =>
       waitOn(state.wakers, what, check, timeoutMs),
     async close() {
       state.closed = true;

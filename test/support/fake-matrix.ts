@@ -83,9 +83,9 @@ export async function createFakeMatrix(options: { port?: number; now?(): number 
       state.replayFrom = Math.max(0, ...said.map(({ pos }) => pos)) - 1;
     },
     /** A sync that goes on from somewhere: what is said from here on is new to the bot. */
-    connected: (): Promise<boolean> => waitOn(state.wakers, "the first sync", isConnected, 15_000),
+    connected: (): Promise<boolean> => waitOn(state.wakers, "the first sync", isConnected, 45_000),
     isConnected,
-    until: <T>(check: () => T, what = "a condition", timeoutMs = 15_000): Promise<NonNullable<T>> =>
+    until: <T>(check: () => T, what = "a condition", timeoutMs = 45_000): Promise<NonNullable<T>> =>
       waitOn(state.wakers, what, check, timeoutMs),
     async close() {
       state.closed = true;

@@ -86,7 +86,7 @@ export async function createFakeSlack(options: FakeSlackOptions = {}) {
     sendTo: (url: string | null) => void Object.assign(state, { requestUrl: url }),
     /** The headers of a request by Slack with this body. */
     sign: (body: string, atSeconds?: number) => signatureOf(state, body, atSeconds),
-    until: <T>(check: () => T, what = "a condition", timeoutMs = 15_000): Promise<NonNullable<T>> =>
+    until: <T>(check: () => T, what = "a condition", timeoutMs = 45_000): Promise<NonNullable<T>> =>
       waitOn(state.wakers, what, check, timeoutMs),
     async close() {
       state.closed = true;

@@ -132,7 +132,7 @@ export async function createFakeTelegram(options: FakeTelegramOptions = {}) {
     revoke: (revoked = true) => void Object.assign(state, { revoked }),
     webhook: () => state.webhook,
     /** Resolves with the first truthy value; rejects after the deadline. */
-    until: <T>(check: () => T, what = "a condition", timeoutMs = 15_000): Promise<NonNullable<T>> =>
+    until: <T>(check: () => T, what = "a condition", timeoutMs = 45_000): Promise<NonNullable<T>> =>
       waitOn(state.wakers, what, check, timeoutMs),
     async close() {
       state.closed = true;

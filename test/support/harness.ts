@@ -191,9 +191,11 @@ function toHarness(state: State): Harness {
         ? "announcement"
         : row.key.startsWith("answer:")
           ? "answer"
-          : row.author === "user"
-            ? "user"
-            : "reply",
+          : row.key.startsWith("live:")
+            ? "live"
+            : row.author === "user"
+              ? "user"
+              : "reply",
       text: row.text,
     }));
   const harness: Harness = {
@@ -225,7 +227,7 @@ function toHarness(state: State): Harness {
       return state.child?.exitCode ?? null;
     },
     isRunning: () => state.child !== null && state.child.exitCode === null && state.child.signalCode === null,
-    async exited(timeoutMs = 20_000) {
+    async exited(timeoutMs = 60_000) {
       const child = state.child;
       if (child === null || child.exitCode !== null || child.signalCode !== null) return;
       await Promise.race([

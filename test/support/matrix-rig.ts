@@ -30,7 +30,7 @@ export async function createMatrixRig(options: Partial<MatrixOptions> = {}): Pro
     ...{ homeserver: fake.homeserver, accessToken: fake.token, accounts: createMemoryAccounts(fake.bot) },
     mayInvite: async (_account, person) => person === PERSON,
     isListed: (room) => room === ROOM,
-    ...{ clock: createImpatientClock(50), log: silentLogger, timeoutMs: 1_000, settleMs: 0, syncSeconds: 2 },
+    ...{ clock: createImpatientClock(50), log: silentLogger, timeoutMs: 3_000, settleMs: 0, syncSeconds: 2 },
     ...options,
   });
   fake.room(DIRECT);

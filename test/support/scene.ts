@@ -145,8 +145,10 @@ function transcriptRows({ rows }: Harness, agentId: string, sessionId = ""): str
 
 function createChat(herald: Harness, id: string): Chat {
   const key = `agent:main:web:dm:${id}`;
-  const runs = (): RunRow[] => herald.rows<RunRow>("SELECT * FROM runs WHERE requester_key = ? ORDER BY created_at", key);
-  const answers = async (): Promise<PageMessage[]> => (await herald.replies(id)).filter((message) => message.kind !== "announcement");
+  const runs = (): RunRow[] => herald.rows<RunRow>("SELECT * FROM runs WHERE requester_key = ? ORDER BY seq", key);
+  // What a sub-agent announces or asks comes in its own time, also right before the answer.
+  const answers = async (): Promise<PageMessage[]> =>
+    (await herald.replies(id)).filter(({ kind }) => kind !== "announcement" && kind !== "live");
   const ask = async (text: string, timeoutMs?: number): Promise<string> => {
     const before = (await answers()).length;
     await herald.say(text, { chat: id });

@@ -19,7 +19,7 @@ export async function createSlackRig(options: Partial<SlackOptions> = {}): Promi
   const { botToken, appToken, signingSecret, apiUrl } = fake;
   const channel = await createSlackChannel({
     accounts: createMemoryAccounts(),
-    ...{ botToken, appToken, signingSecret, apiUrl, mode: "socket", timeoutMs: 1_000 },
+    ...{ botToken, appToken, signingSecret, apiUrl, mode: "socket", timeoutMs: 3_000 },
     ...{ clock: createImpatientClock(20), log: silentLogger, ...options },
   });
   return {

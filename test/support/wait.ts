@@ -1,7 +1,7 @@
 // Waiting for a condition with a deadline, instead of sleeping and hoping.
 
 /** Resolves with the first truthy value; rejects with `what` (and the last error) after `timeoutMs`. */
-export async function waitFor<T>(what: string, probe: () => T | Promise<T>, timeoutMs = 20_000): Promise<NonNullable<T>> {
+export async function waitFor<T>(what: string, probe: () => T | Promise<T>, timeoutMs = 45_000): Promise<NonNullable<T>> {
   const deadline = performance.now() + timeoutMs;
   let last: unknown = null;
   for (;;) {

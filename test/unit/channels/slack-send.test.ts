@@ -27,7 +27,7 @@ const makeChannel = (apiUrl: string): Promise<Channel> =>
     mode: "socket",
     clock,
     log: silentLogger,
-    timeoutMs: 800,
+    timeoutMs: 3_000,
     settleMs: 12_000,
   });
 
@@ -241,7 +241,7 @@ describe("asking Slack whether a part arrived", () => {
   });
 
   it("[DL4] a request that is executed late is found, not repeated", async () => {
-    fault("slow", { delayMs: 1_200 });
+    fault("slow", { delayMs: 6_000 });
     const since = clock.now();
     expect((await send(render("late"))).status).toBe("unknown");
     expect((await ask(since))?.status).toBe("unknown");

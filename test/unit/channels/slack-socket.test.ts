@@ -33,7 +33,7 @@ const makeChannel = (sockets = 2): Promise<Channel> =>
     mode: "socket",
     clock,
     log: silentLogger,
-    timeoutMs: 1_000,
+    timeoutMs: 3_000,
     sockets,
   });
 
@@ -191,7 +191,8 @@ describe("socket mode", () => {
     const stopSoon = async (): Promise<void> => {
       const startedAt = Date.now();
       await channel.stop();
-      expect(Date.now() - startedAt).toBeLessThan(2_500);
+      // A loaded machine gets more; one that waited for Slack would wait for ever.
+      expect(Date.now() - startedAt).toBeLessThan(10_000);
       expect(channel.health()).toEqual({ state: "off" });
     };
     await channel.start(inbox);

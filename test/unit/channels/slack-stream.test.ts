@@ -30,7 +30,7 @@ async function makeChannel(account = fake.teamId): Promise<Channel> {
     mode: "socket",
     clock,
     log: silentLogger,
-    timeoutMs: 800,
+    timeoutMs: 3_000,
     settleMs: 12_000,
   });
 }

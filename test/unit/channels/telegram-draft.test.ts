@@ -13,7 +13,7 @@ beforeEach(async () => {
   fake = await createFakeTelegram();
   for (const chat of [77, 78, -1001]) fake.chats.add(chat);
   const { token: botToken, apiRoot } = fake;
-  channel = createTelegramChannel({ botToken, apiRoot, mode: "polling", clock: systemClock, log: silentLogger, timeoutMs: 1_000 });
+  channel = createTelegramChannel({ botToken, apiRoot, mode: "polling", clock: systemClock, log: silentLogger, timeoutMs: 3_000 });
 });
 afterEach(() => fake.close());
 
@@ -79,13 +79,24 @@ describe("a draft", () => {
     expect(fake.draft(77)).toBeNull();
     fake.faults.add("sendMessageDraft", "hang");
     const hanging = show("half of");
-    const startedAt = performance.now();
-    await say("another chat's", { ...dm, chat: "78" });
-    const other = performance.now() - startedAt;
-    expect(await say("whole")).toMatchObject({ status: "sent" });
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
-    expect(other).toBeLessThan(500);
+    // Other chats' are not held up at all: the quickest of some, on a machine that may be busy.
+    const took: number[] = [];
+    for (const chat of ["78", "79", "80", "81"]) {
+      const startedAt = performance.now();
+      await say("another chat's", { ...dm, chat });
+      took.push(performance.now() - startedAt);
+    }
+    expect(Math.min(...took)).toBeLessThan(500);
     await hanging;
+    fake.faults.add("sendMessageDraft", "hang");
+    let isOver = false;
+    const again = show("half of").then(() => {
+      isOver = true;
+    });
+    await fake.until(() => fake.calls.filter(({ method }) => method === "sendMessageDraft").length === 3, "the next draft's call");
+    expect(await say("whole")).toMatchObject({ status: "sent" });
+    expect(isOver).toBe(false);
+    await again;
   });
 
   it("[LV2] thirty chats at a time take no more than ten drafts a second of Telegram's thirty calls", async () => {

@@ -1,6 +1,7 @@
 // Text → command line: what is a command, what is a message that only looks like one, and what hides in between.
 import { expect, it } from "vitest";
 import { parseCommandLine } from "../../../src/gateway/command-line.ts";
+import { cpuTime } from "../../support/cpu-time.ts";
 
 const known = (name: string): boolean => ["stop", "subagents", "help"].includes(name);
 const parse = (text: string) => parseCommandLine(text, known);
@@ -57,8 +58,8 @@ it.each([
 });
 
 it("[CM9] a text of 60 000 characters is looked at in no time", () => {
-  const startedAt = performance.now();
+  const worked = cpuTime();
   for (const text of [`/stop${" ".repeat(60_000)}x`, `/${"a".repeat(60_000)}`, "\u200b".repeat(60_000), `!${"stop ".repeat(12_000)}`])
     parse(text);
-  expect(performance.now() - startedAt).toBeLessThan(500);
+  expect(worked()).toBeLessThan(500);
 });

@@ -114,7 +114,7 @@ async function arrive(text: string, kind = "dm"): Promise<void> {
 const replies = async (): Promise<string[]> =>
   (await folder.stores.db.all<{ part: string }>("SELECT part FROM outbox ORDER BY id")).map((row) => JSON.parse(row.part).text);
 const rows = (): Promise<unknown[]> => folder.stores.db.all("SELECT state, attempts FROM inbox ORDER BY id");
-const answered = (count: number): Promise<unknown> => waitFor(`${count} replies`, async () => (await replies()).length === count, 5_000);
+const answered = (count: number): Promise<unknown> => waitFor(`${count} replies`, async () => (await replies()).length === count);
 
 const halt = (): Promise<boolean> => folder.stores.db.transaction([], (tx) => conversations.halt(tx, KEY));
 const ended = (): Promise<unknown> => waitFor("the end", () => !conversations.isActive(KEY));
@@ -193,11 +193,7 @@ it("[RC4] a disk that refuses: the message waits, is tried again, and the spoilt
   };
   await arrive("one");
   for (let round = 1; round <= 5; round++) {
-    await waitFor(
-      "the refusal",
-      () => folder.lines.filter((line) => line.msg === "a message could not be answered").length === round,
-      5_000,
-    );
+    await waitFor("the refusal", () => folder.lines.filter((line) => line.msg === "a message could not be answered").length === round);
     if (round < 5) await folder.clock.advance(5_000);
     other.exec("ROLLBACK");
     await folder.clock.advance(5_000);

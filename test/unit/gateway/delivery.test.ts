@@ -83,10 +83,10 @@ const add = (id: string, texts: string[], to = HOME, runId?: string): Promise<bo
       ...(runId === undefined ? {} : { runId }),
     }),
   );
-const settled = (count: number): Promise<unknown> => waitFor(`${count} attempts`, () => attempts.length >= count, 3_000);
+const settled = (count: number): Promise<unknown> => waitFor(`${count} attempts`, () => attempts.length >= count);
 const texts = (): unknown[] => attempts.map((one) => one.text);
 const open = (): Promise<number> => folder.stores.outbox.countAllOpen();
-const allSent = (): Promise<unknown> => waitFor("an empty outbox", async () => (await open()) === 0, 3_000);
+const allSent = (): Promise<unknown> => waitFor("an empty outbox", async () => (await open()) === 0);
 
 beforeEach(async () => {
   folder = await createStateFolder();
@@ -125,7 +125,7 @@ it("[DL5] a chat that hangs or fails delays nobody else", async () => {
   await add("reply:1", ["stuck"]);
   await add("reply:2", ["fine"], AWAY);
   await add("reply:3", ["fine too"], AWAY);
-  await waitFor("the others", async () => (await folder.stores.outbox.head(addressKey(AWAY))) === null, 3_000);
+  await waitFor("the others", async () => (await folder.stores.outbox.head(addressKey(AWAY))) === null);
   expect(await open()).toBe(1);
   door.resolve({ status: "sent", ref: "x" });
   await allSent();
@@ -693,7 +693,7 @@ it("[DL5] thirty chats at once: each in order, nothing lost, nothing doubled", a
   await start();
   for (let n = 0; n < 5; n++)
     for (let chat = 0; chat < 30; chat++) await add(`reply:${chat}:${n}`, [`${n}`], { ...HOME, chat: `c${chat}` });
-  await waitFor("all", () => attempts.length === 150, 10_000);
+  await waitFor("all", () => attempts.length === 150);
   for (let chat = 0; chat < 30; chat++) {
     expect(attempts.filter((one) => one.request.address.chat === `c${chat}`).map((one) => one.text)).toEqual(["0", "1", "2", "3", "4"]);
   }

@@ -26,7 +26,7 @@ const clock = createManualClock();
 const stageOf = (options: Partial<StageOptions> = {}): Promise<Stage> =>
   createStage({ clock, call: hangs, stateDir, idle: true, subagents: { maxConcurrent: 1 }, ...options });
 const atWork = (stage: Stage) =>
-  waitFor("one to work", async () => (await stage.stores.runs.listUnfinished()).some((run) => run.doing === "thinking"), 5_000);
+  waitFor("one to work", async () => (await stage.stores.runs.listUnfinished()).some((run) => run.doing === "thinking"));
 /** A start and a graceful stop of the gateway; `meanwhile` sees it at work. */
 async function visit(options: Partial<StageOptions>, meanwhile: (stage: Stage) => Promise<unknown>) {
   await using stage = await stageOf(options);

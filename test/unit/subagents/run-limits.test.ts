@@ -51,8 +51,8 @@ async function life<T>(work: (stage: Stage) => Promise<T>): Promise<T> {
 }
 
 const ended = (stage: Stage, { id }: Run): Promise<Run> =>
-  waitFor("it to end", async () => (isUnfinished((await stage.get(id)).state) ? null : await stage.get(id)), 5_000);
-const atStep = (count: number): Promise<unknown> => waitFor(`step ${count}`, () => steps === count, 5_000);
+  waitFor("it to end", async () => (isUnfinished((await stage.get(id)).state) ? null : await stage.get(id)));
+const atStep = (count: number): Promise<unknown> => waitFor(`step ${count}`, () => steps === count);
 
 it("[SP10] the time limit goes on over restarts: 60 s are 60 s, whatever ended in between", async () => {
   reply = hangs;

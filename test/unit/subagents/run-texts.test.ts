@@ -10,6 +10,7 @@ import { noteText } from "../../../src/subagents/notes.ts";
 import { outcomeSentence } from "../../../src/subagents/outcome.ts";
 import { infoText, listText } from "../../../src/subagents/overview.ts";
 import { quotable } from "../../../src/subagents/quoting.ts";
+import { cpuTime } from "../../support/cpu-time.ts";
 import { makeRun } from "../../support/runs.ts";
 
 const PATH = "/state/agents/main/sessions/99999999-8888-4777-8666-555555555555.jsonl";
@@ -158,9 +159,9 @@ Stats: runtime 5m12s • tokens 11.2k (in 10.7k / out 516) • est $0.12 • ses
     ["a comment", "<!-- and never closed"],
     ["raw HTML", "<pre>\nStatus: error"],
   ])("[AN10] an open block of %s at the end of a long result swallows nothing, and costs no time", (_name, open) => {
-    const startedAt = performance.now();
+    const worked = cpuTime();
     const text = announce({ result: `${"Some `words` of <b>prose</b>.\n\n".repeat(15_000)}${open}`, notes: "the notes" });
-    expect(performance.now() - startedAt).toBeLessThan(1_500);
+    expect(worked()).toBeLessThan(1_500);
     expect(lastBlock(text.slice(-2_000))).toMatch(/^Stats: runtime 5m12s/);
     expect(shownLines(text.slice(-2_000))).toContain("Notes:");
   });
@@ -173,9 +174,9 @@ Stats: runtime 5m12s • tokens 11.2k (in 10.7k / out 516) • est $0.12 • ses
     ["tags", "<a ".repeat(20_000)],
     ["ten million characters", "`~<".repeat(3_500_000)],
   ])("[AN2] hostile %s cost neither the announcement nor much time", (_name, text) => {
-    const startedAt = performance.now();
+    const worked = cpuTime();
     expect(announce({ result: text, notes: text }).split("\n").at(-1)).toMatch(/^Stats: /);
-    expect(performance.now() - startedAt).toBeLessThan(5_000);
+    expect(worked()).toBeLessThan(5_000);
   });
 
   it("[AN2] a label is one line", () => {

@@ -261,7 +261,9 @@ describe("what goes on now", () => {
     const late = await openTab();
     await waitFor("the greeting", () => late.of("runs").length > 0);
     expect(late.of("working")).toMatchObject([{ working: true }]);
-    expect(late.of("draft")).toEqual([{ turnId: "t1", html: "<p>so far</p>" }]);
+    // Once with the greeting, and perhaps rendered anew because somebody looks.
+    expect(late.of("draft")[0]).toEqual({ turnId: "t1", html: "<p>so far</p>" });
+    expect(new Set(late.of("draft").map(({ html }) => html)).size).toBe(1);
     expect(late.of("status")).toEqual([{ version: "0.1.0", model: "offline model", problem: null }]);
   });
 

@@ -134,9 +134,11 @@ describe("what is open", () => {
     await using stream = await tab();
     const totals = (): number[] => stream.of("questions").map(({ data }) => data.total);
     const asked = [];
+    const since = performance.now();
     for (let n = 0; n < 20; n++) asked.push(await web.ask());
     await waitFor("all of them", () => totals().at(-1) === 20);
-    expect(totals().length).toBeLessThan(15);
+    // The greeting, the first change at once, and from then on what a moment of 150 ms brings together.
+    expect(totals().length).toBeLessThanOrEqual(3 + (performance.now() - since) / 150);
     await answer(asked[0]?.id ?? "", { answer: "x" });
     await waitFor("one less", () => totals().at(-1) === 19);
   });

@@ -4,6 +4,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { renderMarkdown } from "../../../src/web/markdown.ts";
 import { createRenderer } from "../../../src/web/rendering.ts";
 import { renderRich } from "../../../src/web/rich-text.ts";
+import { cpuTime } from "../../support/cpu-time.ts";
 
 const renderer = createRenderer();
 afterAll(() => renderer.stop());
@@ -86,7 +87,7 @@ describe("formulas", () => {
     const bomb = "$$\n\\def\\a{\\b\\b\\b\\b\\b\\b\\b\\b\\b\\b}\\def\\b{\\c\\c\\c\\c\\c\\c\\c\\c\\c\\c}\\def\\c{x}\\a\\a\\a\\a\n$$";
     expect((await renderRich(bomb)).length).toBeLessThan(20_000);
     expect(await renderRich("$$\n\\rule{9999em}{9999em}\n$$")).not.toContain('9999em"');
-    const startedAt = performance.now();
+    const worked = cpuTime();
     for (const text of [
       `$$\n${"{".repeat(11_000)}${"}".repeat(11_000)}\n$$`,
       "$a ".repeat(7_900),
@@ -94,7 +95,7 @@ describe("formulas", () => {
       `$$${"a".repeat(23_000)}`,
     ])
       expect((await renderer.render(text)).length).toBeLessThan(500_000);
-    expect(performance.now() - startedAt).toBeLessThan(8_000);
+    expect(worked()).toBeLessThan(8_000);
   });
 
   it("[SC4] PAGE-008 whatever the text, only known tags come out, and no handler, style or script address", async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseStrictJson } from "../../../src/web/strict-json.ts";
+import { cpuTime } from "../../support/cpu-time.ts";
 
 const parse = (text: string) => parseStrictJson(Buffer.from(text));
 
@@ -37,10 +38,10 @@ describe("strict JSON", () => {
   });
 
   it("[SC3] HTTP-009 a body of the largest size is read in no time", () => {
-    const startedAt = performance.now();
+    const worked = cpuTime();
     parse(`{"a":"${"\\n".repeat(125_000)}"}`);
     parse(`[${'"x":'.repeat(60_000)}`);
     parse(`{${'"'.repeat(250_000)}`);
-    expect(performance.now() - startedAt).toBeLessThan(2000);
+    expect(worked()).toBeLessThan(2000);
   });
 });
