@@ -2,7 +2,7 @@
 // becomes what was reported. Who finds only others' holds in the way waits for one of them to settle: in memory, because that is never
 // longer than a call takes, and a run that lost its process meanwhile simply asks again.
 import type { Address } from "../core/address.ts";
-import { type Asked, LEAST_OUTPUT, type Level, microUsd, shareOf, WARN_AT } from "../core/budget.ts";
+import { type Asked, LEAST_OUTPUT, type Level, microUsd, NOTHING, shareOf, type Taken, WARN_AT } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
@@ -160,9 +160,10 @@ async function warn({ db, budgets }: PurseDeps, { chat, tell }: PurseOptions, le
   });
 }
 
-const amountOf = (took: Took) => {
+const amountOf = (took: Took): Taken | null => {
   if (took === null) return null;
-  if (took === "nothing") return { usd: 0, tokens: 0 };
+  if (took === "nothing") return NOTHING;
   const { usage, costUsd } = took;
-  return usage === null ? null : { usd: microUsd(costUsd ?? 0), tokens: usage.input + usage.output };
+  // A model without a price holds no money. One with a price may report figures that contradict each other: what it cost nobody knows then.
+  return usage === null ? null : { usd: costUsd === null ? null : microUsd(costUsd), tokens: usage.input + usage.output };
 };

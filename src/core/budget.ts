@@ -15,6 +15,12 @@ export interface Amount {
   readonly tokens: number;
 }
 
+/** What a call took; null: nobody knows what it cost. */
+export interface Taken {
+  readonly usd: MicroUsd | null;
+  readonly tokens: number;
+}
+
 export interface Cap {
   readonly usd: MicroUsd | null;
   readonly tokens: number | null;

@@ -241,10 +241,11 @@ async function openPurse(
 
 /**
  * What is charged. An error status before any answer is a refusal without work. An answer that broke off has reported its input at most,
- * and of its output only the beginning: it is charged as the longest it could have become.
+ * and of its output only the beginning: it is charged as the longest it could have become. Nobody sends nothing: who says so doesn't count.
  */
 function tookOf(end: AttemptEnd, draft: ReplyDraft, { maxOutput }: Permit, priceOf: (usage: Usage) => number | null): Took {
   const { usage, hasBegun } = draft;
+  if (usage?.input === 0) return null;
   if (usage === null) return end.outcome === "error" && end.failure.status !== null && !hasBegun ? "nothing" : null;
   if (draft.isCounted || maxOutput === null) return { usage, costUsd: priceOf(usage) };
   const most = { ...usage, output: Math.max(usage.output, maxOutput) };

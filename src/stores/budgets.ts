@@ -1,7 +1,7 @@
 // What is spent and held at each level that has a limit, and the holds themselves (BG2, BG3). A hold is a row: kill -9 neither frees
 // money that was spent nor locks unspent money for good, because whoever finds a hold of a dead process settles it as fully used.
 // How much is held and whether it fits: core/budget. Which levels there are: budgets/.
-import { type Amount, type Asked, add, type Decision, decide, type Figures, type Level, type LevelNow, NOTHING } from "../core/budget.ts";
+import { type Amount, type Asked, add, type Decision, decide, type Figures, type Level, type LevelNow, NOTHING, type Taken } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { type Database, PASSING, parseColumn, type Tx } from "./database.ts";
@@ -33,10 +33,10 @@ export interface Budgets {
   release(tx: Tx, id: string): Promise<void>;
   levels(levels: readonly Level[]): Promise<LevelNow[]>;
   /**
-   * The hold becomes what the call took; null: nobody knows, so all of it. False: it was settled before. Where it can't be recorded it
+   * The hold becomes what the call took; null: nobody knows, so all of it, or all of its money. False: it was settled before. Where it can't be recorded it
    * throws, and is made up for before the next hold: its process lives, so nobody else would ever free it.
    */
-  settle(id: string, took: Amount | null): Promise<boolean>;
+  settle(id: string, took: Taken | null): Promise<boolean>;
   locksOf(levels: readonly Pick<Level, "id">[]): LockKey[];
   figures(levelId: string): Promise<Figures>;
   /** Marks that the chat was told of this level. False: it was before. */
@@ -142,14 +142,15 @@ interface Settling extends Pick<Budgets, "settle" | "release" | "draw" | "putBac
 function createSettling({ db, clock, bootId, failpoint }: BudgetsOptions): Settling {
   const levelsIn = (id: string, { levels }: Pick<StoredHold, "levels">): string[] =>
     parseColumn<string[]>(levels, { table: "budget_holds", id, column: "levels" });
-  const takeOut = async (tx: Tx, id: string, took: Amount | null, which: "" | "AND lasting = 1" = ""): Promise<boolean> => {
+  const takeOut = async (tx: Tx, id: string, took: Taken | null, which: "" | "AND lasting = 1" = ""): Promise<boolean> => {
     // The row is the lock: of two who settle one deletes it.
     const sql = `DELETE FROM budget_holds WHERE id = ? ${which} RETURNING levels, usd, tokens, lasting`;
     const row = await tx.get<StoredHold>(sql, id);
     if (row === undefined) return false;
     const { usd, tokens, lasting } = row;
     const freed = { [lasting === 1 ? "kept" : "held"]: { usd: -usd, tokens: -tokens } };
-    for (const level of levelsIn(id, row)) await change(tx, clock, level, { ...UNCHANGED, ...freed, spent: took ?? { usd, tokens } });
+    const spent = { usd: took?.usd ?? usd, tokens: took?.tokens ?? tokens };
+    for (const level of levelsIn(id, row)) await change(tx, clock, level, { ...UNCHANGED, ...freed, spent });
     tx.emit({ type: "budget.settled" });
     return true;
   };
@@ -165,8 +166,8 @@ function createSettling({ db, clock, bootId, failpoint }: BudgetsOptions): Settl
       for (const level of levelsIn(id, row)) await change(tx, clock, level, { ...UNCHANGED, ...moved });
       return true;
     });
-  const unrecorded = new Map<string, Amount | null>();
-  const settle = async (id: string, took: Amount | null): Promise<boolean> => {
+  const unrecorded = new Map<string, Taken | null>();
+  const settle = async (id: string, took: Taken | null): Promise<boolean> => {
     try {
       const row = await db.get<StoredHold>("SELECT levels, usd, tokens, lasting FROM budget_holds WHERE id = ?", id);
       const levels = row === undefined ? [] : levelsIn(id, row).map((level) => ({ id: level }));

@@ -63,6 +63,12 @@ describe("a purse", () => {
     expect(await figures()).toMatchObject({ spent: { usd: 2_000, tokens: 2_000 }, held: { usd: 0, tokens: 0 } });
   });
 
+  it("[BG2] reported in figures that no price can be made of (more from the cache than there was input), it is charged in full", async () => {
+    const purse = purseFor(() => [level({ usd: 1, tokens: 9_000 })]);
+    await permitted(await purse.open(outlay(), signal)).settle({ ...used(900, 100), costUsd: null });
+    expect(await figures()).toMatchObject({ spent: { usd: 2_000, tokens: 1_000 }, held: { usd: 0, tokens: 0 } });
+  });
+
   it("[BG3] BUD-005 a provider that gives more than its maximum passes the limit by that excess, and the next call is refused", async () => {
     const purse = purseFor(() => [level({ tokens: 2_000 })]);
     await permitted(await purse.open(outlay(), signal)).settle(used(1_000, 3_000));

@@ -66,6 +66,23 @@ describe.each(FORMATS)("$name", (format) => {
     }
   });
 
+  it.each([
+    ["an input of nothing", { input: 0, output: 10 }],
+    ["an input below nothing", { input: -100, output: 10 }],
+    ["an input nobody can have sent", { input: 9e15, output: 10 }],
+    ["an output of nothing for an answer that has words", { input: 100, output: 0 }],
+    ["an output below nothing", { input: 100, output: -10 }],
+    ["an output nobody can have read", { input: 100, output: 9e15 }],
+  ])("[BG2] %s is no count: that side is charged as the most it may have been", async (_, usage) => {
+    const { subject, took } = await start(format, inOrder({ text: "fine, all of it", usage }));
+    await subject.call();
+    for (const one of took) {
+      if (one === null || one === "nothing") expect(one).toBeNull();
+      else expect(one.usage).toMatchObject({ input: 100, output: MAX });
+    }
+    expect(took.length).toBeGreaterThan(0);
+  });
+
   it("[BG2] the next hold begins from what the provider counted, of the attempt that answered; another model's from its bytes", async () => {
     const usage = { input: 2_000, output: 10, cacheRead: 500 };
     const paid = await start(
