@@ -98,7 +98,7 @@ export function createPayments(deps: PaymentDeps): Payments {
     async whyFull(turn, parent) {
       const levels = levelsFor(parent === null ? payerOfTurn(turn) : await payerOf(parent));
       const full = (await deps.budgets.levels(levels)).find(isFull);
-      return full === undefined ? null : overText(full);
+      return full === undefined ? null : overText(full, { usd: 0, tokens: LEAST_OUTPUT });
     },
     async reserve(run, signal) {
       await untilSettled(deps, signal, async () => {

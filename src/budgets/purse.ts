@@ -49,7 +49,7 @@ export function createPurse(deps: PurseDeps, options: PurseOptions): Purse {
         if (!asked.isPriced && options.unpriced === "refuse" && levels.some(({ cap }) => cap.usd !== null))
           return { refused: unpricedText(outlay.model) };
         const decision = await deps.budgets.hold({ id, levels, asked });
-        if (decision.kind === "over") return { refused: overText(decision.level) };
+        if (decision.kind === "over") return { refused: overText(decision.level, decision.needs) };
         if (decision.kind === "wait") return null;
         deps.failpoint("budget.held");
         return permitOf(deps, options, { id, levels, maxOutput: decision.maxOutput });

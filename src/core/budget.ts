@@ -78,7 +78,8 @@ export type Decision =
   | { readonly kind: "held"; readonly maxOutput: number; readonly amount: Amount }
   /** Only what others hold is in the way: one of them will settle. */
   | { readonly kind: "wait" }
-  | { readonly kind: "over"; readonly level: LevelNow };
+  /** `needs`: what the shortest answer worth paying for would take. */
+  | { readonly kind: "over"; readonly level: LevelNow; readonly needs: Amount };
 
 /** What the call takes with an answer of this length. */
 export const amountOf = ({ inputTokens, inputUsd, outputUsd }: Asked, output: number): Amount => ({
@@ -94,7 +95,7 @@ export function decide(levels: readonly LevelNow[], asked: Asked): Decision {
   if (room >= least) return { kind: "held", maxOutput: room, amount: amountOf(asked, room) };
   // Without what calls under way hold: if it doesn't fit then either, nobody's end would help.
   const over = levels.find((level) => outputWithin(level, asked, add(level.kept, level.spent)) < least);
-  return over === undefined ? { kind: "wait" } : { kind: "over", level: over };
+  return over === undefined ? { kind: "wait" } : { kind: "over", level: over, needs: amountOf(asked, least) };
 }
 
 /** The longest answer that fits below this level's cap when so much is taken already; below 0 where not even the input fits. */

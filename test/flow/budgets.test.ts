@@ -39,6 +39,19 @@ describe("a run's own budget", () => {
     expect(holds()).toEqual([]);
   });
 
+  it("[BG4][BG6] too small for its first call: it says what one needs, nobody is asked, and the button that raises it is there", async () => {
+    const chat = scene.chat();
+    await chat.act([spawns(child("pauper", [{ text: "never" }], { budget: { tokens: 3_000 } }))]);
+    const text = await chat.announced("pauper");
+    expect(text).toMatch(
+      /Incomplete: The budget of this run does not pay for a single call: it is 3000 tokens, of which 750 tokens are kept for last words, and the call needs at least \d+k? tokens\./,
+    );
+    expect(scene.model.calls.filter((request) => whoAsks(request) === "child" && request.system.includes("pauper"))).toEqual([]);
+    const { id } = chat.run("pauper");
+    const [announced] = scene.herald.rows<{ extra: string }>("SELECT extra FROM web_messages WHERE key LIKE ?", `announce:v1:%${id}#%`);
+    expect(announced?.extra).toContain(`/subagents budget ${id} x2 g1`);
+  });
+
   it("[BG4][SE8] its model reads what it may still spend, at its start and whenever a tenth is gone, at the end of the messages", async () => {
     const chat = scene.chat();
     const steps = Array.from({ length: 4 }, (_, n) => looks(`./left-${n}`));

@@ -63,6 +63,17 @@ describe("a purse", () => {
     expect(await figures()).toMatchObject({ spent: { usd: 2_000, tokens: 2_000 }, held: { usd: 0, tokens: 0 } });
   });
 
+  it("[BG4] a limit that does not pay for even one call says that, and what the call needs, instead of being used up", async () => {
+    const small = purseFor(() => [level({ tokens: 1_200 })]);
+    expect(await small.open(outlay(), signal)).toEqual({
+      refused: "The budget of today does not pay for a single call: it is 1200 tokens, and the call needs at least 1512 tokens.",
+    });
+    const cheap = purseFor(() => [level({ usd: 0.001, tokens: 9_000 })]);
+    expect(await cheap.open(outlay(), signal)).toEqual({
+      refused: "The budget of today does not pay for a single call: it is $0.0010 and 9000 tokens, and the call needs at least $0.0015.",
+    });
+  });
+
   it("[BG2] reported in figures that no price can be made of (more from the cache than there was input), it is charged in full", async () => {
     const purse = purseFor(() => [level({ usd: 1, tokens: 9_000 })]);
     await permitted(await purse.open(outlay(), signal)).settle({ ...used(900, 100), costUsd: null });
