@@ -32,6 +32,16 @@ export const toCap = ({ usd, tokens }: { readonly usd?: number | undefined; read
   tokens: tokens ?? null,
 });
 
+/** Under both of them; null: neither limits anything. */
+export function narrower(one: Cap | null, other: Cap | null): Cap | null {
+  const least = (side: keyof Cap): number | null => {
+    const found = Math.min(one?.[side] ?? Number.POSITIVE_INFINITY, other?.[side] ?? Number.POSITIVE_INFINITY);
+    return found === Number.POSITIVE_INFINITY ? null : found;
+  };
+  const cap = { usd: least("usd"), tokens: least("tokens") };
+  return cap.usd === null && cap.tokens === null ? null : cap;
+}
+
 export const fromCap = ({ usd, tokens }: Cap): { usd?: number; tokens?: number } => ({
   ...(usd === null ? {} : { usd: usd / MICRO }),
   ...(tokens === null ? {} : { tokens }),

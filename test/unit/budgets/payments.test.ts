@@ -236,4 +236,21 @@ describe("a spawn", () => {
     );
     expect(await stage.stores.runs.listRecent(10)).toEqual([]);
   });
+
+  it.each([
+    ["more than the settings give", { tokens: 1_000_000 }, { usd: 500_000, tokens: 60_000 }],
+    ["nothing", {}, { usd: 500_000, tokens: 60_000 }],
+    ["only the other side", { usd: 0.1 }, { usd: 100_000, tokens: 60_000 }],
+    ["less of both", { usd: 0.1, tokens: 9_000 }, { usd: 100_000, tokens: 9_000 }],
+  ])("[BG1] whose budget names %s is under both limits: no model raises what the operator set", async (_, budget, expected) => {
+    const subagents = { budget: { usd: 0.5, tokens: 60_000 } };
+    stage = await createStage({ call: async () => okReply("never"), idle: true, clock: createManualClock(), subagents });
+    expect((await stage.spawn({ budget })).budget).toEqual(expected);
+  });
+
+  it("[BG1] without a limit of the settings has what its budget names, and none where that names nothing", async () => {
+    stage = await createStage({ call: async () => okReply("never"), idle: true, clock: createManualClock() });
+    expect((await stage.spawn({ budget: { usd: 0.1 } })).budget).toEqual({ usd: 100_000, tokens: null });
+    expect((await stage.spawn({ budget: {} })).budget).toBeNull();
+  });
 });
