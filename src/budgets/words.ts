@@ -57,7 +57,8 @@ export function overText(level: LevelNow, needs: Amount): string {
 
 const SIDES = ["usd", "tokens"] as const;
 
-export const warningText = (level: LevelNow): string => `⚠️ More than 80 % of the budget of ${level.name} is used: ${spentText(level)}.`;
+export const warningText = (level: LevelNow): string =>
+  `⚠️ More than 80 % of the budget of ${level.inChat ?? level.name} is used: ${spentText(level)}.`;
 
 export const unpricedText = (model: string): string =>
   `A limit in USD applies here, and no price is known for ${model}: give it under models.providers.<name>.models[].cost, or set budgets.unpriced to "allow".`;

@@ -51,8 +51,10 @@ export const fromCap = ({ usd, tokens }: Cap): { usd?: number; tokens?: number }
 export interface Level {
   /** Names it for good, its day or month included: a hold is settled where it was taken. */
   readonly id: string;
-  /** As people read it: `this run`, `this chat today`. */
+  /** As it reads in what is said about the call itself: `this run`, `this chat today`. */
   readonly name: string;
+  /** As it reads among other messages of the chat; left out: the same. */
+  readonly inChat?: string;
   readonly cap: Cap;
 }
 

@@ -1,6 +1,7 @@
 // Who pays for which call: what a provider did or refused to do, days that change, spawns on a limit that is used up, one last call.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { levelsOf } from "../../../src/budgets/levels.ts";
+import { createPayments } from "../../../src/budgets/payments.ts";
 import { createPurse } from "../../../src/budgets/purse.ts";
 import { decide, type Level, NOTHING, toCap } from "../../../src/core/budget.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
@@ -182,6 +183,24 @@ it("[BG4] what a run keeps for its last call waits for calls under way that are 
   await folder.stores.budgets.settle("last", null);
   await payments.reserve({ ...run, id: "22222222-2222-4333-8444-555555555555" }, signal);
   expect(await keptOf()).toBe(200);
+});
+
+it("[BG5] told in the chat, at 80 %, which run and which person it is about", async () => {
+  const said: string[] = [];
+  const run = makeRun({ label: "survey", budget: toCap({ tokens: 2_000 }), person: { id: "7", name: "Ada" } });
+  const parts = { ...folder.stores, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints };
+  const payments = createPayments({
+    ...parts,
+    settings: () => ({ ...NO_LIMITS, personPerDay: toCap({ tokens: 2_000 }) }),
+    priceOf: () => () => null,
+    say: async (_tx, _to, { markdown }) => void said.push(markdown),
+  });
+  const purse = await payments.ofRun(run);
+  await permitted(await (purse ?? expect.fail("it is limited")).open(outlay(), signal)).settle(used(1_000, 900));
+  expect(said).toEqual([
+    '⚠️ More than 80 % of the budget of the run "survey" is used: 1900 of 2000 tokens.',
+    '⚠️ More than 80 % of the budget of "Ada" today is used: 1900 of 2000 tokens.',
+  ]);
 });
 
 it("[BG2] an answer lowered to what fits never holds more than the level has, to the last millionth", () => {
