@@ -192,12 +192,16 @@ async function meteredAttempt(
   const permit = await openPurse(call, { model, inputTokens, costUsd: priceOf }, target, options);
   // Stopped, or out of time, while it waited for others: that is no want of money, and nothing must land or be said as if it were.
   if ("refused" in permit) return signal.aborted ? { outcome: "aborted" } : { outcome: "unpaid", reason: permit.refused };
-  const pictures = await loadPictures(request.messages, target, call.options.readPicture ?? (async () => null));
+  const prompt = await promptOf(call, target).catch(async (error: unknown) => {
+    // Nothing was sent. Left to itself, the hold would lock its money for as long as this process lives.
+    await permit.settle("nothing");
+    throw error;
+  });
   const startedAt = clock.now();
   const end = await call.attempt({
     clock,
     target,
-    call: withLimit({ ...options, prompt: toPrompt(request, target, pictures) }, target, permit.maxOutput),
+    call: withLimit({ ...options, prompt }, target, permit.maxOutput),
     draft,
     maxOutput: permit.maxOutput,
     idleMs: limits.idleMs,
@@ -219,6 +223,9 @@ async function meteredAttempt(
   guarded(log, () => onCall?.(report));
   return end;
 }
+
+const promptOf = async ({ request, options: { readPicture = async () => null } }: Call, target: ModelTarget) =>
+  toPrompt(request, target, await loadPictures(request.messages, target, readPicture));
 
 const FREE: Permit = { maxOutput: null, async settle() {} };
 

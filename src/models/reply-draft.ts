@@ -266,7 +266,8 @@ function startUsage(raw: unknown): Usage | null {
 const MOST_TOKENS = 1_000_000_000;
 
 /** A server may write anything for a count; what is none would spoil every sum it enters. */
-const tokens = (value: unknown): number => (Number.isInteger(value) && Number(value) > 0 && Number(value) <= MOST_TOKENS ? Number(value) : 0);
+const tokens = (value: unknown): number =>
+  Number.isInteger(value) && Number(value) > 0 && Number(value) <= MOST_TOKENS ? Number(value) : 0;
 
 /** All zero is a server that doesn't count, and would show up as free. */
 const orNull = (usage: Usage): Usage | null => (usage.input + usage.output > 0 ? usage : null);

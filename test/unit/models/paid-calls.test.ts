@@ -140,3 +140,19 @@ it("[BG2][ST2] stopped, or out of time, while it waits for its budget: aborted, 
   expect(await reply).toMatchObject({ outcome: "aborted" });
   expect(server.calls).toEqual([]);
 });
+
+it("[BG3] a request that can't be put together is not sent, and locks no money", async () => {
+  const server = await ANTHROPIC.create({ respond: inOrder({ text: "never" }) });
+  servers.push(server);
+  const took: Took[] = [];
+  const purse: Purse = { open: async () => ({ maxOutput: MAX, settle: async (what) => void took.push(what) }) };
+  const subject = createSubject({
+    endpoints: { anthropic: { api: ANTHROPIC.api, baseUrl: server.url, apiKey: "k" } },
+    request: { model: ANTHROPIC.model, purse },
+    readPicture: () => Promise.reject(new Error("no such file")),
+  });
+  const pictures = [{ id: "1", name: "a.png", type: "image/png", size: 10 }];
+  expect(await subject.call({ messages: [{ role: "user", text: "look", pictures }] })).toMatchObject({ outcome: "error" });
+  expect(took).toEqual(["nothing"]);
+  expect(server.calls).toEqual([]);
+});
