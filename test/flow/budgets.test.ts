@@ -76,6 +76,26 @@ describe("a run's own budget", () => {
     expect(free.flatMap(({ messages }) => messages).filter(({ text }) => text.includes("Your budget is"))).toEqual([]);
   });
 
+  it("[BG3] BUD-005 a provider that gives three times its maximum: booked as reported, passed by that call's excess alone, Notes and board say so", async () => {
+    const limit = 60_000;
+    const chat = scene.chat();
+    const excess = { ...looks("./much"), usage: { input: 5_000, output: 3 * 8_192 } };
+    const steps = [{ ...looks("./first"), usage: { input: 4_000, output: 30_000 } }, excess, looks("./never"), { text: "never" }];
+    await chat.act([spawns(child("generous", steps, { budget: { tokens: limit } }))]);
+    const text = await chat.announced("generous");
+    const reported = 4_000 + 30_000 + 5_000 + 3 * 8_192;
+    expect(text).toMatch(/Incomplete: The budget of this run is used up: 64k of 60k tokens\./);
+    const { id } = chat.run("generous");
+    const asked = scene.model.calls.filter((call) => whoAsks(call) === "child" && JSON.stringify(call.body).includes("./first"));
+    expect(asked.length).toBe(2);
+    const [level] = levels(`run:${id}`);
+    // Its last word is from what it kept: never more than that beside what was reported.
+    expect(level?.spent_tokens).toBeGreaterThanOrEqual(reported);
+    expect(level?.spent_tokens).toBeLessThanOrEqual(reported + 6_000);
+    expect(level).toMatchObject({ held_tokens: 0, kept_tokens: 0 });
+    expect(text).toMatch(/Stats: .*(?:6[4-9]|70)k of 60k tokens/);
+  });
+
   it("[BG6] raised by the button it goes on as its next generation, once; a second press says by whom", async () => {
     const chat = scene.chat();
     const steps = Array.from({ length: 12 }, (_, n) => looks(`./again-${n}`));
