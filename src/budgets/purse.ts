@@ -28,6 +28,7 @@ export interface PurseOptions {
   readonly unpriced: "refuse" | "allow";
   /** The chat that pays. */
   readonly chat: Address;
+  isReachable(): boolean;
   /** Says something there, in the caller's transaction. */
   tell(tx: Tx, about: { readonly levelId: string; readonly text: string }): Promise<void>;
 }
@@ -151,8 +152,12 @@ function permitOf(deps: PurseDeps, options: PurseOptions, { id, levels, maxOutpu
   };
 }
 
-/** In a transaction of its own, under the lock of the chat that is told: killed before it, the next settle tells. */
-async function warn({ db, budgets }: PurseDeps, { chat, tell }: PurseOptions, levels: readonly Level[]): Promise<void> {
+/**
+ * In a transaction of its own, under the lock of the chat that is told: killed before it, the next settle tells. So it does where nobody can
+ * be told here: marked all the same, a month would be used up by programs without a word to anybody.
+ */
+async function warn({ db, budgets }: PurseDeps, { chat, isReachable, tell }: PurseOptions, levels: readonly Level[]): Promise<void> {
+  if (!isReachable()) return;
   const high = (await budgets.levels(levels)).filter((level) => shareOf(level) >= WARN_AT);
   if (high.length === 0) return;
   await db.transaction([lock.chat(chat)], async (tx) => {

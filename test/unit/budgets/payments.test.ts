@@ -1,10 +1,11 @@
 // Who pays for which call: what a provider did or refused to do, days that change, spawns on a limit that is used up, one last call.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { levelsOf } from "../../../src/budgets/levels.ts";
-import { createPayments } from "../../../src/budgets/payments.ts";
+import { type BudgetSettings, levelsOf } from "../../../src/budgets/levels.ts";
+import { createPayments, type Payments } from "../../../src/budgets/payments.ts";
 import { createPurse } from "../../../src/budgets/purse.ts";
 import { decide, type Level, NOTHING, toCap } from "../../../src/core/budget.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
+import type { Run } from "../../../src/core/run.ts";
 import type { Outlay, Permit, Usage } from "../../../src/core/usage.ts";
 import { createBudgets } from "../../../src/stores/budgets.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
@@ -29,7 +30,7 @@ const level = (cap: { usd?: number; tokens?: number }, id = "day:1"): Level => (
 const purseFor = (levels: () => readonly Level[], unpriced: "refuse" | "allow" = "refuse") =>
   createPurse(
     { db: folder.stores.db, budgets: folder.stores.budgets, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints },
-    { levels: async () => levels(), unpriced, chat: ADDRESS, tell: async (_tx, { text }) => void told.push(text) },
+    { levels: async () => levels(), unpriced, chat: ADDRESS, isReachable: () => true, tell: async (_tx, { text }) => void told.push(text) },
   );
 const signal = new AbortController().signal;
 const permitted = (opened: Permit | { refused: string }): Permit => {
@@ -117,7 +118,7 @@ describe("a purse", () => {
     const budgets = createBudgets({ db: failing, clock: folder.clock, bootId: "boot", failpoint: noFailpoints });
     const purse = createPurse(
       { db: failing, budgets, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints },
-      { levels: async () => [level({ tokens: 2_500 })], unpriced: "refuse", chat: ADDRESS, async tell() {} },
+      { levels: async () => [level({ tokens: 2_500 })], unpriced: "refuse", chat: ADDRESS, isReachable: () => true, async tell() {} },
     );
     const first = permitted(await purse.open(outlay(), signal));
     isFull = true;
@@ -185,22 +186,40 @@ it("[BG4] what a run keeps for its last call waits for calls under way that are 
   expect(await keptOf()).toBe(200);
 });
 
-it("[BG5] told in the chat, at 80 %, which run and which person it is about", async () => {
+describe("80 %", () => {
   const said: string[] = [];
-  const run = makeRun({ label: "survey", budget: toCap({ tokens: 2_000 }), person: { id: "7", name: "Ada" } });
-  const parts = { ...folder.stores, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints };
-  const payments = createPayments({
-    ...parts,
-    settings: () => ({ ...NO_LIMITS, personPerDay: toCap({ tokens: 2_000 }) }),
-    priceOf: () => () => null,
-    say: async (_tx, _to, { markdown }) => void said.push(markdown),
+  const payingFor = (settings: Partial<BudgetSettings>): Payments => {
+    said.length = 0;
+    return createPayments({
+      ...{ ...folder.stores, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints, priceOf: () => () => null },
+      settings: () => ({ ...NO_LIMITS, ...settings }),
+      isReachable: ({ channel }) => channel !== "mcp",
+      say: async (_tx, _to, { markdown }) => void said.push(markdown),
+    });
+  };
+  const spend = async (payments: Payments, run: Run, tokens: number): Promise<void> => {
+    const purse = (await payments.ofRun(run)) ?? expect.fail("nothing limits it");
+    await permitted(await purse.open(outlay({ inputTokens: () => 10, maxOutput: 512 }), signal)).settle(used(10, tokens - 10));
+  };
+
+  it("[BG5] is told with which run and which person it is about", async () => {
+    const payments = payingFor({ personPerDay: toCap({ tokens: 2_000 }) });
+    const run = makeRun({ label: "survey", budget: toCap({ tokens: 2_000 }), person: { id: "7", name: "Ada" } });
+    await spend(payments, run, 1_900);
+    expect(said).toEqual([
+      '⚠️ More than 80 % of the budget of the run "survey" is used: 1900 of 2000 tokens.',
+      '⚠️ More than 80 % of the budget of "Ada" today is used: 1900 of 2000 tokens.',
+    ]);
   });
-  const purse = await payments.ofRun(run);
-  await permitted(await (purse ?? expect.fail("it is limited")).open(outlay(), signal)).settle(used(1_000, 900));
-  expect(said).toEqual([
-    '⚠️ More than 80 % of the budget of the run "survey" is used: 1900 of 2000 tokens.',
-    '⚠️ More than 80 % of the budget of "Ada" today is used: 1900 of 2000 tokens.',
-  ]);
+
+  it("[BG5] passed where nobody can be told, by a program's run, is told by the next that can, once", async () => {
+    const payments = payingFor({ perMonth: toCap({ tokens: 10_000 }) });
+    const program = makeRun({ address: { channel: "mcp", account: "t1", chat: "ci", kind: "dm" } });
+    await spend(payments, program, 8_500);
+    expect(said).toEqual([]);
+    for (let n = 0; n < 2; n++) await spend(payments, makeRun(), 100);
+    expect(said).toEqual(["⚠️ More than 80 % of the budget of everything this month is used: 8600 of 10k tokens."]);
+  });
 });
 
 it("[BG2] an answer lowered to what fits never holds more than the level has, to the last millionth", () => {
