@@ -5,12 +5,13 @@ import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { abortAfter, type Clock } from "../core/clock.ts";
 import { publicErrorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import { addSpend, type InputCount, NO_SPEND, type Outlay, type Permit, type Spend, type Took, type Usage } from "../core/usage.ts";
+import { addSpend, type InputCount, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
 import { type Attempt, type AttemptEnd, createAttempt } from "./attempt.ts";
 import { type InputBound, inputBound } from "./input-bound.ts";
 import { type Endpoint, endpointOptions, type ModelTarget, withLimit } from "./language-model.ts";
 import type { ModelErrorKind, ModelEvent, ModelProblem, ModelReply, ModelRequest, Models } from "./model.ts";
 import { explain, type Failure, missingKey } from "./model-error.ts";
+import { openPurse, tookOf } from "./paying.ts";
 import type { Prices } from "./prices.ts";
 import { malformedModel, needsKey, parseModelName } from "./provider.ts";
 import { createReplyDraft, type ReplyDraft } from "./reply-draft.ts";
@@ -226,38 +227,6 @@ async function meteredAttempt(
 
 const promptOf = async ({ request, options: { readPicture = async () => null } }: Call, target: ModelTarget) =>
   toPrompt(request, target, await loadPictures(request.messages, target, readPicture));
-
-const FREE: Permit = { maxOutput: null, async settle() {} };
-
-async function openPurse(
-  { request, signal }: Call,
-  { model, inputTokens, costUsd }: Omit<Outlay, "maxOutput">,
-  { endpoint }: ModelTarget,
-  { maxOutputTokens }: Pick<LanguageModelV4CallOptions, "maxOutputTokens">,
-): Promise<Permit | { readonly refused: string }> {
-  if (request.purse === undefined) return FREE;
-  const outlay: Outlay = {
-    model,
-    inputTokens,
-    // Nobody is paid for what runs on a machine of one's own.
-    costUsd: (usage) => costUsd(usage) ?? (endpoint.api === "ollama" ? 0 : null),
-    maxOutput: maxOutputTokens ?? null,
-  };
-  return request.purse.open(outlay, signal);
-}
-
-/**
- * What is charged. An error status before any answer is a refusal without work. An answer that broke off has reported its input at most,
- * and of its output only the beginning: it is charged as the longest it could have become. Nobody sends nothing: who says so doesn't count.
- */
-function tookOf(end: AttemptEnd, draft: ReplyDraft, { maxOutput }: Permit, priceOf: (usage: Usage) => number | null): Took {
-  const { usage, hasBegun } = draft;
-  if (usage?.input === 0) return null;
-  if (usage === null) return end.outcome === "error" && end.failure.status !== null && !hasBegun ? "nothing" : null;
-  if (draft.isCounted || maxOutput === null) return { usage, costUsd: priceOf(usage) };
-  const most = { ...usage, output: Math.max(usage.output, maxOutput) };
-  return { usage: most, costUsd: priceOf(most) };
-}
 
 function findTarget(call: Call, model: string): ModelTarget | EndpointProblem {
   const name = parseModelName(model);
