@@ -25,8 +25,8 @@ export function createPaymentParts(deps: PaymentPartsDeps): Payments {
         ...{ perDay: cap(perDay), perMonth: cap(perMonth), unpriced },
       };
     },
+    isReachable: ({ channel, account }) => channels.find(channel, account) !== null,
     async say(tx, address, { delivery, markdown }) {
-      // Off, or nowhere: /usage says it too.
       const channel = channels.find(address.channel, address.account);
       if (channel !== null) await stores.outbox.add(tx, { delivery, address, parts: channel.render({ markdown }, address) });
     },

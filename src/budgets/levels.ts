@@ -3,7 +3,8 @@
 // that was held before midnight is settled into the day it was held in.
 import type { Cap, Level } from "../core/budget.ts";
 import { dayOf } from "../core/clock.ts";
-import type { Person } from "../core/question.ts";
+import { quotedLine } from "../core/fence.ts";
+import { nameOf, type Person } from "../core/question.ts";
 import type { Run } from "../core/run.ts";
 
 export interface BudgetSettings {
@@ -34,18 +35,24 @@ export interface Payer {
 export function levelsOf(settings: BudgetSettings, payer: Payer, now: number): Level[] {
   const day = dayOf(now);
   const { runs, message, rootKey, person, agentId } = payer;
-  const own = runs.map(({ id, label, budget }, n): Named => [runLevelId(id), n === 0 ? "this run" : `the run "${label}" above it`, budget]);
+  const own = runs.map(({ id, label, budget }, n): Named => {
+    const run = `the run ${quotedLine(label)}`;
+    return [runLevelId(id), n === 0 ? "this run" : `${run} above it`, budget, run];
+  });
   const levels: Named[] = [
     ...own,
     [`message:${message}`, "this message and all it set off", settings.message],
     [`chat:${rootKey}:${day}`, "this chat today", settings.chatPerDay],
-    ...(person === null
-      ? []
-      : [[`person:${person.channel}:${person.id}:${day}`, "this person today", settings.personPerDay] satisfies Named]),
+    ...(person === null ? [] : [personal(person, day, settings.personPerDay)]),
     [`agent:${agentId}:${day}`, `the agent ${agentId} today`, settings.agentPerDay],
   ];
   return [...limiting(levels), ...overallLevels(settings, now)];
 }
+
+const personal = ({ channel, ...person }: NonNullable<Payer["person"]>, day: string, cap: Cap | null): Named => {
+  const inChat = `${quotedLine(nameOf(person))} today`;
+  return [`person:${channel}:${person.id}:${day}`, "this person today", cap, inChat];
+};
 
 /** Of the installation, whoever pays. */
 export function overallLevels({ perDay, perMonth }: Pick<BudgetSettings, "perDay" | "perMonth">, now: number): Level[] {
@@ -71,8 +78,11 @@ export function levelsOfToday(settings: BudgetSettings, { agents, persons }: Eve
 }
 
 const limiting = (levels: readonly Named[]): Level[] =>
-  levels.flatMap(([id, name, cap]) => (cap === null || (cap.usd === null && cap.tokens === null) ? [] : [{ id, name, cap }]));
+  levels.flatMap(([id, name, cap, inChat = name]) =>
+    cap === null || (cap.usd === null && cap.tokens === null) ? [] : [{ id, name, cap, inChat }],
+  );
 
-type Named = readonly [id: string, name: string, cap: Cap | null];
+/** `inChat`: where `name` means something only to whoever it is about. */
+type Named = readonly [id: string, name: string, cap: Cap | null, inChat?: string];
 
 export const runLevelId = (runId: string): string => `run:${runId}`;

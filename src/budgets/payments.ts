@@ -52,6 +52,8 @@ export interface PaymentDeps extends PurseDeps {
   settings(): BudgetSettings;
   /** Of a model by its name; null: no price is known. */
   priceOf(model: string): (usage: Usage) => number | null;
+  /** Can something be said there now? A program has no chat, and a channel may be off. */
+  isReachable(to: Address): boolean;
   /** Says something in a chat, in the caller's transaction; once for each delivery. */
   say(tx: Tx, to: Address, message: { readonly delivery: string; readonly markdown: string }): Promise<void>;
 }
@@ -82,6 +84,7 @@ export function createPayments(deps: PaymentDeps): Payments {
         return deps.settings().unpriced;
       },
       chat: address,
+      isReachable: () => deps.isReachable(address),
       tell: (tx, { levelId, text }) => deps.say(tx, address, { delivery: `budget:${levelId}`, markdown: text }),
     });
   return {
@@ -98,7 +101,7 @@ export function createPayments(deps: PaymentDeps): Payments {
     async whyFull(turn, parent) {
       const levels = levelsFor(parent === null ? payerOfTurn(turn) : await payerOf(parent));
       const full = (await deps.budgets.levels(levels)).find(isFull);
-      return full === undefined ? null : overText(full);
+      return full === undefined ? null : overText(full, { usd: 0, tokens: LEAST_OUTPUT });
     },
     async reserve(run, signal) {
       await untilSettled(deps, signal, async () => {

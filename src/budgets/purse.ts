@@ -2,7 +2,7 @@
 // becomes what was reported. Who finds only others' holds in the way waits for one of them to settle: in memory, because that is never
 // longer than a call takes, and a run that lost its process meanwhile simply asks again.
 import type { Address } from "../core/address.ts";
-import { type Asked, LEAST_OUTPUT, type Level, microUsd, shareOf, WARN_AT } from "../core/budget.ts";
+import { type Asked, LEAST_OUTPUT, type Level, microUsd, NOTHING, shareOf, type Taken, WARN_AT } from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import { isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
@@ -28,6 +28,7 @@ export interface PurseOptions {
   readonly unpriced: "refuse" | "allow";
   /** The chat that pays. */
   readonly chat: Address;
+  isReachable(): boolean;
   /** Says something there, in the caller's transaction. */
   tell(tx: Tx, about: { readonly levelId: string; readonly text: string }): Promise<void>;
 }
@@ -49,7 +50,7 @@ export function createPurse(deps: PurseDeps, options: PurseOptions): Purse {
         if (!asked.isPriced && options.unpriced === "refuse" && levels.some(({ cap }) => cap.usd !== null))
           return { refused: unpricedText(outlay.model) };
         const decision = await deps.budgets.hold({ id, levels, asked });
-        if (decision.kind === "over") return { refused: overText(decision.level) };
+        if (decision.kind === "over") return { refused: overText(decision.level, decision.needs) };
         if (decision.kind === "wait") return null;
         deps.failpoint("budget.held");
         return permitOf(deps, options, { id, levels, maxOutput: decision.maxOutput });
@@ -151,8 +152,12 @@ function permitOf(deps: PurseDeps, options: PurseOptions, { id, levels, maxOutpu
   };
 }
 
-/** In a transaction of its own, under the lock of the chat that is told: killed before it, the next settle tells. */
-async function warn({ db, budgets }: PurseDeps, { chat, tell }: PurseOptions, levels: readonly Level[]): Promise<void> {
+/**
+ * In a transaction of its own, under the lock of the chat that is told: killed before it, the next settle tells. So it does where nobody can
+ * be told here: marked all the same, a month would be used up by programs without a word to anybody.
+ */
+async function warn({ db, budgets }: PurseDeps, { chat, isReachable, tell }: PurseOptions, levels: readonly Level[]): Promise<void> {
+  if (!isReachable()) return;
   const high = (await budgets.levels(levels)).filter((level) => shareOf(level) >= WARN_AT);
   if (high.length === 0) return;
   await db.transaction([lock.chat(chat)], async (tx) => {
@@ -160,9 +165,10 @@ async function warn({ db, budgets }: PurseDeps, { chat, tell }: PurseOptions, le
   });
 }
 
-const amountOf = (took: Took) => {
+const amountOf = (took: Took): Taken | null => {
   if (took === null) return null;
-  if (took === "nothing") return { usd: 0, tokens: 0 };
+  if (took === "nothing") return NOTHING;
   const { usage, costUsd } = took;
-  return usage === null ? null : { usd: microUsd(costUsd ?? 0), tokens: usage.input + usage.output };
+  // A model without a price holds no money. One with a price may report figures that contradict each other: what it cost nobody knows then.
+  return usage === null ? null : { usd: costUsd === null ? null : microUsd(costUsd), tokens: usage.input + usage.output };
 };

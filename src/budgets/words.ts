@@ -1,5 +1,5 @@
 // Budgets as people and models read them. Pure.
-import { type Cap, type LevelNow, MICRO, shareOf } from "../core/budget.ts";
+import { type Amount, type Cap, type LevelNow, MICRO, shareOf } from "../core/budget.ts";
 
 export const dollars = (micro: number): string => {
   const usd = micro / MICRO;
@@ -40,14 +40,25 @@ export function leftText(level: LevelNow): string {
 }
 
 /** Its own limit, which a person can raise from the announcement. */
-export const isOwnLimit = (reason: string | null): boolean => reason?.startsWith("The budget of this run is used up") === true;
+export const isOwnLimit = (reason: string | null): boolean => reason?.startsWith("The budget of this run ") === true;
 
 /** In a command: as much as it has once more, of each side it has. A button's, because platforms carry no long numbers in one. */
 export const TWICE = "x2";
 
-export const overText = (level: LevelNow): string => `The budget of ${level.name} is used up: ${spentText(level)}.`;
+/** `needs`: the call that was not made. Of a limit that has paid for nothing yet "used up" would be no reason. */
+export function overText(level: LevelNow, needs: Amount): string {
+  const { name, cap, spent, kept } = level;
+  const side = SIDES.find((one) => spent[one] === 0 && needs[one] > 0 && kept[one] + needs[one] > (cap[one] ?? Number.POSITIVE_INFINITY));
+  if (side === undefined) return `The budget of ${name} is used up: ${spentText(level)}.`;
+  const words = (amount: Amount): string => capText({ usd: null, tokens: null, [side]: amount[side] });
+  const aside = kept[side] === 0 ? "" : `, of which ${words(kept)} are kept for last words`;
+  return `The budget of ${name} does not pay for a single call: it is ${capText(cap)}${aside}, and the call needs at least ${words(needs)}.`;
+}
 
-export const warningText = (level: LevelNow): string => `⚠️ More than 80 % of the budget of ${level.name} is used: ${spentText(level)}.`;
+const SIDES = ["usd", "tokens"] as const;
+
+export const warningText = (level: LevelNow): string =>
+  `⚠️ More than 80 % of the budget of ${level.inChat ?? level.name} is used: ${spentText(level)}.`;
 
 export const unpricedText = (model: string): string =>
   `A limit in USD applies here, and no price is known for ${model}: give it under models.providers.<name>.models[].cost, or set budgets.unpriced to "allow".`;

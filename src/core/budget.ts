@@ -15,6 +15,12 @@ export interface Amount {
   readonly tokens: number;
 }
 
+/** What a call took; null: nobody knows what it cost. */
+export interface Taken {
+  readonly usd: MicroUsd | null;
+  readonly tokens: number;
+}
+
 export interface Cap {
   readonly usd: MicroUsd | null;
   readonly tokens: number | null;
@@ -26,6 +32,16 @@ export const toCap = ({ usd, tokens }: { readonly usd?: number | undefined; read
   tokens: tokens ?? null,
 });
 
+/** Under both of them; null: neither limits anything. */
+export function narrower(one: Cap | null, other: Cap | null): Cap | null {
+  const least = (side: keyof Cap): number | null => {
+    const found = Math.min(one?.[side] ?? Number.POSITIVE_INFINITY, other?.[side] ?? Number.POSITIVE_INFINITY);
+    return found === Number.POSITIVE_INFINITY ? null : found;
+  };
+  const cap = { usd: least("usd"), tokens: least("tokens") };
+  return cap.usd === null && cap.tokens === null ? null : cap;
+}
+
 export const fromCap = ({ usd, tokens }: Cap): { usd?: number; tokens?: number } => ({
   ...(usd === null ? {} : { usd: usd / MICRO }),
   ...(tokens === null ? {} : { tokens }),
@@ -35,8 +51,10 @@ export const fromCap = ({ usd, tokens }: Cap): { usd?: number; tokens?: number }
 export interface Level {
   /** Names it for good, its day or month included: a hold is settled where it was taken. */
   readonly id: string;
-  /** As people read it: `this run`, `this chat today`. */
+  /** As it reads in what is said about the call itself: `this run`, `this chat today`. */
   readonly name: string;
+  /** As it reads among other messages of the chat; left out: the same. */
+  readonly inChat?: string;
   readonly cap: Cap;
 }
 
@@ -72,7 +90,8 @@ export type Decision =
   | { readonly kind: "held"; readonly maxOutput: number; readonly amount: Amount }
   /** Only what others hold is in the way: one of them will settle. */
   | { readonly kind: "wait" }
-  | { readonly kind: "over"; readonly level: LevelNow };
+  /** `needs`: what the shortest answer worth paying for would take. */
+  | { readonly kind: "over"; readonly level: LevelNow; readonly needs: Amount };
 
 /** What the call takes with an answer of this length. */
 export const amountOf = ({ inputTokens, inputUsd, outputUsd }: Asked, output: number): Amount => ({
@@ -88,7 +107,7 @@ export function decide(levels: readonly LevelNow[], asked: Asked): Decision {
   if (room >= least) return { kind: "held", maxOutput: room, amount: amountOf(asked, room) };
   // Without what calls under way hold: if it doesn't fit then either, nobody's end would help.
   const over = levels.find((level) => outputWithin(level, asked, add(level.kept, level.spent)) < least);
-  return over === undefined ? { kind: "wait" } : { kind: "over", level: over };
+  return over === undefined ? { kind: "wait" } : { kind: "over", level: over, needs: amountOf(asked, least) };
 }
 
 /** The longest answer that fits below this level's cap when so much is taken already; below 0 where not even the input fits. */

@@ -5,12 +5,13 @@ import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { abortAfter, type Clock } from "../core/clock.ts";
 import { publicErrorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import { addSpend, type InputCount, NO_SPEND, type Outlay, type Permit, type Spend, type Took, type Usage } from "../core/usage.ts";
+import { addSpend, type InputCount, NO_SPEND, type Spend, type Usage } from "../core/usage.ts";
 import { type Attempt, type AttemptEnd, createAttempt } from "./attempt.ts";
 import { type InputBound, inputBound } from "./input-bound.ts";
 import { type Endpoint, endpointOptions, type ModelTarget, withLimit } from "./language-model.ts";
 import type { ModelErrorKind, ModelEvent, ModelProblem, ModelReply, ModelRequest, Models } from "./model.ts";
 import { explain, type Failure, missingKey } from "./model-error.ts";
+import { openPurse, tookOf } from "./paying.ts";
 import type { Prices } from "./prices.ts";
 import { malformedModel, needsKey, parseModelName } from "./provider.ts";
 import { createReplyDraft, type ReplyDraft } from "./reply-draft.ts";
@@ -192,12 +193,16 @@ async function meteredAttempt(
   const permit = await openPurse(call, { model, inputTokens, costUsd: priceOf }, target, options);
   // Stopped, or out of time, while it waited for others: that is no want of money, and nothing must land or be said as if it were.
   if ("refused" in permit) return signal.aborted ? { outcome: "aborted" } : { outcome: "unpaid", reason: permit.refused };
-  const pictures = await loadPictures(request.messages, target, call.options.readPicture ?? (async () => null));
+  const prompt = await promptOf(call, target).catch(async (error: unknown) => {
+    // Nothing was sent. Left to itself, the hold would lock its money for as long as this process lives.
+    await permit.settle("nothing");
+    throw error;
+  });
   const startedAt = clock.now();
   const end = await call.attempt({
     clock,
     target,
-    call: withLimit({ ...options, prompt: toPrompt(request, target, pictures) }, target, permit.maxOutput),
+    call: withLimit({ ...options, prompt }, target, permit.maxOutput),
     draft,
     maxOutput: permit.maxOutput,
     idleMs: limits.idleMs,
@@ -220,36 +225,8 @@ async function meteredAttempt(
   return end;
 }
 
-const FREE: Permit = { maxOutput: null, async settle() {} };
-
-async function openPurse(
-  { request, signal }: Call,
-  { model, inputTokens, costUsd }: Omit<Outlay, "maxOutput">,
-  { endpoint }: ModelTarget,
-  { maxOutputTokens }: Pick<LanguageModelV4CallOptions, "maxOutputTokens">,
-): Promise<Permit | { readonly refused: string }> {
-  if (request.purse === undefined) return FREE;
-  const outlay: Outlay = {
-    model,
-    inputTokens,
-    // Nobody is paid for what runs on a machine of one's own.
-    costUsd: (usage) => costUsd(usage) ?? (endpoint.api === "ollama" ? 0 : null),
-    maxOutput: maxOutputTokens ?? null,
-  };
-  return request.purse.open(outlay, signal);
-}
-
-/**
- * What is charged. An error status before any answer is a refusal without work. An answer that broke off has reported its input at most,
- * and of its output only the beginning: it is charged as the longest it could have become.
- */
-function tookOf(end: AttemptEnd, draft: ReplyDraft, { maxOutput }: Permit, priceOf: (usage: Usage) => number | null): Took {
-  const { usage, hasBegun } = draft;
-  if (usage === null) return end.outcome === "error" && end.failure.status !== null && !hasBegun ? "nothing" : null;
-  if (draft.isCounted || maxOutput === null) return { usage, costUsd: priceOf(usage) };
-  const most = { ...usage, output: Math.max(usage.output, maxOutput) };
-  return { usage: most, costUsd: priceOf(most) };
-}
+const promptOf = async ({ request, options: { readPicture = async () => null } }: Call, target: ModelTarget) =>
+  toPrompt(request, target, await loadPictures(request.messages, target, readPicture));
 
 function findTarget(call: Call, model: string): ModelTarget | EndpointProblem {
   const name = parseModelName(model);

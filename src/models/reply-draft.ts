@@ -101,7 +101,8 @@ export function createReplyDraft(tools: ReadonlySet<string>, { onText, onThought
       return state.usage;
     },
     get isCounted() {
-      return state.finish !== null && toUsage(state.finish.usage) !== null && incomplete(state) === null && state.cut === null;
+      const usage = state.finish === null ? null : toUsage(state.finish.usage);
+      return usage !== null && (usage.output > 0 || !state.hasBegun) && incomplete(state) === null && state.cut === null;
     },
     get hasBegun() {
       return state.hasBegun;
@@ -261,8 +262,12 @@ function startUsage(raw: unknown): Usage | null {
   return orNull({ input: figure("input_tokens") + cacheRead + cacheWrite, output: figure("output_tokens"), cacheRead, cacheWrite });
 }
 
+/** No request is as long. A few counts of any whole number would be a sum that no database gives back. */
+const MOST_TOKENS = 1_000_000_000;
+
 /** A server may write anything for a count; what is none would spoil every sum it enters. */
-const tokens = (value: unknown): number => (typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0);
+const tokens = (value: unknown): number =>
+  Number.isInteger(value) && Number(value) > 0 && Number(value) <= MOST_TOKENS ? Number(value) : 0;
 
 /** All zero is a server that doesn't count, and would show up as free. */
 const orNull = (usage: Usage): Usage | null => (usage.input + usage.output > 0 ? usage : null);

@@ -1,7 +1,18 @@
 // What is spent and held at each level that has a limit, and the holds themselves (BG2, BG3). A hold is a row: kill -9 neither frees
 // money that was spent nor locks unspent money for good, because whoever finds a hold of a dead process settles it as fully used.
 // How much is held and whether it fits: core/budget. Which levels there are: budgets/.
-import { type Amount, type Asked, add, type Decision, decide, type Figures, type Level, type LevelNow, NOTHING } from "../core/budget.ts";
+import {
+  type Amount,
+  type Asked,
+  add,
+  type Decision,
+  decide,
+  type Figures,
+  type Level,
+  type LevelNow,
+  NOTHING,
+  type Taken,
+} from "../core/budget.ts";
 import type { Clock } from "../core/clock.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import { type Database, PASSING, parseColumn, type Tx } from "./database.ts";
@@ -33,10 +44,10 @@ export interface Budgets {
   release(tx: Tx, id: string): Promise<void>;
   levels(levels: readonly Level[]): Promise<LevelNow[]>;
   /**
-   * The hold becomes what the call took; null: nobody knows, so all of it. False: it was settled before. Where it can't be recorded it
+   * The hold becomes what the call took; null: nobody knows, so all of it, or all of its money. False: it was settled before. Where it can't be recorded it
    * throws, and is made up for before the next hold: its process lives, so nobody else would ever free it.
    */
-  settle(id: string, took: Amount | null): Promise<boolean>;
+  settle(id: string, took: Taken | null): Promise<boolean>;
   locksOf(levels: readonly Pick<Level, "id">[]): LockKey[];
   figures(levelId: string): Promise<Figures>;
   /** Marks that the chat was told of this level. False: it was before. */
@@ -123,13 +134,15 @@ export function createBudgets(options: BudgetsOptions): Budgets {
 /** In one statement: the board asks for a hundred at once, and over a network each would be a way there and back. */
 async function levelsNow(db: Database, levels: readonly Level[]): Promise<LevelNow[]> {
   if (levels.length === 0) return [];
-  // As many places as the next power of two, the last id in all that are left over: few statements to keep prepared.
-  const places = 2 ** Math.ceil(Math.log2(levels.length));
-  const ids = Array.from({ length: places }, (_, n) => (levels[n] ?? levels[levels.length - 1])?.id ?? "");
+  const ids = padded(levels.map(({ id }) => id));
   const sql = `SELECT id, ${AMOUNTS.join(", ")} FROM budget_levels WHERE id IN (${ids.map(() => "?").join(", ")})`;
   const rows = new Map((await db.all<StoredLevel & { id: string }>(sql, ...ids)).map((row) => [row.id, row]));
   return levels.map((level) => ({ ...level, ...toFigures(rows.get(level.id)) }));
 }
+
+/** As many places as the next power of two, the last id in all that are left over: few statements to keep prepared. */
+const padded = (ids: readonly string[]): string[] =>
+  Array.from({ length: 2 ** Math.ceil(Math.log2(ids.length)) }, (_, n) => ids[Math.min(n, ids.length - 1)] ?? "");
 
 const locksOf = (levels: readonly Pick<Level, "id">[]): LockKey[] => levels.map(({ id }) => lock.budget(id));
 
@@ -142,14 +155,15 @@ interface Settling extends Pick<Budgets, "settle" | "release" | "draw" | "putBac
 function createSettling({ db, clock, bootId, failpoint }: BudgetsOptions): Settling {
   const levelsIn = (id: string, { levels }: Pick<StoredHold, "levels">): string[] =>
     parseColumn<string[]>(levels, { table: "budget_holds", id, column: "levels" });
-  const takeOut = async (tx: Tx, id: string, took: Amount | null, which: "" | "AND lasting = 1" = ""): Promise<boolean> => {
+  const takeOut = async (tx: Tx, id: string, took: Taken | null, which: "" | "AND lasting = 1" = ""): Promise<boolean> => {
     // The row is the lock: of two who settle one deletes it.
     const sql = `DELETE FROM budget_holds WHERE id = ? ${which} RETURNING levels, usd, tokens, lasting`;
     const row = await tx.get<StoredHold>(sql, id);
     if (row === undefined) return false;
     const { usd, tokens, lasting } = row;
     const freed = { [lasting === 1 ? "kept" : "held"]: { usd: -usd, tokens: -tokens } };
-    for (const level of levelsIn(id, row)) await change(tx, clock, level, { ...UNCHANGED, ...freed, spent: took ?? { usd, tokens } });
+    const spent = { usd: took?.usd ?? usd, tokens: took?.tokens ?? tokens };
+    for (const level of levelsIn(id, row)) await change(tx, clock, level, { ...UNCHANGED, ...freed, spent });
     tx.emit({ type: "budget.settled" });
     return true;
   };
@@ -165,8 +179,8 @@ function createSettling({ db, clock, bootId, failpoint }: BudgetsOptions): Settl
       for (const level of levelsIn(id, row)) await change(tx, clock, level, { ...UNCHANGED, ...moved });
       return true;
     });
-  const unrecorded = new Map<string, Amount | null>();
-  const settle = async (id: string, took: Amount | null): Promise<boolean> => {
+  const unrecorded = new Map<string, Taken | null>();
+  const settle = async (id: string, took: Taken | null): Promise<boolean> => {
     try {
       const row = await db.get<StoredHold>("SELECT levels, usd, tokens, lasting FROM budget_holds WHERE id = ?", id);
       const levels = row === undefined ? [] : levelsIn(id, row).map((level) => ({ id: level }));
@@ -220,11 +234,24 @@ async function recover(db: Database, { settle, release }: Settling): Promise<num
   const left = await db.all<{ id: string }>(`SELECT id FROM budget_holds WHERE lasting = 0 AND ${orphaned("budget_holds")}`);
   for (const { id } of left) await settle(id, null);
   // What a run kept for its last call is free when that generation has ended, whichever way that was.
-  for (const { id } of await db.all<{ id: string }>("SELECT id FROM budget_holds WHERE lasting = 1")) {
-    const [, runId = "", generation] = id.split(":");
-    const run = await db.get<{ generation: number; ended_at: number | null }>("SELECT generation, ended_at FROM runs WHERE id = ?", runId);
-    const isAtWork = run !== undefined && run.ended_at === null && run.generation === Number(generation);
-    if (!isAtWork) await db.transaction([], (tx) => release(tx, id));
-  }
+  const kept = await db.all<{ id: string }>("SELECT id FROM budget_holds WHERE lasting = 1");
+  const atWork = await generationsAtWork(db, [...new Set(kept.map(({ id }) => runOf(id)))]);
+  for (const { id } of kept) if (!atWork.has(id)) await db.transaction([], (tx) => release(tx, id));
   return left.length;
 }
+
+const runOf = (reserveId: string): string => reserveId.split(":")[1] ?? "";
+
+/** Names of the reserves they may have. In few statements: a thousand runs may wait for people, and this is asked every few seconds. */
+async function generationsAtWork(db: Database, runIds: readonly string[]): Promise<ReadonlySet<string>> {
+  const names = new Set<string>();
+  for (let from = 0; from < runIds.length; from += MAX_ASKED) {
+    const ids = padded(runIds.slice(from, from + MAX_ASKED));
+    const sql = `SELECT id, generation FROM runs WHERE ended_at IS NULL AND id IN (${ids.map(() => "?").join(", ")})`;
+    for (const { id, generation } of await db.all<{ id: string; generation: number }>(sql, ...ids))
+      names.add(`landing:${id}:${generation}`);
+  }
+  return names;
+}
+
+const MAX_ASKED = 512;

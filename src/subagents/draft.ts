@@ -1,6 +1,6 @@
 // A run as it is sent out: what was asked for, over what the settings say (SP1). Nothing is written here.
 import type { Agent } from "../agents/agent.ts";
-import { toCap } from "../core/budget.ts";
+import { narrower, toCap } from "../core/budget.ts";
 import { newId, programNameOf, subagentKey } from "../core/ids.ts";
 import { programOf } from "../core/program.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
@@ -50,7 +50,8 @@ export async function draft(deps: DraftDeps, requester: Requester, request: Spaw
     spawnKey: requester.spawnKey,
     rerunOf: null,
     groupId: null,
-    budget: request.budget === undefined ? settings.budget : toCap(request.budget),
+    // A model may tighten what the settings give, never widen it: more is a person's to give (BG6).
+    budget: narrower(settings.budget, request.budget === undefined ? null : toCap(request.budget)),
     message: parent?.message ?? messageOf(requester),
     childKey: subagentKey(agentId, newId()),
     sessionId: newId(),

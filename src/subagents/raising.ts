@@ -27,6 +27,9 @@ export interface RaiseRequest {
   readonly generation: number | null;
 }
 
+/** A bare number is tokens from three digits on: who means dollars has to hear how those are written. */
+const IN_USD = "Its limit is in USD: write `+0.50` or `+$100`.";
+const IN_TOKENS = "Its limit is in tokens: write `+20k` or `+500`.";
 const GO_ON = "Your budget was raised. Go on where you left off.";
 
 export async function raise(
@@ -44,7 +47,7 @@ export async function raise(
   const amount = wanted === TWICE ? budget : wanted;
   const sum = (one: number | null, more: number | null): number | null => (one === null ? null : one + (more ?? 0));
   if ((amount.usd !== null && budget.usd === null) || (amount.tokens !== null && budget.tokens === null))
-    return { refused: `Its limit is in ${budget.usd === null ? "tokens" : "USD"}.` };
+    return { refused: budget.usd === null ? IN_TOKENS : IN_USD };
   const raised = {
     usd: sum(budget.usd, amount.usd),
     tokens: sum(budget.tokens, amount.tokens),

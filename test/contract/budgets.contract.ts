@@ -6,7 +6,7 @@ import { type Amount, type Asked, type Level, NOTHING, toCap } from "../../src/c
 import { noFailpoints } from "../../src/core/failpoints.ts";
 import { createBudgets } from "../../src/stores/budgets.ts";
 import { lock } from "../../src/stores/lock-keys.ts";
-import { type Raised, type RaiseRequest, raise } from "../../src/subagents/raising.ts";
+import { type Raised, type RaiseRequest, raise, readAmount } from "../../src/subagents/raising.ts";
 import { createManualClock } from "../support/manual-clock.ts";
 import { CHAT_KEY, newRun } from "../support/runs.ts";
 import { okReply, type Stage, type StageOptions } from "../support/stage.ts";
@@ -192,6 +192,17 @@ export function raiseWriters(makeStage: (options: StageOptions) => Promise<Stage
       await stage.stores.db.transaction([], (tx) => stage.stores.runs.insert(tx, other, { firstMessage: "task" }));
       for (let n = 0; n < 2; n++) expect(await press(id, "Ann")).toEqual({ refused: expect.stringContaining("maxChildrenPerSession") });
       expect((await stage.get(id)).budget).toEqual({ usd: null, tokens: 1_000 });
+    });
+
+    it("[BG6] raised in what its limit is not in, it is told how that is written", async () => {
+      const typed = (text: string): Pick<RaiseRequest, "amount" | "generation"> => ({ amount: readAmount(text) ?? "x2", generation: null });
+      const { id } = await stage.spawn({ budget: { usd: 1 } });
+      await ended(id, 1);
+      expect(await press(id, "Ann", typed("+100"))).toEqual({ refused: "Its limit is in USD: write `+0.50` or `+$100`." });
+      expect(await press(id, "Ann", typed("+$100"))).toMatchObject({ budget: { usd: 101_000_000, tokens: null } });
+      const other = await stage.spawn({ budget: { tokens: 1_000 } });
+      await ended(other.id, 1);
+      expect(await press(other.id, "Ann", typed("+5"))).toEqual({ refused: "Its limit is in tokens: write `+20k` or `+500`." });
     });
 
     it("[BG6] by its button both sides are raised: it may be either that was used up", async () => {

@@ -39,6 +39,19 @@ describe("a run's own budget", () => {
     expect(holds()).toEqual([]);
   });
 
+  it("[BG4][BG6] too small for its first call: it says what one needs, nobody is asked, and the button that raises it is there", async () => {
+    const chat = scene.chat();
+    await chat.act([spawns(child("pauper", [{ text: "never" }], { budget: { tokens: 3_000 } }))]);
+    const text = await chat.announced("pauper");
+    expect(text).toMatch(
+      /Incomplete: The budget of this run does not pay for a single call: it is 3000 tokens, of which 750 tokens are kept for last words, and the call needs at least \d+k? tokens\./,
+    );
+    expect(scene.model.calls.filter((request) => whoAsks(request) === "child" && request.system.includes("pauper"))).toEqual([]);
+    const { id } = chat.run("pauper");
+    const [announced] = scene.herald.rows<{ extra: string }>("SELECT extra FROM web_messages WHERE key LIKE ?", `announce:v1:%${id}#%`);
+    expect(announced?.extra).toContain(`/subagents budget ${id} x2 g1`);
+  });
+
   it("[BG4][SE8] its model reads what it may still spend, at its start and whenever a tenth is gone, at the end of the messages", async () => {
     const chat = scene.chat();
     const steps = Array.from({ length: 4 }, (_, n) => looks(`./left-${n}`));
@@ -61,6 +74,26 @@ describe("a run's own budget", () => {
       (call) => call.messages.some(({ text }) => text.includes("nothing to count")) && whoAsks(call) === "child",
     );
     expect(free.flatMap(({ messages }) => messages).filter(({ text }) => text.includes("Your budget is"))).toEqual([]);
+  });
+
+  it("[BG3] BUD-005 a provider that gives three times its maximum: booked as reported, passed by that call's excess alone, Notes and board say so", async () => {
+    const limit = 60_000;
+    const chat = scene.chat();
+    const excess = { ...looks("./much"), usage: { input: 5_000, output: 3 * 8_192 } };
+    const steps = [{ ...looks("./first"), usage: { input: 4_000, output: 30_000 } }, excess, looks("./never"), { text: "never" }];
+    await chat.act([spawns(child("generous", steps, { budget: { tokens: limit } }))]);
+    const text = await chat.announced("generous");
+    const reported = 4_000 + 30_000 + 5_000 + 3 * 8_192;
+    expect(text).toMatch(/Incomplete: The budget of this run is used up: 64k of 60k tokens\./);
+    const { id } = chat.run("generous");
+    const asked = scene.model.calls.filter((call) => whoAsks(call) === "child" && JSON.stringify(call.body).includes("./first"));
+    expect(asked.length).toBe(2);
+    const [level] = levels(`run:${id}`);
+    // Its last word is from what it kept: never more than that beside what was reported.
+    expect(level?.spent_tokens).toBeGreaterThanOrEqual(reported);
+    expect(level?.spent_tokens).toBeLessThanOrEqual(reported + 6_000);
+    expect(level).toMatchObject({ held_tokens: 0, kept_tokens: 0 });
+    expect(text).toMatch(/Stats: .*(?:6[4-9]|70)k of 60k tokens/);
   });
 
   it("[BG6] raised by the button it goes on as its next generation, once; a second press says by whom", async () => {

@@ -94,7 +94,7 @@ describe("[BG3] kill -9 between hold, call and settle", () => {
     await using scene = await createScene({ failpoint: "run.started" });
     const chat = scene.chat();
     await sayAndDie(scene, chat, plan([spawns(child("begun", "never", { budget: { tokens: 9_000 } })), { text: "sent" }]), "begun");
-    expect(await chat.announced("begun")).toMatch(/Incomplete: The budget of this run is used up: \d+k? of 9000 tokens/);
+    expect(await chat.announced("begun")).toMatch(/Incomplete: The budget of this run does not pay for a single call: it is 9000 tokens/);
     expect(lastCalls(scene)).toBe(1);
     expect(holds(scene)).toEqual([]);
   });

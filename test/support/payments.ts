@@ -16,5 +16,6 @@ export const paymentsOf = (
     ...{ db: parts.db, budgets: parts.budgets, runs: parts.runs, clock: parts.clock, bus: parts.bus, failpoint: parts.failpoint },
     settings: () => ({ ...NO_LIMITS, ...limits }),
     priceOf: () => () => null,
+    isReachable: () => true,
     async say() {},
   });

@@ -1,9 +1,11 @@
 // Who pays for which call: what a provider did or refused to do, days that change, spawns on a limit that is used up, one last call.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { levelsOf } from "../../../src/budgets/levels.ts";
+import { type BudgetSettings, levelsOf } from "../../../src/budgets/levels.ts";
+import { createPayments, type Payments } from "../../../src/budgets/payments.ts";
 import { createPurse } from "../../../src/budgets/purse.ts";
 import { decide, type Level, NOTHING, toCap } from "../../../src/core/budget.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
+import type { Run } from "../../../src/core/run.ts";
 import type { Outlay, Permit, Usage } from "../../../src/core/usage.ts";
 import { createBudgets } from "../../../src/stores/budgets.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
@@ -28,7 +30,7 @@ const level = (cap: { usd?: number; tokens?: number }, id = "day:1"): Level => (
 const purseFor = (levels: () => readonly Level[], unpriced: "refuse" | "allow" = "refuse") =>
   createPurse(
     { db: folder.stores.db, budgets: folder.stores.budgets, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints },
-    { levels: async () => levels(), unpriced, chat: ADDRESS, tell: async (_tx, { text }) => void told.push(text) },
+    { levels: async () => levels(), unpriced, chat: ADDRESS, isReachable: () => true, tell: async (_tx, { text }) => void told.push(text) },
   );
 const signal = new AbortController().signal;
 const permitted = (opened: Permit | { refused: string }): Permit => {
@@ -61,6 +63,23 @@ describe("a purse", () => {
     expect(await figures()).toMatchObject({ spent: { usd: 0, tokens: 0 }, held: { usd: 0, tokens: 0 } });
     await permitted(await purse.open(outlay(), signal)).settle(null);
     expect(await figures()).toMatchObject({ spent: { usd: 2_000, tokens: 2_000 }, held: { usd: 0, tokens: 0 } });
+  });
+
+  it("[BG4] a limit that does not pay for even one call says that, and what the call needs, instead of being used up", async () => {
+    const small = purseFor(() => [level({ tokens: 1_200 })]);
+    expect(await small.open(outlay(), signal)).toEqual({
+      refused: "The budget of today does not pay for a single call: it is 1200 tokens, and the call needs at least 1512 tokens.",
+    });
+    const cheap = purseFor(() => [level({ usd: 0.001, tokens: 9_000 })]);
+    expect(await cheap.open(outlay(), signal)).toEqual({
+      refused: "The budget of today does not pay for a single call: it is $0.0010 and 9000 tokens, and the call needs at least $0.0015.",
+    });
+  });
+
+  it("[BG2] reported in figures that no price can be made of (more from the cache than there was input), it is charged in full", async () => {
+    const purse = purseFor(() => [level({ usd: 1, tokens: 9_000 })]);
+    await permitted(await purse.open(outlay(), signal)).settle({ ...used(900, 100), costUsd: null });
+    expect(await figures()).toMatchObject({ spent: { usd: 2_000, tokens: 1_000 }, held: { usd: 0, tokens: 0 } });
   });
 
   it("[BG3] BUD-005 a provider that gives more than its maximum passes the limit by that excess, and the next call is refused", async () => {
@@ -99,7 +118,7 @@ describe("a purse", () => {
     const budgets = createBudgets({ db: failing, clock: folder.clock, bootId: "boot", failpoint: noFailpoints });
     const purse = createPurse(
       { db: failing, budgets, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints },
-      { levels: async () => [level({ tokens: 2_500 })], unpriced: "refuse", chat: ADDRESS, async tell() {} },
+      { levels: async () => [level({ tokens: 2_500 })], unpriced: "refuse", chat: ADDRESS, isReachable: () => true, async tell() {} },
     );
     const first = permitted(await purse.open(outlay(), signal));
     isFull = true;
@@ -167,6 +186,42 @@ it("[BG4] what a run keeps for its last call waits for calls under way that are 
   expect(await keptOf()).toBe(200);
 });
 
+describe("80 %", () => {
+  const said: string[] = [];
+  const payingFor = (settings: Partial<BudgetSettings>): Payments => {
+    said.length = 0;
+    return createPayments({
+      ...{ ...folder.stores, clock: folder.clock, bus: folder.bus, failpoint: noFailpoints, priceOf: () => () => null },
+      settings: () => ({ ...NO_LIMITS, ...settings }),
+      isReachable: ({ channel }) => channel !== "mcp",
+      say: async (_tx, _to, { markdown }) => void said.push(markdown),
+    });
+  };
+  const spend = async (payments: Payments, run: Run, tokens: number): Promise<void> => {
+    const purse = (await payments.ofRun(run)) ?? expect.fail("nothing limits it");
+    await permitted(await purse.open(outlay({ inputTokens: () => 10, maxOutput: 512 }), signal)).settle(used(10, tokens - 10));
+  };
+
+  it("[BG5] is told with which run and which person it is about", async () => {
+    const payments = payingFor({ personPerDay: toCap({ tokens: 2_000 }) });
+    const run = makeRun({ label: "survey", budget: toCap({ tokens: 2_000 }), person: { id: "7", name: "Ada" } });
+    await spend(payments, run, 1_900);
+    expect(said).toEqual([
+      '⚠️ More than 80 % of the budget of the run "survey" is used: 1900 of 2000 tokens.',
+      '⚠️ More than 80 % of the budget of "Ada" today is used: 1900 of 2000 tokens.',
+    ]);
+  });
+
+  it("[BG5] passed where nobody can be told, by a program's run, is told by the next that can, once", async () => {
+    const payments = payingFor({ perMonth: toCap({ tokens: 10_000 }) });
+    const program = makeRun({ address: { channel: "mcp", account: "t1", chat: "ci", kind: "dm" } });
+    await spend(payments, program, 8_500);
+    expect(said).toEqual([]);
+    for (let n = 0; n < 2; n++) await spend(payments, makeRun(), 100);
+    expect(said).toEqual(["⚠️ More than 80 % of the budget of everything this month is used: 8600 of 10k tokens."]);
+  });
+});
+
 it("[BG2] an answer lowered to what fits never holds more than the level has, to the last millionth", () => {
   const unused = { spent: NOTHING, held: NOTHING, kept: NOTHING };
   for (const outputUsd of [0.07, 0.28, 0.6, 1.1, 4.4, 15])
@@ -218,5 +273,22 @@ describe("a spawn", () => {
       "The budget of everything today is used up: 910 of 1000 tokens. Nobody is sent out on it.",
     );
     expect(await stage.stores.runs.listRecent(10)).toEqual([]);
+  });
+
+  it.each([
+    ["more than the settings give", { tokens: 1_000_000 }, { usd: 500_000, tokens: 60_000 }],
+    ["nothing", {}, { usd: 500_000, tokens: 60_000 }],
+    ["only the other side", { usd: 0.1 }, { usd: 100_000, tokens: 60_000 }],
+    ["less of both", { usd: 0.1, tokens: 9_000 }, { usd: 100_000, tokens: 9_000 }],
+  ])("[BG1] whose budget names %s is under both limits: no model raises what the operator set", async (_, budget, expected) => {
+    const subagents = { budget: { usd: 0.5, tokens: 60_000 } };
+    stage = await createStage({ call: async () => okReply("never"), idle: true, clock: createManualClock(), subagents });
+    expect((await stage.spawn({ budget })).budget).toEqual(expected);
+  });
+
+  it("[BG1] without a limit of the settings has what its budget names, and none where that names nothing", async () => {
+    stage = await createStage({ call: async () => okReply("never"), idle: true, clock: createManualClock() });
+    expect((await stage.spawn({ budget: { usd: 0.1 } })).budget).toEqual({ usd: 100_000, tokens: null });
+    expect((await stage.spawn({ budget: {} })).budget).toBeNull();
   });
 });

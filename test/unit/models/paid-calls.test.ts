@@ -66,6 +66,23 @@ describe.each(FORMATS)("$name", (format) => {
     }
   });
 
+  it.each([
+    ["an input of nothing", { input: 0, output: 10 }],
+    ["an input below nothing", { input: -100, output: 10 }],
+    ["an input nobody can have sent", { input: 9e15, output: 10 }],
+    ["an output of nothing for an answer that has words", { input: 100, output: 0 }],
+    ["an output below nothing", { input: 100, output: -10 }],
+    ["an output nobody can have read", { input: 100, output: 9e15 }],
+  ])("[BG2] %s is no count: that side is charged as the most it may have been", async (_, usage) => {
+    const { subject, took } = await start(format, inOrder({ text: "fine, all of it", usage }));
+    await subject.call();
+    for (const one of took) {
+      if (one === null || one === "nothing") expect(one).toBeNull();
+      else expect(one.usage).toMatchObject({ input: 100, output: MAX });
+    }
+    expect(took.length).toBeGreaterThan(0);
+  });
+
   it("[BG2] the next hold begins from what the provider counted, of the attempt that answered; another model's from its bytes", async () => {
     const usage = { input: 2_000, output: 10, cacheRead: 500 };
     const paid = await start(
@@ -121,5 +138,21 @@ it("[BG2][ST2] stopped, or out of time, while it waits for its budget: aborted, 
   const reply = subject.call({ purse, signal: stop.signal });
   stop.abort();
   expect(await reply).toMatchObject({ outcome: "aborted" });
+  expect(server.calls).toEqual([]);
+});
+
+it("[BG3] a request that can't be put together is not sent, and locks no money", async () => {
+  const server = await ANTHROPIC.create({ respond: inOrder({ text: "never" }) });
+  servers.push(server);
+  const took: Took[] = [];
+  const purse: Purse = { open: async () => ({ maxOutput: MAX, settle: async (what) => void took.push(what) }) };
+  const subject = createSubject({
+    endpoints: { anthropic: { api: ANTHROPIC.api, baseUrl: server.url, apiKey: "k" } },
+    request: { model: ANTHROPIC.model, purse },
+    readPicture: () => Promise.reject(new Error("no such file")),
+  });
+  const pictures = [{ id: "1", name: "a.png", type: "image/png", size: 10 }];
+  expect(await subject.call({ messages: [{ role: "user", text: "look", pictures }] })).toMatchObject({ outcome: "error" });
+  expect(took).toEqual(["nothing"]);
   expect(server.calls).toEqual([]);
 });
