@@ -84,10 +84,11 @@ export async function editPart(sender: Sender, { address, ref, part }: EditReque
     if (before === null) return { status: "gone", reason: "it was removed" };
     const choices = giveNumbers(stored.buttons ?? [], before);
     const content = contentOf(stored, { choices, own: {}, isMoved: false });
+    // Before anybody can read them: of an edit whose answer is lost nobody knows whether they do, and the next one gives out others.
+    sender.standing.put(ref, choices.numbered);
     // Not the same for the same words: of A, B, A the server would leave out the second A.
     await post(sender, address, transactionOf(`${ref} ${crypto.randomUUID()}`), editOf(content, ref));
     sender.authTrouble(null);
-    sender.standing.put(ref, choices.numbered);
     sender.signs.put(address.chat, ref, choices.shown);
     return { status: "shown" };
   } catch (error) {

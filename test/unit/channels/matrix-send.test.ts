@@ -179,6 +179,27 @@ describe("editing", () => {
   });
 });
 
+describe("numbers", () => {
+  it("[LV4][MX1] one that was given out by an edit nobody heard of again is never another choice's", async () => {
+    await using rig = await createMatrixRig();
+    const { channel, fake } = rig;
+    const { address } = requestOf(rig, { markdown: "runs" });
+    const partOf = (...labels: string[]) =>
+      channel.render({ markdown: "runs", buttons: labels.map((label) => ({ label, command: `/subagents stop ${label}` })) }, address)[0] ?? {};
+    const ref = refOf(await channel.send({ address, part: partOf("a", "b"), key: "live:1#0", repeated: false }));
+    fake.faults.add("edit", "drop_after");
+    expect(await channel.edit?.({ address, ref, part: partOf("a", "b", "c") })).toMatchObject({ status: "retry" });
+    // A person reads "3 c" by now.
+    expect(await channel.edit?.({ address, ref, part: partOf("a", "b", "d") })).toEqual({ status: "shown" });
+    expect(fake.messages(DIRECT)[0]?.buttons).toMatchObject([
+      { n: 1, command: "/subagents stop a" },
+      { n: 2, command: "/subagents stop b" },
+      { n: 3, command: "/subagents stop c", isOver: true },
+      { n: 4, command: "/subagents stop d", isOver: false },
+    ]);
+  });
+});
+
 describe("an answer while it is written", () => {
   const draft = (rig: MatrixRig, markdown: string, ref: string | null) =>
     rig.channel.drafts?.show({ address: rig.at(DIRECT), id: 1, key: "reply:1#0", markdown, reader: null, ref });
