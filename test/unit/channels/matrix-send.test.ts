@@ -185,7 +185,8 @@ describe("numbers", () => {
     const { channel, fake } = rig;
     const { address } = requestOf(rig, { markdown: "runs" });
     const partOf = (...labels: string[]) =>
-      channel.render({ markdown: "runs", buttons: labels.map((label) => ({ label, command: `/subagents stop ${label}` })) }, address)[0] ?? {};
+      channel.render({ markdown: "runs", buttons: labels.map((label) => ({ label, command: `/subagents stop ${label}` })) }, address)[0] ??
+      {};
     const ref = refOf(await channel.send({ address, part: partOf("a", "b"), key: "live:1#0", repeated: false }));
     fake.faults.add("edit", "drop_after");
     expect(await channel.edit?.({ address, ref, part: partOf("a", "b", "c") })).toMatchObject({ status: "retry" });
