@@ -67,6 +67,7 @@ describe("threads and replies", () => {
     const inThread = message("x", reply("$last", { rel_type: "m.thread", event_id: "$root", is_falling_back: true }));
     expect(decode(inThread)).toMatchObject({ address: { thread: "$root" } });
     expect(decode(inThread)).not.toHaveProperty("repliesTo");
+    expect(decode(message("x", { "m.relates_to": null }))).toMatchObject({ text: "x" });
     const replied = message("x", reply("$q", { rel_type: "m.thread", event_id: "$root", is_falling_back: false }));
     expect(decode(replied)).toMatchObject({ address: { thread: "$root" }, repliesTo: "$q" });
   });

@@ -156,6 +156,21 @@ describe("files", () => {
   });
 });
 
+describe("a file that is refused", () => {
+  it("[CH2][AN10] the sentence about it is words and nothing else, also when its bytes were taken", async () => {
+    await using rig = await createMatrixRig();
+    const { channel, fake } = rig;
+    const request = { ...requestOf(rig, { markdown: "x" }), part: { body: "The whole text", file: { name: "r.md", content: "x" } } };
+    const reserved = await channel.send(request);
+    const ref = reserved.status === "reserved" ? reserved.ref : "";
+    fake.faults.add("send", { status: 400, errcode: "M_BAD_JSON" });
+    const refused = await channel.send({ ...request, ref });
+    const part = refused.status === "rerender" ? refused.part : {};
+    expect(await channel.send({ ...request, part, ref })).toMatchObject({ status: "sent" });
+    expect(fake.messages(DIRECT)).toMatchObject([{ type: "m.text", text: expect.stringContaining("could not be sent"), file: null }]);
+  });
+});
+
 describe("editing", () => {
   it("[LV2][MX1] words change in place, A, B, A too; a message that somebody removed is gone", async () => {
     await using rig = await createMatrixRig();
