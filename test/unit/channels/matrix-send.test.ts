@@ -1,4 +1,4 @@
-// One attempt to send or edit on Matrix, and what its outcome means; answers that grow; rooms that are direct or not.
+// One attempt to send or edit on Matrix, and what its outcome means; answers that grow; settings that can't work.
 import { describe, expect, it } from "vitest";
 import { createMatrixChannel } from "../../../src/channels/matrix/channel.ts";
 import { systemClock } from "../../../src/core/clock.ts";
@@ -260,42 +260,7 @@ describe("an answer while it is written", () => {
   });
 });
 
-describe("rooms", () => {
-  it("[SE1][MX1] a room is direct with one other who was ever there; a third makes it a room, and so does somebody who left", async () => {
-    await using rig = await createMatrixRig();
-    const { fake } = rig;
-    await rig.started();
-    const kindOf = async (text: string, room = DIRECT, from = PERSON): Promise<string | undefined> => {
-      fake.say({ room, text, from });
-      return (await fake.until(() => rig.heard().find((one) => one.text === text), text)).address.kind;
-    };
-    expect(await kindOf("alone")).toBe("dm");
-    fake.enter(DIRECT, OTHER);
-    expect(await kindOf("with another")).toBe("channel");
-    fake.leave(DIRECT, OTHER);
-    expect(await kindOf("after they left")).toBe("channel");
-    fake.room("!first:home.test", [PERSON]);
-    fake.leave("!first:home.test", PERSON);
-    fake.enter("!first:home.test", OTHER);
-    expect(await kindOf("the next person", "!first:home.test", OTHER)).toBe("channel");
-  });
-
-  it("[CF4][MX1] a room is what the settings say by now", async () => {
-    let listed: string[] = [];
-    await using rig = await createMatrixRig({ isListed: (room) => listed.includes(room) });
-    const { fake } = rig;
-    await rig.started();
-    const kindOf = async (text: string): Promise<string | undefined> => {
-      fake.say({ room: DIRECT, text });
-      return (await fake.until(() => rig.heard().find((one) => one.text === text), text)).address.kind;
-    };
-    expect(await kindOf("one")).toBe("dm");
-    listed = [DIRECT];
-    expect(await kindOf("two")).toBe("channel");
-    listed = [];
-    expect(await kindOf("three")).toBe("dm");
-  });
-
+describe("settings", () => {
   it.each([
     ["homeserver", { homeserver: "matrix.example.org" }],
     ["accessToken", { accessToken: "two words" }],
