@@ -115,11 +115,13 @@ function quotedOf({ about, me }: Stored): Pick<Inbound, "quoted"> {
 
 const literally = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
-/** As clients write it: the name shown, the id, or its first part. */
+/** As clients write it: the name shown, the id, or its first part; not the id of somebody who has the same one on another server. */
 function namesOf({ userId, name }: Stored["me"]): string {
   const local = userId.slice(0, userId.indexOf(":"));
-  const names = [userId, local, ...(name.trim().length >= MIN_NAME ? [`@?${literally(name.trim())}`] : [])];
-  return names.map((one, n) => (n < 2 ? literally(one) : one)).join("|");
+  const shown = name.trim().length >= MIN_NAME ? [literally(name.trim())] : [];
+  const own = `${literally(userId)}(?!\\.?[\\p{L}\\p{N}-])`;
+  const called = [literally(local), ...shown.map((one) => `@${one}`)].map((one) => `${one}(?!:[\\w-]+(?:\\.[\\w-]+)+)`);
+  return [own, ...called, ...shown].join("|");
 }
 
 const withoutName = (text: string, me: Stored["me"]): string =>

@@ -73,7 +73,7 @@ export const messageContent = z.object({
     .catch(undefined),
   /** It was spoken: that it is there says so, whatever it holds. */
   [VOICE]: z.object({}).optional().catch({}),
-  "m.relates_to": relation.optional(),
+  "m.relates_to": relation.nullish().transform((related) => related ?? undefined),
 });
 export type MessageContent = z.output<typeof messageContent>;
 const reactionContent = z.object({ "m.relates_to": relation });

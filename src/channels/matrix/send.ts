@@ -42,19 +42,21 @@ export async function sendPart(sender: Sender, request: SendRequest): Promise<Se
   const stored = request.part as MatrixPart;
   const toOutcome = (failure: ApiFailure): SendResult => toResult(sender, failure, request);
   if (isPerson(address)) return openDirectRoom(sender, address, toOutcome);
-  if (isFile(stored) && uploadedTo(request) === null) return upload(sender, stored, toOutcome);
+  const url = uploadedTo(request);
+  if (isFile(stored) && url === null) return upload(sender, stored, toOutcome);
   const isMoved = stored.thread !== undefined && address.thread === undefined;
   const choices = giveNumbers(stored.buttons ?? []);
   const words = contentOf(stored, { choices, own: { key: transaction }, isMoved });
-  if (request.ref !== undefined && !isFile(stored) && !isMoved) {
+  if (request.ref !== undefined && url === null && !isMoved) {
     const completed = await sender.drafts.complete({ ...request, ref: request.ref }, words, toOutcome);
     if (completed?.status === "sent") shown(sender, address, completed.ref, choices);
     if (completed !== null) return completed;
   }
   // Nothing of it was ever seen, and it was only to say that no more comes.
   if (stored.onlyDrafted === true) return { status: "sent", ref: "" };
-  const url = uploadedTo(request);
-  const content = { ...(url === null ? words : fileContent(stored, url, words)), ...relationTo(address, stored.replyTo) };
+  // Refused, a file becomes a sentence, and its bytes still lie there.
+  const shows = url === null || !isFile(stored) ? words : fileContent(stored, url, words);
+  const content = { ...shows, ...relationTo(address, stored.replyTo) };
   try {
     const ref = await post(sender, address, transaction, content);
     // Sent, but without the event's name: look it up rather than believe.
@@ -84,10 +86,11 @@ export async function editPart(sender: Sender, { address, ref, part }: EditReque
     if (before === null) return { status: "gone", reason: "it was removed" };
     const choices = giveNumbers(stored.buttons ?? [], before);
     const content = contentOf(stored, { choices, own: {}, isMoved: false });
+    // Before anybody can read them: of an edit whose answer is lost nobody knows whether they do, and the next one gives out others.
+    sender.standing.put(ref, choices.numbered);
     // Not the same for the same words: of A, B, A the server would leave out the second A.
     await post(sender, address, transactionOf(`${ref} ${crypto.randomUUID()}`), editOf(content, ref));
     sender.authTrouble(null);
-    sender.standing.put(ref, choices.numbered);
     sender.signs.put(address.chat, ref, choices.shown);
     return { status: "shown" };
   } catch (error) {

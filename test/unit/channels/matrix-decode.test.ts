@@ -24,6 +24,10 @@ describe("words", () => {
     ["Herald", "Herald", true],
     ["hello Heraldry", "hello Heraldry", false],
     ["mail@herald", "mail@herald", false],
+    ["@herald:elsewhere.test: hello", "@herald:elsewhere.test: hello", false],
+    ["@herald:home.test.evil hello", "@herald:home.test.evil hello", false],
+    ["@herald:hello", "hello", true],
+    ["Herald:example.org is down", "example.org is down", true],
     ["hello", "hello", false],
   ])("[MX1] %j calls the bot by its name, or doesn't", (body, text, mentioned) => {
     expect(decode(message(body))).toMatchObject({ kind: "message", text, mentioned, ref: "$1" });
@@ -63,6 +67,7 @@ describe("threads and replies", () => {
     const inThread = message("x", reply("$last", { rel_type: "m.thread", event_id: "$root", is_falling_back: true }));
     expect(decode(inThread)).toMatchObject({ address: { thread: "$root" } });
     expect(decode(inThread)).not.toHaveProperty("repliesTo");
+    expect(decode(message("x", { "m.relates_to": null }))).toMatchObject({ text: "x" });
     const replied = message("x", reply("$q", { rel_type: "m.thread", event_id: "$root", is_falling_back: false }));
     expect(decode(replied)).toMatchObject({ address: { thread: "$root" }, repliesTo: "$q" });
   });

@@ -1,5 +1,5 @@
 // What /sync brings and what is recorded of it, where people or servers do the unusual: events that nobody can look up or write down,
-// presses by number, gaps in which the room itself changed.
+// presses by number, gaps in which the room itself changed, who was ever in one.
 import { describe, expect, it } from "vitest";
 import { PERSON } from "../../support/fake-matrix.ts";
 import { DEEP } from "../../support/fake-matrix-state.ts";
@@ -140,7 +140,42 @@ describe("a gap in which the room changed", () => {
   });
 });
 
-describe("who was ever in a room", () => {
+describe("which rooms are direct", () => {
+  it("[SE1][MX1] a room is direct with one other who was ever there; a third makes it a room, and so does somebody who left", async () => {
+    await using rig = await createMatrixRig();
+    const { fake } = rig;
+    await rig.started();
+    const kindOf = async (text: string, room = DIRECT, from = PERSON): Promise<string | undefined> => {
+      fake.say({ room, text, from });
+      return (await fake.until(() => rig.heard().find((one) => one.text === text), text)).address.kind;
+    };
+    expect(await kindOf("alone")).toBe("dm");
+    fake.enter(DIRECT, OTHER);
+    expect(await kindOf("with another")).toBe("channel");
+    fake.leave(DIRECT, OTHER);
+    expect(await kindOf("after they left")).toBe("channel");
+    fake.room("!first:home.test", [PERSON]);
+    fake.leave("!first:home.test", PERSON);
+    fake.enter("!first:home.test", OTHER);
+    expect(await kindOf("the next person", "!first:home.test", OTHER)).toBe("channel");
+  });
+
+  it("[CF4][MX1] a room is what the settings say by now", async () => {
+    let listed: string[] = [];
+    await using rig = await createMatrixRig({ isListed: (room) => listed.includes(room) });
+    const { fake } = rig;
+    await rig.started();
+    const kindOf = async (text: string): Promise<string | undefined> => {
+      fake.say({ room: DIRECT, text });
+      return (await fake.until(() => rig.heard().find((one) => one.text === text), text)).address.kind;
+    };
+    expect(await kindOf("one")).toBe("dm");
+    listed = [DIRECT];
+    expect(await kindOf("two")).toBe("channel");
+    listed = [];
+    expect(await kindOf("three")).toBe("dm");
+  });
+
   it("[SE1][MX1] an invitation that is taken back makes nobody forget that they were there; one that was refused changes nothing", async () => {
     await using rig = await createMatrixRig();
     const { fake } = rig;

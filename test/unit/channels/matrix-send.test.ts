@@ -1,4 +1,4 @@
-// One attempt to send or edit on Matrix, and what its outcome means; answers that grow; rooms that are direct or not.
+// One attempt to send or edit on Matrix, and what its outcome means; answers that grow; settings that can't work.
 import { describe, expect, it } from "vitest";
 import { createMatrixChannel } from "../../../src/channels/matrix/channel.ts";
 import { systemClock } from "../../../src/core/clock.ts";
@@ -156,6 +156,21 @@ describe("files", () => {
   });
 });
 
+describe("a file that is refused", () => {
+  it("[CH2][AN10] the sentence about it is words and nothing else, also when its bytes were taken", async () => {
+    await using rig = await createMatrixRig();
+    const { channel, fake } = rig;
+    const request = { ...requestOf(rig, { markdown: "x" }), part: { body: "The whole text", file: { name: "r.md", content: "x" } } };
+    const reserved = await channel.send(request);
+    const ref = reserved.status === "reserved" ? reserved.ref : "";
+    fake.faults.add("send", { status: 400, errcode: "M_BAD_JSON" });
+    const refused = await channel.send({ ...request, ref });
+    const part = refused.status === "rerender" ? refused.part : {};
+    expect(await channel.send({ ...request, part, ref })).toMatchObject({ status: "sent" });
+    expect(fake.messages(DIRECT)).toMatchObject([{ type: "m.text", text: expect.stringContaining("could not be sent"), file: null }]);
+  });
+});
+
 describe("editing", () => {
   it("[LV2][MX1] words change in place, A, B, A too; a message that somebody removed is gone", async () => {
     await using rig = await createMatrixRig();
@@ -176,6 +191,28 @@ describe("editing", () => {
     expect(await edit("E")).toMatchObject({ status: "gone" });
     fake.break(DIRECT, { status: 403, errcode: "M_FORBIDDEN" });
     expect(await edit("F")).toMatchObject({ status: "gone" });
+  });
+});
+
+describe("numbers", () => {
+  it("[LV4][MX1] one that was given out by an edit nobody heard of again is never another choice's", async () => {
+    await using rig = await createMatrixRig();
+    const { channel, fake } = rig;
+    const { address } = requestOf(rig, { markdown: "runs" });
+    const partOf = (...labels: string[]) =>
+      channel.render({ markdown: "runs", buttons: labels.map((label) => ({ label, command: `/subagents stop ${label}` })) }, address)[0] ??
+      {};
+    const ref = refOf(await channel.send({ address, part: partOf("a", "b"), key: "live:1#0", repeated: false }));
+    fake.faults.add("edit", "drop_after");
+    expect(await channel.edit?.({ address, ref, part: partOf("a", "b", "c") })).toMatchObject({ status: "retry" });
+    // A person reads "3 c" by now.
+    expect(await channel.edit?.({ address, ref, part: partOf("a", "b", "d") })).toEqual({ status: "shown" });
+    expect(fake.messages(DIRECT)[0]?.buttons).toMatchObject([
+      { n: 1, command: "/subagents stop a" },
+      { n: 2, command: "/subagents stop b" },
+      { n: 3, command: "/subagents stop c", isOver: true },
+      { n: 4, command: "/subagents stop d", isOver: false },
+    ]);
   });
 });
 
@@ -223,42 +260,7 @@ describe("an answer while it is written", () => {
   });
 });
 
-describe("rooms", () => {
-  it("[SE1][MX1] a room is direct with one other who was ever there; a third makes it a room, and so does somebody who left", async () => {
-    await using rig = await createMatrixRig();
-    const { fake } = rig;
-    await rig.started();
-    const kindOf = async (text: string, room = DIRECT, from = PERSON): Promise<string | undefined> => {
-      fake.say({ room, text, from });
-      return (await fake.until(() => rig.heard().find((one) => one.text === text), text)).address.kind;
-    };
-    expect(await kindOf("alone")).toBe("dm");
-    fake.enter(DIRECT, OTHER);
-    expect(await kindOf("with another")).toBe("channel");
-    fake.leave(DIRECT, OTHER);
-    expect(await kindOf("after they left")).toBe("channel");
-    fake.room("!first:home.test", [PERSON]);
-    fake.leave("!first:home.test", PERSON);
-    fake.enter("!first:home.test", OTHER);
-    expect(await kindOf("the next person", "!first:home.test", OTHER)).toBe("channel");
-  });
-
-  it("[CF4][MX1] a room is what the settings say by now", async () => {
-    let listed: string[] = [];
-    await using rig = await createMatrixRig({ isListed: (room) => listed.includes(room) });
-    const { fake } = rig;
-    await rig.started();
-    const kindOf = async (text: string): Promise<string | undefined> => {
-      fake.say({ room: DIRECT, text });
-      return (await fake.until(() => rig.heard().find((one) => one.text === text), text)).address.kind;
-    };
-    expect(await kindOf("one")).toBe("dm");
-    listed = [DIRECT];
-    expect(await kindOf("two")).toBe("channel");
-    listed = [];
-    expect(await kindOf("three")).toBe("dm");
-  });
-
+describe("settings", () => {
   it.each([
     ["homeserver", { homeserver: "matrix.example.org" }],
     ["accessToken", { accessToken: "two words" }],
