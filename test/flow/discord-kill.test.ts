@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
+import { beforeKill } from "../support/before-kill.ts";
 import { plan } from "../support/brain.ts";
 import { type ChannelScene, createChannelScene } from "../support/channel-scene.ts";
 import { DIRECT, PERSON, ROOM } from "../support/fake-discord.ts";
@@ -107,7 +108,7 @@ describe.concurrent("Discord and kill -9", () => {
   );
 
   it("[RC1][DL4] at any moment, with limits, errors, lost answers, cut connections and forgotten sessions: each answered once", {
-    timeout: 60_000 + 30_000 * KILLS,
+    timeout: 60_000 + 60_000 * KILLS,
   }, async () => {
     await using scene = await setUp();
     const { discord, herald } = scene;
@@ -121,6 +122,7 @@ describe.concurrent("Discord and kill -9", () => {
       }
       if (round % 2 === 1) discord.gateway.drop();
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 1_500));
+      await beforeKill(herald);
       await herald.crash();
       if (round % 3 === 2) discord.gateway.forget();
       await herald.restart();

@@ -4,6 +4,7 @@ import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
+import { beforeKill } from "../support/before-kill.ts";
 import type { Step } from "../support/brain.ts";
 import { type ChannelScene, createChannelScene, newestWords } from "../support/channel-scene.ts";
 import { PERSON } from "../support/fake-matrix.ts";
@@ -157,9 +158,7 @@ describe.concurrent("kill -9 while an answer is written", () => {
       matrix.faults.add(method, fault, { skip: Math.floor(Math.random() * 3) });
       threads.set(round, rig.ask(round));
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 2_500));
-      // Whoever is killed a third time over the same message says so instead of answering it.
-      const begunTwice = "SELECT 1 FROM inbox WHERE state <> 'done' AND attempts >= 2";
-      await waitFor("what was killed twice to be answered", () => herald.rows(begunTwice).length === 0, 60_000);
+      await beforeKill(herald);
       await herald.crash();
       if (Math.random() < 0.3) matrix.forgetTransactions();
       await herald.restart();
