@@ -91,6 +91,8 @@ export interface InboxFact {
 }
 
 export interface OutboxFact {
+  /** What stands in a message for its key, and that key. */
+  readonly marks?: readonly (readonly [string, string])[];
   readonly id: number;
   readonly delivery: string;
   readonly n: number;

@@ -40,21 +40,23 @@ export async function readTables(
   type Stored = Omit<OutboxFact, "place" | "text" | "isAnswer" | "isAside"> & {
     address: string;
     part: string;
+    joinedPart: string | null;
     rank: number;
     aside: number;
   };
   const stored = await rows<Stored>(
-    `SELECT id, delivery, n, state, rank, aside, joined_as AS "joinedAs", ref, created_at AS "createdAt", address, part FROM outbox ORDER BY id`,
+    `SELECT id, delivery, n, state, rank, aside, joined_as AS "joinedAs", ref, created_at AS "createdAt", address, part, joined_part AS "joinedPart" FROM outbox ORDER BY id`,
   );
   // Those that share a message step aside with it.
   const asideTogether = new Set(stored.flatMap(({ aside, joinedAs }) => (aside === 1 && joinedAs !== null ? [joinedAs] : [])));
   const outbox = stored.map(
-    ({ address, part, rank, aside, ...row }): OutboxFact => ({
+    ({ address, part, joinedPart, rank, aside, ...row }): OutboxFact => ({
       ...row,
       isAnswer: rank === 0,
       isAside: aside === 1 || (row.joinedAs !== null && asideTogether.has(row.joinedAs)),
       place: placeOfAddress(address),
       text: textOf(part),
+      marks: marksOf(row, part, joinedPart),
     }),
   );
   const found = await rows<Omit<RunFact, "place"> & { address: string }>(
@@ -127,10 +129,19 @@ function toEnd({ about, text }: { about: string; text: string }): EndFact[] {
   return [{ runId, generation: Number(generation), status: isStopped ? "stopped" : (status as EndFact["status"]) }];
 }
 
+/** What a message carries of its key where it does not carry the key itself; the one it has alone, and the one it shares. */
+function marksOf(row: Pick<OutboxFact, "delivery" | "n" | "joinedAs">, part: string, joinedPart: string | null): [string, string][] {
+  const key = `${row.delivery}#${row.n}`;
+  const shared = row.joinedAs === null ? [] : [[row.joinedAs, joinedPart ?? part] as const];
+  return [[key, part] as const, ...shared].flatMap(([one, text]) => [
+    [transactionOf(one), one],
+    [nonceOf(one, JSON.parse(text)), one],
+  ]);
+}
+
 /** Who carries a digest of its key has it read from the outbox. */
 export function withKeys(seen: readonly Seen[], outbox: readonly OutboxFact[]): Seen[] {
-  const keys = outbox.flatMap(({ delivery, n, joinedAs }) => [`${delivery}#${n}`, ...(joinedAs === null ? [] : [joinedAs])]);
-  const byMark = new Map(keys.flatMap((key) => [transactionOf(key), nonceOf(key)].map((mark) => [mark, key])));
+  const byMark = new Map(outbox.flatMap(({ marks }) => marks ?? []));
   return seen.map((one) => (one.mark === undefined ? one : { ...one, key: byMark.get(one.mark) ?? "" }));
 }
 

@@ -7,7 +7,7 @@ import type { API } from "@discordjs/core/http-only";
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { errorText, isStorageError } from "../../core/errors.ts";
-import { draftBegunAt, type Reconciled, type ReconcileRequest, type SendRequest, type SendResult } from "../../core/message.ts";
+import { draftBegunAt, type Part, type Reconciled, type ReconcileRequest, type SendRequest, type SendResult } from "../../core/message.ts";
 import { unsent } from "../failure.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import type { Drafting } from "./draft.ts";
@@ -43,8 +43,15 @@ const NO_RIGHT = 50_013;
 const REPEATED = "(may be repeated)";
 const MOVED = "(the thread this belongs to is gone)";
 
-/** At most 25 characters, so a digest of the key: the same over retries and restarts. */
-export const nonceOf = (key: string): string => createHash("sha256").update(key).digest("base64url").slice(0, 22);
+/**
+ * At most 25 characters, so a digest: the same over retries and restarts. Of the part as well as of its key: whoever begins anew with an
+ * empty state counts from one again, and Discord would take the first answers for those it was sent a minute before.
+ */
+export const nonceOf = (key: string, part: Part): string =>
+  createHash("sha256")
+    .update(`${key}\n${JSON.stringify(part)}`)
+    .digest("base64url")
+    .slice(0, 22);
 
 /** Never throws. */
 export async function sendPart(sender: Sender, request: SendRequest): Promise<SendResult> {
@@ -71,13 +78,13 @@ export async function sendPart(sender: Sender, request: SendRequest): Promise<Se
     const sent = await sender.api.channels.createMessage(channelOf(address), {
       ...body,
       ...files,
-      nonce: nonceOf(key),
+      nonce: nonceOf(key, part),
       enforce_nonce: true,
     } as unknown as Body);
     sender.authTrouble(null);
     // Posted, but without the message's name: look it up rather than believe.
     if (typeof sent?.id !== "string") return { status: "unknown", reason: "the answer named no message" };
-    sender.echoes.sent(nonceOf(key), sent.id);
+    sender.echoes.sent(nonceOf(key, part), sent.id);
     return { status: "sent", ref: sent.id };
   } catch (error) {
     if (isStorageError(error)) return { status: "retry", reason: errorText(error) };
@@ -145,7 +152,7 @@ export async function findPart(sender: Sender, request: ReconcileRequest): Promi
   // The first part of an answer to a command is written into its place: done twice it shows once.
   if (part.onlyTo !== undefined)
     return part.onlyTo.way === "command" && part.isFirst === true ? { status: "absent" } : { status: "untold" };
-  const heard = sender.echoes.find(nonceOf(key));
+  const heard = sender.echoes.find(nonceOf(key, part));
   if (heard !== null) return { status: "found", ref: heard };
   const begunAt = ref === undefined ? null : draftBegunAt(ref);
   // The same for what is written in the place of its draft.
@@ -165,8 +172,9 @@ export async function findPart(sender: Sender, request: ReconcileRequest): Promi
 }
 
 function isIt({ me, echoes }: Sender, message: Standing, part: DiscordPart, key: string): boolean {
-  if (message.author.id !== me || echoes.isOthers(message.id, nonceOf(key))) return false;
-  if (typeof message.nonce === "string") return message.nonce === nonceOf(key);
+  const nonce = nonceOf(key, part);
+  if (message.author.id !== me || echoes.isOthers(message.id, nonce)) return false;
+  if (typeof message.nonce === "string") return message.nonce === nonce;
   const { file, attachment } = part;
   const size = attachment?.size ?? (file === undefined ? null : Buffer.byteLength(file.content));
   const hasFile = size === null ? message.attachments.length === 0 : message.attachments.some((one) => one.size === size);

@@ -1,7 +1,7 @@
 // The client-server API by plain fetch, and one place that says what a failed call means. No retries here: whether a call may be made
 // again is for the caller to decide (sync.ts, send.ts). The token goes in a header, never in an address, and to no other host.
 import { readBytes } from "../../core/read-bytes.ts";
-import { explainRequestFailure } from "../connecting.ts";
+import { type CallFailure, explainSilence } from "../failure.ts";
 
 export interface ApiOptions {
   /** `https://matrix.example.org`, without a slash at the end. */
@@ -13,16 +13,7 @@ export interface ApiOptions {
   readonly signal: AbortSignal;
 }
 
-/** Why a call failed, by what can be done about it. `reason` is made of codes and the server's words, never of the token. */
-export type ApiFailure =
-  | { readonly kind: "limited"; readonly afterMs: number; readonly reason: string }
-  /** Surely not executed: no connection was made. */
-  | { readonly kind: "offline"; readonly reason: string }
-  /** May have been executed: the answer is missing, cut, a server error, or not Matrix's. */
-  | { readonly kind: "lost"; readonly reason: string }
-  /** The token: the operator's to change. */
-  | { readonly kind: "auth"; readonly reason: string }
-  | { readonly kind: "refused"; readonly code: string; readonly status: number; readonly reason: string };
+export type ApiFailure = CallFailure<{ readonly code: string; readonly status: number }>;
 
 export class MatrixFailure extends Error {
   readonly failure: ApiFailure;
@@ -75,7 +66,7 @@ export function createApi({ homeserver, accessToken, timeoutMs, signal }: ApiOpt
         });
         return await readAnswer(response);
       } catch (error) {
-        throw error instanceof MatrixFailure ? error : new MatrixFailure(explainRequest(error));
+        throw error instanceof MatrixFailure ? error : new MatrixFailure(explainSilence(error, "the homeserver"));
       }
     },
   };
@@ -131,13 +122,6 @@ function askedMs(answer: Answer | null, headers: Headers): number {
   const seconds = headers.get("retry-after");
   const ms = Number(answer?.retry_after_ms ?? (seconds === null ? Number.NaN : Number(seconds) * 1_000));
   return Number.isFinite(ms) && ms >= 0 ? Math.min(ms, MAX_ASKED_MS) : DEFAULT_LIMIT_MS;
-}
-
-/** What became of a request that fetch gave up. */
-function explainRequest(error: unknown): ApiFailure {
-  const { notSent, code } = explainRequestFailure(error);
-  if (notSent) return { kind: "offline", reason: `can't reach the homeserver (${code})` };
-  return { kind: "lost", reason: code === "TimeoutError" ? "no answer in time" : `the answer was lost (${code})` };
 }
 
 /** What a failed call means. Never throws. */

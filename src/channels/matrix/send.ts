@@ -5,6 +5,7 @@
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { EditRequest, EditResult, Reconciled, ReconcileRequest, SendRequest, SendResult } from "../../core/message.ts";
+import { type TokenWatch, unedited, unsent } from "../failure.ts";
 import { type ApiFailure, explainFailure } from "./api.ts";
 import { giveNumbers } from "./buttons.ts";
 import { openDirectRoom } from "./direct.ts";
@@ -16,7 +17,7 @@ import { post, transactionOf, transactionOfRow } from "./post.ts";
 import { contentOf, editOf, type MatrixPart, relationTo, withoutFile } from "./render.ts";
 import type { Signs } from "./signs.ts";
 
-export interface Sender extends FileSender {
+export interface Sender extends FileSender, TokenWatch {
   readonly clock: Clock;
   /** No request of ours is still under way so long after it was begun. */
   readonly settleMs: number;
@@ -26,12 +27,8 @@ export interface Sender extends FileSender {
   readonly drafts: Pick<DraftBoard, "complete">;
   /** Who the bot is. */
   me(): string;
-  /** Told of the token's trouble, and null when a call succeeds again. */
-  authTrouble(reason: string | null): void;
 }
 
-/** A wrong token is the operator's to change: no hurry, but nothing is lost until then. */
-const AUTH_RETRY_MS = 60_000;
 /** The room is not there, or not for us. */
 const PLACE_GONE: ReadonlySet<string> = new Set(["M_FORBIDDEN", "M_NOT_FOUND", "M_UNKNOWN_ROOM", "M_GUEST_ACCESS_FORBIDDEN"]);
 
@@ -95,37 +92,21 @@ export async function editPart(sender: Sender, { address, ref, part }: EditReque
     return { status: "shown" };
   } catch (error) {
     const failure = explainFailure(error);
-    const { kind, reason } = failure;
-    if (kind === "auth") sender.authTrouble(reason);
-    if (kind === "limited") return { status: "retry", afterMs: failure.afterMs, reason };
-    if (kind === "auth") return { status: "retry", afterMs: AUTH_RETRY_MS, reason };
-    if (kind !== "refused") return { status: "retry", reason };
-    return { status: PLACE_GONE.has(failure.code) ? "gone" : "refused", reason };
+    if (failure.kind !== "refused") return unedited(sender, failure);
+    return { status: PLACE_GONE.has(failure.code) ? "gone" : "refused", reason: failure.reason };
   }
 }
 
 function toResult(sender: Sender, failure: ApiFailure, { address, part }: SendRequest): SendResult {
-  const { reason } = failure;
+  if (failure.kind !== "refused") return unsent(sender, failure);
+  const { code, reason } = failure;
   const stored = part as MatrixPart;
-  switch (failure.kind) {
-    case "limited":
-      return { status: "retry", afterMs: failure.afterMs, reason };
-    case "offline":
-      return { status: "retry", reason };
-    case "auth":
-      sender.authTrouble(reason);
-      return { status: "retry", afterMs: AUTH_RETRY_MS, reason };
-    case "lost":
-      return { status: "unknown", reason };
-    case "refused": {
-      const { thread, ...room } = address;
-      if (PLACE_GONE.has(failure.code)) return { status: "failed", reason: `the bot may not write in this room (${reason})` };
-      if (thread !== undefined && /thread/i.test(reason)) return { status: "retarget", address: room, reason };
-      if (isFile(stored)) return { status: "rerender", part: withoutFile(stored, reason), reason };
-      const { html, ...plain } = stored;
-      return html === undefined ? { status: "failed", reason } : { status: "rerender", part: plain, reason };
-    }
-  }
+  const { thread, ...room } = address;
+  if (PLACE_GONE.has(code)) return { status: "failed", reason: `the bot may not write in this room (${reason})` };
+  if (thread !== undefined && /thread/i.test(reason)) return { status: "retarget", address: room, reason };
+  if (isFile(stored)) return { status: "rerender", part: withoutFile(stored, reason), reason };
+  const { html, ...plain } = stored;
+  return html === undefined ? { status: "failed", reason } : { status: "rerender", part: plain, reason };
 }
 
 /**

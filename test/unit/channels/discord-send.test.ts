@@ -26,6 +26,13 @@ describe("sending", () => {
     expect(rig.fake.messages(ROOM)[0]?.pinged).toBe(false);
   });
 
+  it("[DL4] begun anew within minutes, an installation counts its answers from one again: none is taken for one of before", async () => {
+    const before = rig.fake.messages(ROOM).length;
+    for (const replyTo of ["901", "902", "902"])
+      await rig.channel.send({ ...rig.request({ markdown: "the same words", replyTo }, rig.room, "reply:1#0") });
+    expect(rig.fake.messages(ROOM)).toHaveLength(before + 2);
+  });
+
   it("[DL3] a limit says when, a server error leaves it open, a refusal is final, a wrong token waits for the operator", async () => {
     rig.fake.faults.add("createMessage", "429", { retryAfter: 2 });
     expect(await send("a")).toMatchObject({ status: "retry", afterMs: expect.closeTo(2_050, -2) });
