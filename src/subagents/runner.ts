@@ -12,7 +12,7 @@ import { afterText, haveEnded, quoteBefore, whyNotBegun } from "./dependencies.t
 import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
 import { finishRun } from "./ending.ts";
 import { duration } from "./figures.ts";
-import { land } from "./landing.ts";
+import { land, landedBefore } from "./landing.ts";
 import type { Ending } from "./outcome.ts";
 import { isAnswered } from "./recover.ts";
 import { isDue, unfinishedChildren, waitingText } from "./waits.ts";
@@ -217,7 +217,9 @@ async function workToEnd(deps: SubagentDeps, run: Run, job: Job, limit: AbortSig
   if (end.outcome === "aborted" && !limit.aborted) return "over";
   if (end.outcome === "waiting") return rest(deps, run, end.waits ?? []);
   deps.failpoint("run.worked");
-  const landed = end.error?.kind === "refused" ? await land(deps, run, end, job.signal) : null;
+  // Without a step of its own: its last word was there.
+  const isTakenUp = end.outcome === "done" && end.steps === run.steps;
+  const landed = end.error?.kind === "refused" ? await land(deps, run, end, job.signal) : isTakenUp ? await landedBefore(deps, run) : null;
   const ending = landed ?? { ...endingOf(run, end), words: end.text, notice: end.notice, error: end.error };
   const completed = await complete(deps, run, ending, signal);
   if (job.signal.aborted) return "over";
