@@ -19,6 +19,7 @@ import type { TranscriptRef } from "../stores/transcripts.ts";
 import type { RecordedCall } from "./context.ts";
 import type { Gate } from "./gate.ts";
 import { capOf, type ResultSpace, readyToCut, toEntry } from "./tool-results.ts";
+import { acceptedOf, toSpec } from "./tool-specs.ts";
 
 /** What a call needs to know of the turn it belongs to. */
 export interface CallingTurn {
@@ -281,24 +282,4 @@ function contextOf(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): 
     secrets,
     progress: (text) => turn.onDoing(`${call.name}: ${visibleLine(secrets.redact(visibleText(text)), MAX_PROGRESS)}`),
   };
-}
-
-function toSpec(tool: Tool): ToolSpec {
-  const { $schema: _, ...parameters } = z.toJSONSchema(tool.schema, { io: "input", override: leaveNullOut });
-  return { name: tool.name, description: tool.description, parameters };
-}
-
-/** Some models send null for what they leave out, and it is taken so; telling all of them costs tokens in every request. */
-function leaveNullOut({ zodSchema, jsonSchema }: Parameters<NonNullable<z.core.ToJSONSchemaParams["override"]>>[0]): void {
-  if (zodSchema._zod.def.type !== "nullable") return;
-  const { anyOf, ...words } = jsonSchema;
-  delete jsonSchema.anyOf;
-  Object.assign(jsonSchema, anyOf?.[0], words);
-}
-
-function acceptedOf(tool: Tool): string {
-  const { properties, required } = toSpec(tool).parameters as { properties?: Record<string, unknown>; required?: string[] };
-  return Object.keys(properties ?? {})
-    .map((name) => (required?.includes(name) === true ? `${name} (required)` : name))
-    .join(", ");
 }

@@ -33,6 +33,8 @@ export interface Payments {
    * first call would: of twenty that begin at once most would have no last word otherwise.
    */
   reserve(run: Run, signal: AbortSignal): Promise<void>;
+  /** That reserve is there, and nobody has drawn it. */
+  isKept(run: Run): Promise<boolean>;
   /** Pays one call from that reserve. */
   landing(run: Run): Purse;
   /** In the transaction that ends it. */
@@ -114,6 +116,7 @@ export function createPayments(deps: PaymentDeps): Payments {
         return decided === "wait" ? null : decided;
       });
     },
+    isKept: (run) => deps.budgets.isKept(landingId(run)),
     landing: (run) => createLandingPurse(deps, landingId(run)),
     async release(tx, run) {
       await deps.budgets.release(tx, landingId(run));

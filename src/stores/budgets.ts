@@ -36,6 +36,8 @@ export interface Budgets {
   reserve(tx: Tx, id: string, levels: readonly Level[], amount: Amount): Promise<"kept" | "wait" | "over">;
   /** What is reserved under this id; null: nothing. */
   reserved(id: string): Promise<Amount | null>;
+  /** It is, and no call is paid from it. */
+  isKept(id: string): Promise<boolean>;
   /** The reserve pays for a call that begins now: a process that dies at it has spent it. False: it was drawn or is gone. */
   draw(id: string): Promise<boolean>;
   /** That call was refused without work: kept as before. */
@@ -121,6 +123,7 @@ export function createBudgets(options: BudgetsOptions): Budgets {
       const row = await db.get<StoredHold>("SELECT levels, usd, tokens, lasting FROM budget_holds WHERE id = ?", id);
       return row === undefined ? null : { usd: row.usd, tokens: row.tokens };
     },
+    isKept: async (id) => (await db.get("SELECT 1 FROM budget_holds WHERE id = ? AND lasting = 1", id)) !== undefined,
     ...settling,
     levels: (levels) => levelsNow(db, levels),
     locksOf,

@@ -3,6 +3,7 @@
 import { lastAssistantText } from "../agents/context.ts";
 import type { TurnEnd } from "../agents/turn.ts";
 import { FENCE_RULE, fence, newFenceToken, withoutFences } from "../core/fence.ts";
+import { newId } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import { cutText, visibleText } from "../core/visible-text.ts";
 import type { ModelReply } from "../models/model.ts";
@@ -24,14 +25,10 @@ const SYSTEM = `You are a sub-agent whose budget is used up. This is your last m
 const QUESTION = "Your budget is used up. From what stands above, write the result as far as you have it, and say plainly what is missing.";
 
 export async function land(deps: Deps, run: Run, end: TurnEnd, signal: AbortSignal): Promise<Ending> {
-  const reason = (end.reason ?? "its budget is used up").replace(/\.$/, "");
-  const ending = { as: "done", reason, incomplete: true, isUnpaid: true, notice: end.notice } as const;
+  const reason = (end.reason ?? UNKNOWN_LIMIT).replace(/\.$/, "");
+  const ending = { ...UNPAID, reason, notice: end.notice };
   const ref = transcriptOfRun(run);
-  const id = `landing:${run.generation}`;
   const entries = await deps.transcripts.tail(ref, LOOK_BACK);
-  const known = entries.find((entry) => entry.id === id);
-  // Killed behind it: the call is paid for and said.
-  if (known?.type === "message") return { ...ending, words: known.text };
   const reply = await lastCall(deps, run, entries, signal);
   const { usage, costUsd, model } = reply;
   await deps.db.transaction([], async (tx) => {
@@ -43,9 +40,30 @@ export async function land(deps: Deps, run: Run, end: TurnEnd, signal: AbortSign
     deps.log.info({ runId: run.id, reason: reply.error?.message }, "a run whose budget is used up ends with its last words");
     return { ...ending, words: end.text };
   }
-  await deps.transcripts.append(ref, [{ type: "message", role: "assistant", text, model, usage, calls: 0, id }]);
+  await deps.transcripts.append(ref, [
+    { type: "note", text: reason },
+    { type: "message", role: "assistant", text, model, usage, calls: 0, id: `${idsOf(run)}${newId()}` },
+  ]);
   return { ...ending, words: text };
 }
+
+/**
+ * Of a run that is taken up with its last word said: null, or how it was ending when its process died or the disk refused. Its transcript
+ * stands like that of one that has finished, and half a result would be announced as a whole one.
+ */
+export async function landedBefore(deps: Pick<Deps, "transcripts">, run: Run): Promise<Ending | null> {
+  const entries = await deps.transcripts.tail(transcriptOfRun(run), LOOK_BACK);
+  const index = entries.findLastIndex((entry) => entry.type === "message" && entry.phase !== "announce");
+  const last = entries[index];
+  if (last?.type !== "message" || !last.id.startsWith(idsOf(run))) return null;
+  const why = entries[index - 1];
+  return { ...UNPAID, reason: why?.type === "note" ? why.text : UNKNOWN_LIMIT, notice: null, words: last.text };
+}
+
+const UNPAID = { as: "done", incomplete: true, isUnpaid: true } as const;
+const UNKNOWN_LIMIT = "its budget is used up";
+/** What the ids of its last words begin with: raised meanwhile, one generation may have several. */
+const idsOf = ({ generation }: Run): string => `landing:${generation}:`;
 
 /** Refused is a call that was not made: with less to read it may be paid for. A letter counts for as many bytes as it has. */
 async function lastCall(deps: Deps, run: Run, entries: readonly Entry[], signal: AbortSignal): Promise<ModelReply> {

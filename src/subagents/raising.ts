@@ -33,7 +33,7 @@ const IN_TOKENS = "Its limit is in tokens: write `+20k` or `+500`.";
 const GO_ON = "Your budget was raised. Go on where you left off.";
 
 export async function raise(
-  deps: Pick<SubagentDeps, "runs"> & { readonly steering: Pick<Steering, "send"> },
+  deps: Pick<SubagentDeps, "runs"> & { readonly steering: Pick<Steering, "send" | "isLanding"> },
   tx: Tx,
   found: Run,
   { by, amount: wanted, generation }: RaiseRequest,
@@ -55,7 +55,8 @@ export async function raise(
   };
   const goesOn = !isUnfinished(run.state) && isOwnLimit(run.reason);
   // First: what can't go on is not raised either, or each press that is refused would raise it once more.
-  const sent = goesOn ? await deps.steering.send(tx, run, by, GO_ON) : null;
+  // At its last word it would end for want of what it has by now: it reads this before it ends, and goes on.
+  const sent = goesOn || (await deps.steering.isLanding(run)) ? await deps.steering.send(tx, run, by, GO_ON) : null;
   if (sent !== null && typeof sent === "object") return sent;
   await deps.runs.setBudget(tx, run.id, raised);
   return { run, budget: raised, goesOn };

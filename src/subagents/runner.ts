@@ -3,16 +3,16 @@
 import type { TurnEnd } from "../agents/turn.ts";
 import { abortAfter } from "../core/clock.ts";
 import { errorText, isStorageError, publicErrorText } from "../core/errors.ts";
-import { isUnbegun, isUnfinished, type Run, SUSPENDED, type Wait } from "../core/run.ts";
+import { type Run, SUSPENDED, type Wait } from "../core/run.ts";
 import { RELAXED } from "../stores/database.ts";
 import { lock } from "../stores/lock-keys.ts";
 import { childTurn } from "./child-turn.ts";
-import { complete, RUNTIME } from "./completion.ts";
-import { afterText, haveEnded, quoteBefore, whyNotBegun } from "./dependencies.ts";
-import { type SubagentDeps, transcriptOfRun } from "./deps.ts";
+import { claim } from "./claiming.ts";
+import { complete } from "./completion.ts";
+import type { SubagentDeps } from "./deps.ts";
 import { finishRun } from "./ending.ts";
 import { duration } from "./figures.ts";
-import { land } from "./landing.ts";
+import { land, landedBefore } from "./landing.ts";
 import type { Ending } from "./outcome.ts";
 import { isAnswered } from "./recover.ts";
 import { isDue, unfinishedChildren, waitingText } from "./waits.ts";
@@ -103,58 +103,6 @@ function createJob(runId: string): Job {
   return { runId, abort, signal: abort.signal, isStarted: false, tries: 0 };
 }
 
-/** Null: there is nothing to do for it, or not yet. What is put aside meanwhile is left as it is: it counted as a crash otherwise. */
-async function claim(deps: SubagentDeps, { runId, signal }: Job): Promise<Run | null> {
-  const run = await deps.runs.get(runId);
-  if (run === null || !isUnfinished(run.state) || signal.aborted) return null;
-  if (isUnbegun(run) && run.params.after !== undefined && !(await mayBegin(deps, run, signal))) return null;
-  if (run.state === "waiting" && !((await isDue(deps, run)) && !signal.aborted && (await deps.runs.wake(runId)))) return null;
-  // First of all: from here on a process that ends at it is counted against it (recover.ts).
-  if (run.state === "queued" && !(await deps.runs.start(runId))) return null;
-  await deps.transcripts.ensure(transcriptOfRun(run));
-  if (signal.aborted) return null;
-  if (run.state === "running") await takeUp(deps, run);
-  // Also of one that was begun: its process may have ended right here.
-  await quoteBefore(deps, run);
-  deps.failpoint("run.started");
-  return deps.runs.get(runId);
-}
-
-/** One that comes after others: false as long as they work, or when one of them failed, which ends it. */
-async function mayBegin(deps: SubagentDeps, run: Run, signal: AbortSignal): Promise<boolean> {
-  if (run.state === "waiting" ? !(await isDue(deps, run)) : await isPutOff(deps, run)) return false;
-  const reason = await whyNotBegun(deps, run);
-  if (reason !== null) await deps.transcripts.ensure(transcriptOfRun(run));
-  if (reason !== null) await finishRun(deps, run, { as: "error", reason, incomplete: false }, signal);
-  return reason === null;
-}
-
-/**
- * All had ended when it was queued, and one of them was sent on since: begun now it would miss what it is to read. Under the lock of
- * whatever ends that one, or nobody would ring again.
- */
-const isPutOff = async (deps: SubagentDeps, { id, rootKey, generation, params: { after } }: Run): Promise<boolean> =>
-  after !== undefined &&
-  generation === 1 &&
-  !(await haveEnded(deps.runs, after.ids)) &&
-  deps.db.transaction(
-    [lock.tree(rootKey)],
-    async (tx) =>
-      !(await haveEnded(deps.runs, after.ids)) &&
-      deps.runs.putOff(tx, id, [{ for: "after", ids: after.ids }], await afterText(deps.runs, after.ids)),
-  );
-
-/**
- * Again, after a restart, a disk that refused, or its own last word. Whoever wrote to it after that word was told that it
- * is read: its limits may be used up by then, so what it reads is new work, as it is for a run that has ended (SP10).
- */
-async function takeUp(deps: SubagentDeps, run: Run): Promise<void> {
-  await deps.runs.own(run.id);
-  // What the runtime itself sent back belongs to the work that is under way.
-  const isWrittenTo = (await deps.mail.listForRun(run.id)).some(({ from }) => from !== RUNTIME);
-  if (isWrittenTo && (await isAnswered(deps, run))) await deps.runs.renewLimits(run.id);
-}
-
 /**
  * Works until it is over or waits. A disk that refuses leaves the row as it was: the run waits in memory, without its slot, for
  * so many ms and until there is room, and is taken up again.
@@ -217,7 +165,9 @@ async function workToEnd(deps: SubagentDeps, run: Run, job: Job, limit: AbortSig
   if (end.outcome === "aborted" && !limit.aborted) return "over";
   if (end.outcome === "waiting") return rest(deps, run, end.waits ?? []);
   deps.failpoint("run.worked");
-  const landed = end.error?.kind === "refused" ? await land(deps, run, end, job.signal) : null;
+  // Without a step of its own: its last word was there.
+  const isTakenUp = end.outcome === "done" && end.steps === run.steps;
+  const landed = end.error?.kind === "refused" ? await land(deps, run, end, job.signal) : isTakenUp ? await landedBefore(deps, run) : null;
   const ending = landed ?? { ...endingOf(run, end), words: end.text, notice: end.notice, error: end.error };
   const completed = await complete(deps, run, ending, signal);
   if (job.signal.aborted) return "over";

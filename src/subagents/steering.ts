@@ -33,6 +33,8 @@ export interface Steering {
    * said, or has begun to be.
    */
   leaveUnsaid(tx: Tx, run: Run): Promise<boolean>;
+  /** Its budget is used up and its last word is being asked for, or was: what it kept for that is drawn. */
+  isLanding(run: Run): Promise<boolean>;
   /** Sends a blocked announcement again. False: its channel is still off. */
   retry(tx: Tx, run: Run): Promise<boolean>;
 }
@@ -60,6 +62,7 @@ export function createSteering(deps: SubagentDeps): Steering {
     },
     stopBelow: async (tx, sessionKey, by) => stopAll(tx, await deps.runs.unfinishedBelow(sessionKey), by),
     send: (tx, run, from, text) => send(deps, tx, run, from, text),
+    isLanding: async (run) => run.state === "running" && run.steps > 0 && !(await deps.payments.isKept(run)),
     async leaveUnsaid(tx, run) {
       const isDropped = (await dropOut(deps, tx, run)) || (await takeOutOfGroup(deps, tx, run));
       const isUnsaid = (await deps.outbox.withdraw(tx, announceDelivery(run))) || isDropped;

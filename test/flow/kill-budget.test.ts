@@ -1,7 +1,8 @@
 // Kill -9 between hold, call and settle: what was held is spent once, nothing stays held, and what is spent never falls.
 import { describe, expect, it } from "vitest";
 import { FAILPOINTS, type Failpoint } from "../../src/core/failpoints.ts";
-import { calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
+import { brain, calls, child, plan, spawns, whoAsks } from "../support/brain.ts";
+import type { Respond } from "../support/fake-model-server.ts";
 import { type Chat, createScene, type Scene } from "../support/scene.ts";
 import { waitFor } from "../support/wait.ts";
 
@@ -18,8 +19,10 @@ interface LevelRow {
 const levelOf = (scene: Scene, runId: string): LevelRow | undefined =>
   scene.herald.rows<LevelRow>("SELECT * FROM budget_levels WHERE id = ?", `run:${runId}`)[0];
 const holds = (scene: Scene): unknown[] => scene.herald.rows("SELECT id FROM budget_holds");
-const lastCalls = (scene: Scene): number =>
-  scene.model.calls.filter(({ messages }) => messages.some(({ text }) => text.includes("Your budget is used up."))).length;
+const isLastWord = (messages: readonly { readonly text: string }[]): boolean =>
+  messages.some(({ text }) => text.includes("Your budget is used up."));
+const landing: Respond = (request, call) => (isLastWord(request.messages) ? { text: "as far as it came" } : brain(request, call));
+const lastCalls = (scene: Scene): number => scene.model.calls.filter(({ messages }) => isLastWord(messages)).length;
 
 async function restartAt(scene: Scene, point: Failpoint): Promise<void> {
   await scene.herald.crash();
@@ -95,6 +98,19 @@ describe("[BG3] kill -9 between hold, call and settle", () => {
     const chat = scene.chat();
     await sayAndDie(scene, chat, plan([spawns(child("begun", "never", { budget: { tokens: 9_000 } })), { text: "sent" }]), "begun");
     expect(await chat.announced("begun")).toMatch(/Incomplete: The budget of this run does not pay for a single call: it is 9000 tokens/);
+    expect(lastCalls(scene)).toBe(1);
+    expect(holds(scene)).toEqual([]);
+  });
+
+  it.concurrent("[BG4] behind its last word: it ends incomplete and names the limit, and nobody is asked again", {
+    timeout: 60_000,
+  }, async () => {
+    await using scene = await createScene({ failpoint: "run.before-end", respond: landing });
+    const chat = scene.chat();
+    await sayAndDie(scene, chat, plan([spawns(child("landed", "never", { budget: { tokens: 9_000 } })), { text: "sent" }]), "landed");
+    const text = await chat.announced("landed");
+    expect(text).toContain("as far as it came");
+    expect(text).toMatch(/Incomplete: The budget of this run does not pay for a single call: it is 9000 tokens/);
     expect(lastCalls(scene)).toBe(1);
     expect(holds(scene)).toEqual([]);
   });

@@ -5,6 +5,7 @@ import { NOTHING } from "../../../src/core/budget.ts";
 import type { Run } from "../../../src/core/run.ts";
 import type { Took } from "../../../src/core/usage.ts";
 import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
+import { raise } from "../../../src/subagents/raising.ts";
 import { createManualClock } from "../../support/manual-clock.ts";
 import { createStage, okReply, type Stage } from "../../support/stage.ts";
 import { waitFor } from "../../support/wait.ts";
@@ -71,6 +72,55 @@ describe("a last call", () => {
     const run = await stage.spawn({ budget: { tokens: 60_000 } });
     expect(await ended(run)).toMatchObject({ state: "done", incomplete: true });
     expect(await level(run)).toEqual({ spent: NOTHING, held: NOTHING, kept: NOTHING });
+  });
+
+  it("[BG6] raised while it is made, the run goes on instead of ending for want of what it has by now", async () => {
+    let isRaised = false;
+    const { promise: spawned, resolve } = Promise.withResolvers<Run>();
+    const raiseIt = async (): Promise<void> => {
+      const run = await spawned;
+      const { runs, db } = stage.stores;
+      const wanted = { by: "Ann", amount: { usd: null, tokens: 60_000 }, generation: null };
+      const { steering } = stage.parts;
+      const raised = await db.transaction(steering.locks([run]), (tx) => raise({ runs, steering }, tx, run, wanted));
+      isRaised = true;
+      expect(raised).toMatchObject({ goesOn: false, budget: { tokens: 120_000 } });
+    };
+    const landing = scripted([LAST], raiseIt);
+    const call = async (request: ModelRequest): Promise<ModelReply> =>
+      isRaised && request.tools.length > 0 ? okReply("all of it") : landing(request);
+    stage = await createStage({ clock: createManualClock(), call });
+    const run = await stage.spawn({ budget: { tokens: 60_000 } });
+    resolve(run);
+    expect(await ended(run)).toMatchObject({ state: "done", incomplete: false, reason: null, generation: 1 });
+    expect(await stage.announced(run)).toHaveLength(1);
+    expect(await stage.unread(run)).toBe(0);
+  });
+
+  it("[BG4][RC1] its end is not on record behind it: taken up, the run still ends incomplete and names the limit, without an announce step", async () => {
+    const clock = createManualClock();
+    let tries = 0;
+    const failpoint = (name: string): void => {
+      if (name === "run.before-end" && ++tries === 1) throw Object.assign(new Error("no space left"), { code: "ENOSPC" });
+    };
+    const asked: string[] = [];
+    const landing = scripted([LAST]);
+    const call = async (request: ModelRequest): Promise<ModelReply> => {
+      const last = request.messages.at(-1);
+      asked.push(last?.role === "user" ? last.text.slice(-40) : "");
+      return landing(request);
+    };
+    stage = await createStage({ clock, call, failpoint });
+    const run = await stage.spawn({ budget: { tokens: 60_000 } });
+    await waitFor("the first try", () => tries === 1);
+    const before = asked.length;
+    await waitFor("the second", async () => {
+      await clock.advance(5_000);
+      return tries === 2;
+    });
+    expect(await ended(run)).toMatchObject({ state: "done", incomplete: true, reason: "The budget of this run is used up: 1 of 2 tokens" });
+    expect(asked.slice(before)).toEqual([]);
+    expect(await stage.announced(run)).toHaveLength(1);
   });
 
   it("[BG3][ST2] stopped while it is made: what it took is spent all the same", async () => {
