@@ -145,6 +145,7 @@ it("[AG4] the chat shows that it works, again every few seconds, and rests after
   const door = Promise.withResolvers<void>();
   answer = () => door.promise.then(() => ({ text: "done" }));
   await arrive("one");
+  await waitFor("the first sign", () => signs.length === 1);
   await folder.clock.advance(9_000);
   expect(signs).toEqual(["working", "working", "working"]);
   door.resolve();
