@@ -11,9 +11,14 @@ import { stateFolderOf } from "./state-folder.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** No gateway serves this folder, as far as its folder tells. */
-export class GatewayAway extends Error {}
-/** It runs, but without the page, over whose routes commands talk to it. */
-export class PageOff extends GatewayAway {}
+export class GatewayAway extends Error {
+  /** One is there, but without the page, over whose routes commands talk to it. */
+  readonly isRunning: boolean;
+  constructor(text: string, isRunning = false) {
+    super(text);
+    this.isRunning = isRunning;
+  }
+}
 /** It answered, and said no. */
 export class Refused extends Error {
   readonly status: number;
@@ -67,7 +72,7 @@ function withoutLink(stateDir: string): GatewayAway {
   const pid = findHolder(stateDir);
   if (pid === null) return new GatewayAway(`Herald does not run on the state folder ${stateDir}.`);
   const why = "its page is off (web.enabled, --role worker) or not up yet, and commands talk to it over that";
-  return new PageOff(`Herald runs on the state folder ${stateDir} (pid ${pid}), but ${why}.`);
+  return new GatewayAway(`Herald runs on the state folder ${stateDir} (pid ${pid}), but ${why}.`, true);
 }
 
 /** One answers for this state folder. */

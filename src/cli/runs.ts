@@ -2,7 +2,7 @@
 import { didYouMean } from "../config/nearest.ts";
 import { visibleLine } from "../core/visible-text.ts";
 import { type Call, refuseFlags, UsageError } from "./command.ts";
-import { GatewayAway, PageOff } from "./gateway.ts";
+import { GatewayAway } from "./gateway.ts";
 
 interface Doing {
   /** Beside --json. */
@@ -31,7 +31,7 @@ export async function runs(call: Call): Promise<number> {
   try {
     return await doing.run({ ...call, words });
   } catch (error) {
-    if (!(error instanceof GatewayAway) || error instanceof PageOff || doing.isLooking === true) throw error;
+    if (!(error instanceof GatewayAway) || error.isRunning || doing.isLooking === true) throw error;
     throw new GatewayAway(`${error.message} herald start starts it.`);
   }
 }

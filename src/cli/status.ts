@@ -5,7 +5,7 @@ import type { BoardRow, BudgetLine } from "../web/board.ts";
 import type { NodeLine, PageStatus } from "../web/live.ts";
 import type { PeopleView } from "../web/people-api.ts";
 import { type Call, EXIT, isSet, UsageError } from "./command.ts";
-import { findGateway, type Gateway, GatewayAway, PageOff } from "./gateway.ts";
+import { findGateway, type Gateway, GatewayAway } from "./gateway.ts";
 import { line } from "./run-lines.ts";
 
 /** What a page is told when it opens; a gateway of another version may leave some out. */
@@ -32,7 +32,7 @@ export async function status(call: Call): Promise<number> {
     return EXIT.fine;
   } catch (error) {
     if (!(error instanceof GatewayAway)) throw error;
-    const running = error instanceof PageOff;
+    const { isRunning: running } = error;
     if (isSet(call, "json")) terminal.say(JSON.stringify({ running, stateDir, reason: error.message }));
     else terminal.say(running ? error.message : `${error.message} herald start starts it.`);
     return running ? EXIT.fine : EXIT.failed;
