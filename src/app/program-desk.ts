@@ -49,8 +49,11 @@ export function createProgramDesk(deps: ProgramDeskDeps): ProgramDesk {
   return {
     spawnSchema: programSpawnSchema,
     spawn: (program, args) => spawn(deps, program, args),
-    list: async (program, limit) =>
-      Promise.all((await runsOf(runs, keyOf(deps, program))).slice(0, limit).map((run) => toProgramRun(deps, run))),
+    async list(program, limit) {
+      const found = await Promise.all(keysOf(deps, program).map((key) => runsOf(runs, key)));
+      const newest = found.flat().sort((a, b) => b.createdAt - a.createdAt);
+      return Promise.all(newest.slice(0, limit).map((run) => toProgramRun(deps, run)));
+    },
     find: (program, runId) => withOwn(program, runId, (run) => toProgramRun(deps, run)),
     result: (program, runId) => withOwn(program, runId, (run) => toResult(deps, run)),
     log: (program, runId, options) => withOwn(program, runId, (run) => logText(transcripts, run, options)),
@@ -64,6 +67,10 @@ const agentOf = ({ agents }: ProgramDeskDeps, { agentId }: Program): string => a
 
 /** One session per token, whatever its clients call themselves: by another name nobody gets another `maxChildrenPerSession`. */
 const keyOf = (deps: ProgramDeskDeps, program: Program): string => programKey(agentOf(deps, program), program.id, program.name);
+
+/** All it may have had: bound to no agent, it was the default one's of its time. */
+const keysOf = (deps: ProgramDeskDeps, program: Program): string[] =>
+  program.agentId !== null ? [keyOf(deps, program)] : deps.agents.list().map(({ id }) => programKey(id, program.id, program.name));
 
 async function spawn(deps: ProgramDeskDeps, program: Program, args: unknown): Promise<Spawned> {
   const { idempotencyKey, ...wanted } = args as ReturnType<typeof programSpawnSchema.parse>;

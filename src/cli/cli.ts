@@ -72,12 +72,14 @@ async function run(command: Command, { args, name, help, misused }: Running): Pr
   }
 }
 
-function terminalFor({ name, endsItself }: Command, ended: AbortController): Terminal {
+function terminalFor({ name, endsItself, isWork }: Command, ended: AbortController): Terminal {
   const terminal = createTerminal(process, { env: process.env, cwd: process.cwd(), ended: ended.signal });
   // The gateway sees to its signals and streams itself.
   if (name === "start") return terminal;
-  // `herald runs log -f ID | head -1`: whoever read has what he wanted.
-  process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? EXIT.fine : EXIT.failed));
+  // `herald runs log -f ID | head -1`: whoever read has what he wanted. But a move that ended there would be half of one, with a 0.
+  process.stdout.on("error", ({ code }: NodeJS.ErrnoException) => {
+    if (isWork !== true) process.exit(code === "EPIPE" ? EXIT.fine : EXIT.failed);
+  });
   process.stderr.on("error", () => {});
   if (endsItself === true) for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => ended.abort());
   return terminal;

@@ -37,6 +37,8 @@ export interface Command {
   readonly isRaw?: boolean;
   /** Ctrl-C reaches it as `terminal.ended`, and it ends by itself; others just end. */
   readonly endsItself?: boolean;
+  /** What it does is more than what it prints: it goes on where nobody reads that any more. */
+  readonly isWork?: boolean;
   /** Resolves with the exit code. */
   run(call: Call): Promise<number>;
 }

@@ -5,12 +5,20 @@ import { isIP } from "node:net";
 import { join } from "node:path";
 import { loadConfig } from "../config/config.ts";
 import { errorText } from "../core/errors.ts";
+import { findHolder } from "../stores/lock.ts";
 import { LINK_FILE } from "../web/token.ts";
 import { stateFolderOf } from "./state-folder.ts";
 import type { Terminal } from "./terminal.ts";
 
 /** No gateway serves this folder, as far as its folder tells. */
-export class GatewayAway extends Error {}
+export class GatewayAway extends Error {
+  /** One is there, but without the page, over whose routes commands talk to it. */
+  readonly isRunning: boolean;
+  constructor(text: string, isRunning = false) {
+    super(text);
+    this.isRunning = isRunning;
+  }
+}
 /** It answered, and said no. */
 export class Refused extends Error {
   readonly status: number;
@@ -37,7 +45,7 @@ type At = Pick<Terminal, "env" | "cwd" | "ended">;
 export function findGateway(terminal: At): Gateway {
   const stateDir = stateFolderOf(terminal);
   const link = readLink(stateDir);
-  if (link === null) throw new GatewayAway(`Herald does not run on the state folder ${stateDir}.`);
+  if (link === null) throw withoutLink(stateDir);
   const origin = originOf(link, terminal);
   const token = new URLSearchParams(link.hash.slice(1)).get("token") ?? "";
   const call = async (path: string, init: RequestInit, signal = AbortSignal.any([terminal.ended, AbortSignal.timeout(ANSWER_MS)])) => {
@@ -58,6 +66,13 @@ export function findGateway(terminal: At): Gateway {
       else yield* readEvents(response.body);
     },
   };
+}
+
+function withoutLink(stateDir: string): GatewayAway {
+  const pid = findHolder(stateDir);
+  if (pid === null) return new GatewayAway(`Herald does not run on the state folder ${stateDir}.`);
+  const why = "its page is off (web.enabled, --role worker) or not up yet, and commands talk to it over that";
+  return new GatewayAway(`Herald runs on the state folder ${stateDir} (pid ${pid}), but ${why}.`, true);
 }
 
 /** One answers for this state folder. */

@@ -31,7 +31,7 @@ export async function runs(call: Call): Promise<number> {
   try {
     return await doing.run({ ...call, words });
   } catch (error) {
-    if (!(error instanceof GatewayAway) || doing.isLooking === true) throw error;
+    if (!(error instanceof GatewayAway) || error.isRunning || doing.isLooking === true) throw error;
     throw new GatewayAway(`${error.message} herald start starts it.`);
   }
 }

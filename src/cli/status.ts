@@ -32,9 +32,10 @@ export async function status(call: Call): Promise<number> {
     return EXIT.fine;
   } catch (error) {
     if (!(error instanceof GatewayAway)) throw error;
-    if (isSet(call, "json")) terminal.say(JSON.stringify({ running: false, stateDir, reason: error.message }));
-    else terminal.say(`${error.message} herald start starts it.`);
-    return EXIT.failed;
+    const { isRunning: running } = error;
+    if (isSet(call, "json")) terminal.say(JSON.stringify({ running, stateDir, reason: error.message }));
+    else terminal.say(running ? error.message : `${error.message} herald start starts it.`);
+    return running ? EXIT.fine : EXIT.failed;
   }
 }
 
@@ -70,6 +71,8 @@ function reportOf({ status, runs = [], pairing, nodes = [], budgets = [], questi
     needsYou: {
       questions: questions?.total ?? 0,
       pairing: pairing?.waiting.length ?? 0,
+      /** Those of runs can be answered from here; what a conversation asks, in its chat or on the page. */
+      asking: runs.filter(({ isAsking }) => isAsking).map(({ id }) => id),
       undelivered: runs.filter(({ delivery }) => delivery === "blocked").length,
     },
     budgets: budgets.map(({ name, usd, tokens, share }) => ({ name, usd, tokens, share })),
@@ -78,10 +81,13 @@ function reportOf({ status, runs = [], pairing, nodes = [], budgets = [], questi
 }
 
 function linesOf({ origin, stateDir, version, model, problem, runs, needsYou, budgets, nodes }: Report, ours: string): string[] {
+  const [asking] = needsYou.asking;
   const needs = [
-    needsYou.questions === 0 ? "" : `${needsYou.questions} asked (herald runs answer)`,
+    needsYou.questions === 0
+      ? ""
+      : `${needsYou.questions} asked (${asking === undefined ? "answer in the chat or on the page" : `herald runs answer ${asking.slice(0, 8)} …`})`,
     needsYou.pairing === 0 ? "" : `${needsYou.pairing} to let in (herald pair)`,
-    needsYou.undelivered === 0 ? "" : `${needsYou.undelivered} not delivered`,
+    needsYou.undelivered === 0 ? "" : `${needsYou.undelivered} not delivered (herald runs list)`,
   ].filter((part) => part !== "");
   const counts = Object.entries(runs).map(([state, count]) => `${count} ${state}`);
   const other = version === null || version === ours ? "" : ` (this command is ${ours}: restart the gateway to run that)`;

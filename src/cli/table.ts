@@ -29,6 +29,7 @@ export const COMMANDS: readonly Command[] = [
     ],
     options: SETUP_OPTIONS,
     notes: `Nothing is written before all of it was tried, and then at once: secrets into .env, the rest into the settings, whose comments stay. A secret is never given as a flag: the flag names the variable that holds it, or - for a line of stdin. Exit code 1 when something could not be tried with success, 2 when a flag is missing or wrong; nothing is written then.`,
+    isWork: true,
     run: async (call) => (await import("./setup.ts")).setup(call),
   },
   {
@@ -121,6 +122,7 @@ export const COMMANDS: readonly Command[] = [
     options: {},
     isRaw: true,
     notes: "Stop Herald first, on every machine. It can be broken off and repeated; the side it comes from is only read.",
+    isWork: true,
     run: async (call) => (await import("./move.ts")).move(call),
   },
   {
@@ -140,6 +142,7 @@ export const COMMANDS: readonly Command[] = [
     options: { "with-secrets": { type: "boolean", about: "keys, tokens and .env too: whoever has the file then has them" } },
     notes: "Rows, transcripts, documents, the workspaces below the state folder, settings. PostgreSQL is backed up with pg_dump.",
     endsItself: true,
+    isWork: true,
     run: async (call) => (await import("./backup.ts")).backup(call),
   },
   {
@@ -148,6 +151,7 @@ export const COMMANDS: readonly Command[] = [
     usage: [["FILE", "into the state folder, which has to be empty; all or nothing"]],
     options: {},
     endsItself: true,
+    isWork: true,
     run: async (call) => (await import("./backup.ts")).restore(call),
   },
   {

@@ -2,6 +2,7 @@
 // of its own and holds neither the lock nor a node.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { AppError, errorText } from "../core/errors.ts";
 import { silentLogger } from "../core/logger.ts";
 import { type Database, openDatabase } from "./database.ts";
 import { refuseHalfFilled as refuseHalfFolder } from "./move-mark.ts";
@@ -30,7 +31,12 @@ async function openShared(url: string, name: string): Promise<Database & { close
     import("./postgres/migrate.ts"),
     import("./postgres/move-mark.ts"),
   ]);
-  const db = await openPostgres({ url, poolSize: 2, name, log: silentLogger, steady: () => performance.now() });
+  const db = await openPostgres({ url, poolSize: 2, name, log: silentLogger, steady: () => performance.now() }).catch((error) => {
+    if (error instanceof AppError) throw error;
+    throw new AppError("state", `PostgreSQL can't be used: ${errorText(error)}. Start it, or look at store.url or DATABASE_URL.`, {
+      cause: error,
+    });
+  });
   try {
     if (!(await hasTables(db))) throw new Error("Herald has not been started with the database of store.url yet.");
     await migrate(db, silentLogger);

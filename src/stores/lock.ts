@@ -1,7 +1,7 @@
 // One gateway per state folder: an exclusive SQLite lock on a file of its own, held for the process's life. The
 // kernel frees it on kill -9, so there is no stale lock to guess about; the pid beside it is only for the message.
 // The scripts beside the gateway take turns the same way for as long as a change takes.
-import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, readdirSync, readFileSync, readlinkSync, realpathSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { AppError, errorText } from "../core/errors.ts";
@@ -70,6 +70,30 @@ function isOpen(path: string): boolean {
     return (error as { errcode?: number }).errcode === SQLITE_BUSY;
   } finally {
     db?.close();
+  }
+}
+
+/**
+ * The pid of the gateway on this folder; null: there is none, or the system (other than Linux) doesn't tell. Only looked at: whoever asked
+ * the lock itself would hold it for that moment, and a gateway that starts then would take it for another one.
+ */
+export function findHolder(stateDir: string): number | null {
+  const pid = Number(readPid(join(stateDir, PID)));
+  try {
+    const lock = realpathSync(join(stateDir, LOCK));
+    const open = readdirSync(`/proc/${pid}/fd`).map((fd) => linkOf(`/proc/${pid}/fd/${fd}`));
+    return open.includes(lock) ? pid : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Empty: closed by now. */
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return "";
   }
 }
 

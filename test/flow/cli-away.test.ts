@@ -8,7 +8,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { child, spawns } from "../support/brain.ts";
 import { type CliEnd, cliOf, runCli } from "../support/run-cli.ts";
+import { runHerald } from "../support/run-herald.ts";
 import { createScene, type Scene } from "../support/scene.ts";
+import { waitFor } from "../support/wait.ts";
 
 let scene: Scene;
 let cli: ReturnType<typeof cliOf>;
@@ -152,6 +154,24 @@ describe("[CL1] without a gateway", () => {
       process.kill(scene.herald.pid(), "SIGCONT");
     }
   });
+
+  it.runIf(existsSync("/proc/self/fd"))(
+    "[CL1] one without a page runs all the same: status says so with 0, steering why it can't, with 1",
+    async () => {
+      await using herald = runHerald({ config: JSON.stringify({ web: { enabled: false }, models: { probeLocal: false } }) });
+      await waitFor("it to run", () => /^exec: /m.test(herald.stdout()));
+      const bare = (...words: string[]) => runCli(words, { env: { HERALD_STATE_DIR: herald.stateDir } });
+      const said = expect.stringMatching(
+        /^Herald runs on the state folder \S+ \(pid \d+\), but its page is off \(web\.enabled, .*\.\n$/,
+      ) as unknown as string;
+      expect(await bare("status")).toEqual({ code: 0, out: said, err: "" });
+      expect(JSON.parse((await bare("status", "--json")).out)).toMatchObject({ running: true });
+      expect(await bare("runs", "spawn", "x")).toEqual({ code: 1, out: "", err: said });
+      herald.kill("SIGKILL");
+      await herald.ended();
+      expect(await bare("status")).toMatchObject({ code: 1, out: expect.stringMatching(/^Herald does not run/) });
+    },
+  );
 
   it("[CL1] away: list, info and log read the folder and say so; status and steering end with 1", async () => {
     const chat = scene.chat();

@@ -134,10 +134,15 @@ describe("[CL1] steering", () => {
     await chat.say(plan([spawns(child("painter", [asks]))]));
     const { id } = await chat.reached("painter", "waiting");
     await scene.herald.reply(/asks:/, chat.id);
+    expect(await cli(["status"])).toEqual(fine(new RegExp(`^Needs you: {2}1 asked \\(herald runs answer ${id.slice(0, 8)} …\\)$`, "m")));
     expect(await cli(["runs", "info", id])).toEqual(fine(/Asks you:\nWhich colour\?\n {2}1\) Red\n {2}2\) Blue/));
     expect(await cli(["runs", "answer", id, "2"])).toEqual(fine(/./));
     expect(await chat.announced("painter")).toContain("Blue");
     expect(await cli(["runs", "answer", id, "1"])).toEqual({ code: 1, out: "", err: "It asks nothing.\n" });
+    // What a conversation asks is no run's: nothing here could answer it.
+    await chat.say(plan([asks, { text: "thanks" }]));
+    await waitFor("its question", async () => /1 asked/.test((await cli(["status"])).out));
+    expect((await cli(["status"])).out).toMatch(/^Needs you: {2}1 asked \(answer in the chat or on the page\)$/m);
   });
 });
 

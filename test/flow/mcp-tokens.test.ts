@@ -58,6 +58,12 @@ it("[PR1] [CL1] MCPS-002 herald token makes, lists and takes back tokens beside 
   await herald.stop();
   expect(await token("new", "sleeper")).toMatchObject({ code: 0, out: expect.stringMatching(/^herald_/m) });
   expect(await token()).toMatchObject({ code: 0, out: expect.stringMatching(/^sleeper {2}spawn,read, made .*, never used$/m) });
+  const away = await cli(["token"], { env: { DATABASE_URL: "postgres://herald:of-postgres-0123@127.0.0.1:1/herald" } });
+  expect(away).toEqual({
+    code: 1,
+    out: "",
+    err: expect.stringMatching(/^PostgreSQL can't be used: .*ECONNREFUSED.*look at store\.url or DATABASE_URL\.\n$/),
+  });
   const never = await runCli(["token"], { cwd: herald.dir, env: { HERALD_STATE_DIR: `${herald.dir}/none` } });
   expect(never).toEqual({ code: 1, out: "", err: expect.stringMatching(/^Herald has not been started/) });
 });

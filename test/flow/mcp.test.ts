@@ -7,9 +7,10 @@ import { openBeside } from "../../src/stores/beside.ts";
 import { createProgramTokens, type NewProgramToken } from "../../src/stores/program-tokens.ts";
 import { calls, plan } from "../support/brain.ts";
 import { createChannelScene } from "../support/channel-scene.ts";
-import { type Harness, writeConfig } from "../support/harness.ts";
+import { createHarness, type Harness, writeConfig } from "../support/harness.ts";
 import { connectProgram, type McpProgram, MODES } from "../support/mcp-client.ts";
 import { isShared } from "../support/nodes.ts";
+import { reload } from "../support/reload.ts";
 import { runScript, type ScriptEnd } from "../support/run-script.ts";
 import { createScene, type RunRow, type Scene } from "../support/scene.ts";
 import { scriptedConfig } from "../support/scripted-model.ts";
@@ -365,6 +366,25 @@ const HOSTILE: readonly ((n: number) => { body: string; headers?: Record<string,
 ];
 const hostile = (n: number): { body: string; headers?: Record<string, string> } =>
   (HOSTILE[n % HOSTILE.length] as (typeof HOSTILE)[number])(n);
+
+describe.skipIf(isShared)("a token bound to no agent", () => {
+  it("[PR1] lists what it has sent out also when the default agent is another by now", async () => {
+    const settings = (first: string, second: string) => ({
+      agents: { list: [{ id: first, default: true }, { id: second }] },
+      models: { probeLocal: false },
+    });
+    await using herald = await createHarness({ config: settings("main", "other") });
+    await using program = await connectProgram(herald.origin(), await makeToken(herald, "free"));
+    const one = String((await program.call("spawn", { task: "wait 1 seconds" })).data.runId);
+    await reload(herald, settings("other", "main"));
+    const two = String((await program.call("spawn", { task: "wait 1 seconds" })).data.runId);
+    const { runs } = (await program.call("runs")).data as { runs: { runId: string; agentId: string }[] };
+    expect(runs).toMatchObject([
+      { runId: two, agentId: "other" },
+      { runId: one, agentId: "main" },
+    ]);
+  });
+});
 
 describe.skipIf(isShared)("a token bound to a chat", () => {
   it("[PR3] MCPS-008 announces there and nowhere else; with the chat off it is blocked with the reason, and the result is still read", async () => {

@@ -11,6 +11,7 @@ import { takeMoveLock } from "../../src/stores/postgres/move-mark.ts";
 import { child, plan, spawns } from "../support/brain.ts";
 import { fillFolder, readFolder, readPostgres } from "../support/moved-data.ts";
 import { createSchema, type Schema } from "../support/postgres.ts";
+import { startCli } from "../support/run-cli.ts";
 import { type BareHerald, runHerald } from "../support/run-herald.ts";
 import { runScript, type ScriptEnd } from "../support/run-script.ts";
 import { createScene } from "../support/scene.ts";
@@ -65,6 +66,19 @@ describe.runIf(hasPostgres())("npm run move", () => {
       expect(readFolder(source)).toEqual(before);
     },
   );
+
+  it("[SO7] where nobody reads its lines any more (| head -1) it goes on to its end", async () => {
+    const source = join(dir, "source");
+    fillFolder(source);
+    const before = readFolder(source);
+    const piped = startCli({ dir, stateDir: source }, ["move", "--to", "postgres"], {
+      env: { DATABASE_URL: schema.url },
+      shell: '{ "$@"; echo "ended with $?" >&2; } | head -1',
+    });
+    await piped.ended();
+    expect(piped.err()).toBe("ended with 0\n");
+    expect(await readPostgres(schema.url)).toEqual(before);
+  });
 
   it.each(POINTS)("[SO7] killed at %s on the way back: no gateway starts on half of it, and repeated it is complete", async (point) => {
     const [source, target] = [join(dir, "source"), join(dir, "target")];

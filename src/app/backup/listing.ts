@@ -23,6 +23,7 @@ export interface Listing {
 
 /** Made anew by every start, or of a process. */
 const OURS_FOR_NOW = /^(?:(?:gateway|auth)\.(?:lock.*|pid)|sign-in-link(?:\..*)?|\.?.+\.tmp)$/;
+const isOursForNow = (path: string, name: string): boolean => !IN_WORKSPACE.test(path) && OURS_FOR_NOW.test(name);
 /** Also the draft of one, left by a process that was killed while it wrote it. */
 const isSecret = (name: string): boolean => /^(?:auth\.json|web-token|\.env)(?:\.|$)/.test(name);
 /** Agents' own: what programs of theirs made there need not be ours to read. */
@@ -63,7 +64,7 @@ export function listRest(stateDir: string, withSecrets: boolean): Listing {
       if (path === SETTINGS_FOLDER) continue;
       if (entry.isDirectory()) folders.push(`${path}/`);
       else if (!entry.isFile()) unfollowed.push(path);
-      else if (path.startsWith(DATABASE) || OURS_FOR_NOW.test(entry.name) || TRANSCRIPT.test(path)) continue;
+      else if (path.startsWith(DATABASE) || isOursForNow(path, entry.name) || TRANSCRIPT.test(path)) continue;
       else if (isSecret(entry.name) && !withSecrets) secrets.push(path);
       else files.push({ path, size: null });
     }

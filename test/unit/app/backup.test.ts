@@ -170,6 +170,9 @@ describe("[CL3] what is in it", () => {
       "workspace/.env": "KEY=1",
       "agents/main/sessions/x.jsonl": "line\n",
       "workspace/odd\\name": "odd",
+      // Called like what is ours for now, but somebody's work.
+      "workspace/draft.tmp": "theirs",
+      "workspace-coder/gateway.pid": "theirs",
       [long]: "deep",
     };
     for (const [path, text] of Object.entries(files)) {
