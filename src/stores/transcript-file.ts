@@ -17,7 +17,6 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
 import { AppError, errorText } from "../core/errors.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
@@ -165,7 +164,8 @@ export async function syncFile(file: OpenFile): Promise<void> {
   }
 }
 
-const waitForDisk = promisify(fdatasync);
+const waitForDisk = (fd: number): Promise<void> =>
+  new Promise((resolve, reject) => fdatasync(fd, (error) => (error === null ? resolve() : reject(error))));
 
 async function syncOnce(file: OpenFile): Promise<void> {
   const { writes } = file;

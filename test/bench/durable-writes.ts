@@ -27,23 +27,22 @@ export async function countWrites(databasePath: string, work: () => Promise<void
 }
 
 async function countOnce(databasePath: string, work: () => Promise<void>): Promise<WriteCount | null> {
-  const { fdatasyncSync, fsyncSync } = fs;
+  const { fdatasync, fdatasyncSync, fsyncSync } = fs;
   let syncs = 0;
-  fs.fdatasyncSync = (fd) => {
-    syncs++;
-    fdatasyncSync(fd);
+  const counted = <Args extends unknown[]>(call: (...args: Args) => void) => {
+    return (...args: Args): void => {
+      syncs++;
+      call(...args);
+    };
   };
-  fs.fsyncSync = (fd) => {
-    syncs++;
-    fsyncSync(fd);
-  };
+  Object.assign(fs, { fdatasync: counted(fdatasync), fdatasyncSync: counted(fdatasyncSync), fsyncSync: counted(fsyncSync) });
   syncBuiltinESMExports();
   const relaxedBefore = relaxedCommits;
   const before = walCommits(databasePath);
   try {
     await work();
   } finally {
-    Object.assign(fs, { fdatasyncSync, fsyncSync });
+    Object.assign(fs, { fdatasync, fdatasyncSync, fsyncSync });
     syncBuiltinESMExports();
   }
   const after = walCommits(databasePath);

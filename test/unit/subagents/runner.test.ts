@@ -32,7 +32,7 @@ afterEach(() => {
 });
 
 /** The system refuses these calls, as it does for a bad or full disk; returns what mends it. */
-function refuse(name: "openSync" | "fdatasyncSync", code: string, isRefused: (path: string, flags: unknown) => boolean): () => void {
+function refuse(name: "openSync" | "fdatasync", code: string, isRefused: (path: string, flags: unknown) => boolean): () => void {
   const real = fs[name] as (...args: unknown[]) => unknown;
   const use = (call: typeof real): void => {
     Object.assign(fs, { [name]: call });
@@ -119,7 +119,7 @@ it("[RC4][LN2] a full disk keeps what waits in its place: only what has a slot a
 
 it("[SP8][SP10] work that is begun anew, because its end could not be recorded, has the rest of its time", async () => {
   let refused = 0;
-  refuse("fdatasyncSync", "ENOSPC", () => calls === 1 && refused++ === 0);
+  refuse("fdatasync", "ENOSPC", () => calls === 1 && refused++ === 0);
   reply = async (request) => {
     if (calls === 1) return { ...okReply(""), outcome: "error", error: { kind: "auth", message: "The key is wrong." } };
     return new Promise((resolve) => request.signal.addEventListener("abort", () => resolve({ ...okReply(""), outcome: "aborted" })));
