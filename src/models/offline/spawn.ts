@@ -79,7 +79,7 @@ function splitTasks({ count, what }: Delegation): string[] {
   const { before, items, after } = list;
   if (items.length >= number) {
     const shares = Array.from({ length: number }, (_, i) => items.filter((_item, n) => n % number === i).join(" and "));
-    return shares.map((share) => `${before}${share}${after}`);
+    return shares.map((share) => `${before}${share}${after}`.replace(/\b1 (second|minute)s\b/g, "1 $1"));
   }
   return Array.from({ length: number }, (_, i) => `${before}${items[i % items.length]}${after} (${i + 1} of ${number})`);
 }

@@ -347,6 +347,7 @@ describe("sub-agents", () => {
       ["summarise src/a and count its lines", "summarise src/b and count its lines"],
     ],
     ["send three helpers to wait 5, 10 and 20 seconds", ["wait 5 seconds", "wait 10 seconds", "wait 20 seconds"]],
+    ["send three helpers to wait 1, 2 and 20 seconds", ["wait 1 second", "wait 2 seconds", "wait 20 seconds"]],
     ["start two sub-agents that wait 20 seconds", ["wait 20 seconds (1 of 2)", "wait 20 seconds (2 of 2)"]],
     ["send helpers to read a.md and b.md", ["read a.md", "read b.md"]],
     ["send two helpers to read a.md, b.md and c.md", ["read a.md and c.md", "read b.md"]],
