@@ -98,7 +98,12 @@ function readLink(stateDir: string): URL | null {
 function originOf(link: URL, terminal: At): string {
   const name = link.hostname.replace(/^\[|\]$/g, "");
   if (link.protocol === "http:" && (name === "localhost" || isIP(name) !== 0)) return link.origin;
-  const { host, port } = loadConfig({ env: terminal.env, cwd: terminal.cwd }).config.web;
+  const { host, port, publicUrl } = loadConfig({ env: terminal.env, cwd: terminal.cwd }).config.web;
+  // Those of another folder name another port: whoever listens there would be handed the page's token.
+  if (URL.parse(publicUrl ?? `http://${host}:${port}`)?.origin !== link.origin)
+    throw new Error(
+      `The gateway is opened at ${link.origin}, but the settings found here are not its own. Run this in its folder, or set HERALD_CONFIG to its settings file.`,
+    );
   const local = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
   return `http://${local.includes(":") ? `[${local}]` : local}:${port}`;
 }

@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { child, spawns } from "../support/brain.ts";
+import { freePort } from "../support/free-port.ts";
 import { type CliEnd, cliOf, runCli } from "../support/run-cli.ts";
 import { runHerald } from "../support/run-herald.ts";
 import { createScene, type Scene } from "../support/scene.ts";
@@ -172,6 +173,22 @@ describe("[CL1] without a gateway", () => {
       expect(await bare("status")).toMatchObject({ code: 1, out: expect.stringMatching(/^Herald does not run/) });
     },
   );
+
+  it("[CL1][WB8] opened at another address: found by its own settings, and its token goes nowhere by anybody else's", async () => {
+    const port = await freePort();
+    const web = { port, publicUrl: "https://herald.example" };
+    await using herald = runHerald({ config: JSON.stringify({ web, models: { probeLocal: false } }) });
+    await waitFor("it to run", () => /^exec: /m.test(herald.stdout()));
+    const env = { HERALD_STATE_DIR: herald.stateDir };
+    expect(await runCli(["status"], { env, cwd: herald.dir })).toMatchObject({ code: 0, err: "" });
+    expect(await runCli(["status"], { env })).toEqual({
+      code: 1,
+      out: "",
+      err: expect.stringMatching(
+        /^The gateway is opened at https:\/\/herald\.example, but the settings found here are not its own\..*HERALD_CONFIG/,
+      ),
+    });
+  });
 
   it("[CL1] away: list, info and log read the folder and say so; status and steering end with 1", async () => {
     const chat = scene.chat();
