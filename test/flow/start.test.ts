@@ -114,8 +114,12 @@ describe("[CL1] the command line", () => {
       expect(out).toMatch(/^Herald[\s\S]*Usage: herald[\s\S]*HERALD_CONFIG[\s\S]*HERALD_STATE_DIR/);
     }
     expect(said("--version")).toEqual({ code: 0, out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/), err: "" });
-    expect(said("--nope")).toEqual({ code: 2, out: "", err: expect.stringMatching(/^Unknown option '--nope'\.\n\nHerald/) });
-    expect(said("frobnicate")).toEqual({ code: 2, out: "", err: expect.stringMatching(/^There is no command "frobnicate"\.\n/) });
+    expect(said("--nope")).toEqual({
+      code: 2,
+      out: "",
+      err: expect.stringMatching(/^Unknown option '--nope'\.\n\nUsage:\n {2}herald start [\s\S]*--help/),
+    });
+    expect(said("frobnicate")).toEqual({ code: 2, out: "", err: expect.stringMatching(/^There is no command "frobnicate"\. herald --help lists them\.\n$/) });
   });
 });
 
