@@ -57,13 +57,16 @@ describe("[RC1] kill -9 at each named point from a question to its answer", () =
         const { id } = await waitFor("the question", () => openQuestions(scene, chat)[0]);
         if (!isAsking) {
           await waitFor("its message", async () => (await messagesOf(scene, chat)).length === n + 1);
+          // Killed before it rests, and again right after, it would be one that ended twice at work.
+          await waitFor("it to rest", () => herald.rows("SELECT 1 FROM runs WHERE state = 'running'").length === 0);
           await herald.crash();
           await herald.restart({ failpoint: point });
         }
         const answered = chat.say(`/subagents answer ${id} answer ${n}`);
         if (!isAsking) await dieAndComeBack(scene);
         await answered;
-        expect((await result(scene, chat, n)).match(new RegExp(`answer ${n}\\b`, "g"))).toHaveLength(1);
+        const text = await result(scene, chat, n);
+        expect(text.match(new RegExp(`answer ${n}\\b`, "g")) ?? text).toEqual([`answer ${n}`]);
         await waitFor("the thanks", async () => (await thanksOf(scene, chat)).length === n + 1);
       }
       await waitFor(
