@@ -17,7 +17,7 @@ export function acceptSocket(state: State, request: IncomingMessage, stream: Dup
   const socket: ServerSocket = acceptWebSocket(request, stream, {
     text(text) {
       const frame = JSON.parse(text) as Frame;
-      if (frame.op === 1) beat(socket, session, frame);
+      if (frame.op === 1) beat(state, socket, session, frame);
       if (frame.op === 2) session = identify(state, socket, frame);
       if (frame.op === 6) session = resume(state, socket, frame);
       wake(state);
@@ -33,7 +33,8 @@ export function acceptSocket(state: State, request: IncomingMessage, stream: Dup
   wake(state);
 }
 
-function beat(socket: ServerSocket, session: Session | null, { d }: Frame): void {
+function beat(state: State, socket: ServerSocket, session: Session | null, { d }: Frame): void {
+  state.beats++;
   if (session !== null && typeof d === "number") session.confirmed = Math.max(session.confirmed, d);
   socket.send(JSON.stringify({ op: 11 }));
 }

@@ -123,6 +123,7 @@ export interface State {
   identifies: number;
   resumes: number;
   connections: number;
+  beats: number;
   /** Nobody is let in: the connection is closed with this code once the app says who it is. */
   refusal: number | null;
   /** Connections to the gateway are cut before a word is said. */

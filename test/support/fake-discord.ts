@@ -104,6 +104,7 @@ function createState(options: FakeDiscordOptions): State {
     identifies: 0,
     resumes: 0,
     connections: 0,
+    beats: 0,
     refusal: null,
     isDown: false,
     isPutOff: false,
@@ -240,6 +241,8 @@ function gateway(state: State) {
     identifies: (): number => state.identifies,
     resumes: (): number => state.resumes,
     connections: (): number => state.connections,
+    /** Heartbeats it was sent: whoever sends the next one has heard the answer to the last. */
+    beats: (): number => state.beats,
     /** Hangs up without a word. */
     drop(): void {
       for (const socket of [...state.sockets]) socket.destroy();
