@@ -60,13 +60,24 @@ function identify(state: State, socket: ServerSocket, { d }: Frame): Session | n
     application: { id: state.appId, flags: state.applicationFlags },
     guilds: [{ id: state.guild, unavailable: true }],
   });
+  tell(session, "GUILD_CREATE", guildJson(state));
+  return session;
+}
+
+function guildJson(state: State): object {
+  if (state.isGuildOut) return { id: state.guild, unavailable: true };
   const channels = [...state.channels.values()];
-  tell(session, "GUILD_CREATE", {
+  return {
     id: state.guild,
     channels: channels.filter(({ type }) => type === 0).map((one) => channelJson(state, one)),
     threads: channels.filter(({ type }) => type === 11).map((one) => channelJson(state, one)),
-  });
-  return session;
+  };
+}
+
+/** An outage of the server alone; whoever is connected is told of its end. */
+export function setGuildOut(state: State, isOut: boolean): void {
+  state.isGuildOut = isOut;
+  if (!isOut) dispatch(state, "GUILD_CREATE", guildJson(state));
 }
 
 function resume(state: State, socket: ServerSocket, { d }: Frame): Session | null {

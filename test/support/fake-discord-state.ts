@@ -130,6 +130,8 @@ export interface State {
   isDown: boolean;
   /** Resuming is answered with "not now". */
   isPutOff: boolean;
+  /** The server is not to be had, while everything else is. */
+  isGuildOut: boolean;
   startsLeft: number;
   /** Where the gateway is said to be; null: here. */
   gatewayUrl: string | null;

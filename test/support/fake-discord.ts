@@ -1,7 +1,7 @@
 // A Discord on loopback: REST with strict errors, the gateway over a real WebSocket, sessions that can be resumed until they are
 // forgotten, enforced nonces, interactions with their three seconds, files, faults on demand, and a record of what people see in each
 // channel and thread. Discord's real client talks to it, from this process or from another one that a test kills.
-import { acceptSocket, dispatch, unconfirmed } from "./fake-discord-gateway.ts";
+import { acceptSocket, dispatch, setGuildOut, unconfirmed } from "./fake-discord-gateway.ts";
 import { interact } from "./fake-discord-interactions.ts";
 import { handleCall } from "./fake-discord-rest.ts";
 import {
@@ -108,6 +108,7 @@ function createState(options: FakeDiscordOptions): State {
     refusal: null,
     isDown: false,
     isPutOff: false,
+    isGuildOut: false,
     startsLeft: 1000,
     gatewayUrl: null,
     interactions: new Map(),
@@ -263,6 +264,7 @@ function gateway(state: State) {
     setDown: (isDown: boolean): void => void Object.assign(state, { isDown }),
     /** Whoever resumes is told to try it again later. */
     putOff: (isPutOff: boolean): void => void Object.assign(state, { isPutOff }),
+    setGuildOut: (isOut: boolean): void => setGuildOut(state, isOut),
     /** The gateway is said to be elsewhere. */
     lead: (url: string): void => void Object.assign(state, { gatewayUrl: url }),
     setStartsLeft: (left: number): void => void Object.assign(state, { startsLeft: left }),

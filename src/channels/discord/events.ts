@@ -66,7 +66,8 @@ async function takeServer(receiver: Receiver, server: unknown): Promise<void> {
   const { journal, unlisted } = receiver;
   const threads = listOf(server, "threads");
   learnChannels(receiver, [...listOf(server, "channels"), ...threads]);
-  if (journal.threadsSince === null) return;
+  // In an outage of its own it lists nothing, and comes again after it.
+  if (journal.threadsSince === null || (server as { readonly unavailable?: unknown } | null)?.unavailable === true) return;
   await catchUpThreads(receiver, threads, journal.threadsSince);
   receiver.signal.throwIfAborted();
   unlisted?.delete(idOf(server));

@@ -81,6 +81,18 @@ describe("reading after an outage", () => {
     expect(texts(rig)).toEqual(["before the first start", "after it"]);
   });
 
+  it("[DC1] a server that is out at the beginning of a session has its threads read when it is back", async () => {
+    await using rig = await createDiscordRig();
+    const thread = rig.fake.channels.thread(ROOM, true);
+    rig.fake.say({ channel: thread, text: "before the first start", isUntold: true });
+    rig.fake.gateway.setGuildOut(true);
+    await rig.connect();
+    rig.fake.gateway.setGuildOut(false);
+    rig.fake.say({ channel: thread, text: "after it" });
+    await rig.fake.until(() => texts(rig).includes("after it"), "the next one");
+    expect(texts(rig)).toEqual(["before the first start", "after it"]);
+  });
+
   it("[DC1] a thread that is read with what is known is not read again with its server", async () => {
     await using rig = await createDiscordRig();
     await rig.connect();
