@@ -1,6 +1,7 @@
 // Discord in a chaos run: channels of a server and threads in them, a direct chat, presses, replies, a gateway that hangs up, and calls
 // that fail.
 import { createFakeDiscord, DIRECT, PERSON } from "../support/fake-discord.ts";
+import type { Random } from "../support/random.ts";
 import type { Ground } from "./ground.ts";
 import { placeOf } from "./history.ts";
 import { type Spot, spotPlace } from "./spots.ts";
@@ -19,6 +20,8 @@ export async function createDiscordGround(channel: string, rooms: number): Promi
   const placeIn = (parent: string | null, id: string) => (parent === null ? placeOf(channel, id, null) : placeOf(channel, parent, id));
   /** Where it is said and seen: a thread is a channel of its own. */
   const idOf = ({ chat, thread }: Spot): string => thread ?? chat;
+  let unrest: Random | null = null;
+  let places = 0;
   return {
     channel,
     settings: {
@@ -27,7 +30,8 @@ export async function createDiscordGround(channel: string, rooms: number): Promi
       allowFrom: [PERSON],
       channels: Object.fromEntries(names.map((name) => [name, { requireMention: false }])),
     },
-    newPlace(n) {
+    newPlace() {
+      const n = places++;
       const chat = roomOf(n % rooms);
       return { channel, chat, thread: n % 2 === 0 ? fake.channels.thread(chat) : null, opensThread: false, hasOthers: true };
     },
@@ -59,13 +63,21 @@ export async function createDiscordGround(channel: string, rooms: number): Promi
         mark: message.nonce ?? "",
         replyTo: message.replyTo,
       })),
-    trouble: (random) => void (random === null && fake.faults.clear()),
+    // Hangs up on whoever listens (at a restart nobody does), and may have forgotten them when they are back.
+    look() {
+      if (unrest?.chance(0.004) !== true) return;
+      if (unrest.chance(0.3)) fake.gateway.forget();
+      fake.gateway.drop();
+    },
+    trouble(random) {
+      unrest = random;
+      if (random === null) fake.faults.clear();
+    },
     stir(random) {
       for (const calls of [fake.calls, fake.typing]) calls.length = 0;
       fake.faults.clear();
       if (random.chance(0.3)) fake.faults.add("createMessage", random.pick(FAULTS), { skip: random.between(0, 4) });
       if (random.chance(0.1)) fake.faults.add("editMessage", random.pick(["drop", "drop_after", "500", "429", "html"] as const));
-      if (random.chance(0.1)) fake.gateway.drop();
       if (random.chance(0.05)) fake.gateway.forget();
     },
     close: () => fake.close(),

@@ -174,9 +174,12 @@ export function deliveredInOrder({ history }: Case): Violation[] {
   });
 }
 
-export function nothingStray({ sightings }: Case): Violation[] {
+/** DL1: what is shown is about something, and goes back to a row. */
+export function nothingStray({ history, sightings }: Case): Violation[] {
   const strange = sightings.facts.filter((fact) => fact.kind === "announcement" && fact.generation === UNKNOWN_GENERATION);
+  const unnamed = history.seen.filter(({ key, mark = "" }) => mark !== "" && key === "");
   return [
+    ...unnamed.map((seen): Violation => ({ kind: "stray", about: seen.ref, text: `in ${seen.place} it has the name of no outbox row` })),
     ...sightings.strays.map(
       (seen): Violation => ({ kind: "stray", about: seen.ref, text: `in ${seen.place}: ${seen.text.slice(0, 200)}` }),
     ),

@@ -2,7 +2,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { nonceOf } from "../../src/channels/discord/send.ts";
-import { transactionOf } from "../../src/channels/matrix/post.ts";
+import { transactionOf, transactionOfRow } from "../../src/channels/matrix/post.ts";
 import {
   type EndFact,
   type GroupFact,
@@ -130,13 +130,16 @@ function toEnd({ about, text }: { about: string; text: string }): EndFact[] {
 }
 
 /** What a message carries of its key where it does not carry the key itself; the one it has alone, and the one it shares. */
-function marksOf(row: Pick<OutboxFact, "delivery" | "n" | "joinedAs">, part: string, joinedPart: string | null): [string, string][] {
-  const key = `${row.delivery}#${row.n}`;
-  const shared = row.joinedAs === null ? [] : [[row.joinedAs, joinedPart ?? part] as const];
-  return [[key, part] as const, ...shared].flatMap(([one, text]) => [
-    [transactionOf(one), one],
-    [nonceOf(one, JSON.parse(text)), one],
-  ]);
+function marksOf(
+  { delivery, n, createdAt, joinedAs }: Pick<OutboxFact, "delivery" | "n" | "createdAt" | "joinedAs">,
+  part: string,
+  joinedPart: string | null,
+): [string, string][] {
+  const key = `${delivery}#${n}`;
+  const alone = [transactionOfRow({ key, madeAt: createdAt }), nonceOf(key, JSON.parse(part))].map((mark): [string, string] => [mark, key]);
+  if (joinedAs === null) return alone;
+  const shared = [transactionOf(joinedAs), nonceOf(joinedAs, JSON.parse(joinedPart ?? part))];
+  return [...alone, ...shared.map((mark): [string, string] => [mark, joinedAs])];
 }
 
 /** Who carries a digest of its key has it read from the outbox. */

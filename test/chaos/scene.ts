@@ -46,6 +46,8 @@ export interface Scene {
 
 /** How many groups and rooms there are on each: a platform takes so much a minute in one, and settings hold only so many values. */
 const GROUPS = { usual: 2_000, all: 600 };
+/** After a lost session they are read one after the other: with hundreds no life would be long enough to be heard in. */
+const DISCORD_ROOMS = 100;
 const LANES = { main: 4, subagent: 6 };
 const DOOR_PATIENCE_MS = 15_000;
 const KEPT_CALLS = 200;
@@ -62,7 +64,7 @@ async function createGrounds(platforms: Platforms): Promise<Ground[]> {
     createTelegramGround("telegram@second", count, "7000002:another-token-for-tests-0123456789"),
     createSlackGround("slack@second", count, { team: "SECOND" }),
     createMatrixGround("matrix", count),
-    createDiscordGround("discord", count),
+    createDiscordGround("discord", DISCORD_ROOMS),
   ]);
 }
 

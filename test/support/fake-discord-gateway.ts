@@ -17,7 +17,7 @@ export function acceptSocket(state: State, request: IncomingMessage, stream: Dup
   const socket: ServerSocket = acceptWebSocket(request, stream, {
     text(text) {
       const frame = JSON.parse(text) as Frame;
-      if (frame.op === 1) beat(socket, session, frame);
+      if (frame.op === 1) beat(state, socket, session, frame);
       if (frame.op === 2) session = identify(state, socket, frame);
       if (frame.op === 6) session = resume(state, socket, frame);
       wake(state);
@@ -33,7 +33,8 @@ export function acceptSocket(state: State, request: IncomingMessage, stream: Dup
   wake(state);
 }
 
-function beat(socket: ServerSocket, session: Session | null, { d }: Frame): void {
+function beat(state: State, socket: ServerSocket, session: Session | null, { d }: Frame): void {
+  state.beats++;
   if (session !== null && typeof d === "number") session.confirmed = Math.max(session.confirmed, d);
   socket.send(JSON.stringify({ op: 11 }));
 }
@@ -59,13 +60,24 @@ function identify(state: State, socket: ServerSocket, { d }: Frame): Session | n
     application: { id: state.appId, flags: state.applicationFlags },
     guilds: [{ id: state.guild, unavailable: true }],
   });
+  tell(session, "GUILD_CREATE", guildJson(state));
+  return session;
+}
+
+function guildJson(state: State): object {
+  if (state.isGuildOut) return { id: state.guild, unavailable: true };
   const channels = [...state.channels.values()];
-  tell(session, "GUILD_CREATE", {
+  return {
     id: state.guild,
     channels: channels.filter(({ type }) => type === 0).map((one) => channelJson(state, one)),
     threads: channels.filter(({ type }) => type === 11).map((one) => channelJson(state, one)),
-  });
-  return session;
+  };
+}
+
+/** An outage of the server alone; whoever is connected is told of its end. */
+export function setGuildOut(state: State, isOut: boolean): void {
+  state.isGuildOut = isOut;
+  if (!isOut) dispatch(state, "GUILD_CREATE", guildJson(state));
 }
 
 function resume(state: State, socket: ServerSocket, { d }: Frame): Session | null {

@@ -123,12 +123,15 @@ export interface State {
   identifies: number;
   resumes: number;
   connections: number;
+  beats: number;
   /** Nobody is let in: the connection is closed with this code once the app says who it is. */
   refusal: number | null;
   /** Connections to the gateway are cut before a word is said. */
   isDown: boolean;
   /** Resuming is answered with "not now". */
   isPutOff: boolean;
+  /** The server is not to be had, while everything else is. */
+  isGuildOut: boolean;
   startsLeft: number;
   /** Where the gateway is said to be; null: here. */
   gatewayUrl: string | null;

@@ -1,7 +1,7 @@
 // A Discord on loopback: REST with strict errors, the gateway over a real WebSocket, sessions that can be resumed until they are
 // forgotten, enforced nonces, interactions with their three seconds, files, faults on demand, and a record of what people see in each
 // channel and thread. Discord's real client talks to it, from this process or from another one that a test kills.
-import { acceptSocket, dispatch, unconfirmed } from "./fake-discord-gateway.ts";
+import { acceptSocket, dispatch, setGuildOut, unconfirmed } from "./fake-discord-gateway.ts";
 import { interact } from "./fake-discord-interactions.ts";
 import { handleCall } from "./fake-discord-rest.ts";
 import {
@@ -104,9 +104,11 @@ function createState(options: FakeDiscordOptions): State {
     identifies: 0,
     resumes: 0,
     connections: 0,
+    beats: 0,
     refusal: null,
     isDown: false,
     isPutOff: false,
+    isGuildOut: false,
     startsLeft: 1000,
     gatewayUrl: null,
     interactions: new Map(),
@@ -240,6 +242,8 @@ function gateway(state: State) {
     identifies: (): number => state.identifies,
     resumes: (): number => state.resumes,
     connections: (): number => state.connections,
+    /** Heartbeats it was sent: whoever sends the next one has heard the answer to the last. */
+    beats: (): number => state.beats,
     /** Hangs up without a word. */
     drop(): void {
       for (const socket of [...state.sockets]) socket.destroy();
@@ -260,6 +264,7 @@ function gateway(state: State) {
     setDown: (isDown: boolean): void => void Object.assign(state, { isDown }),
     /** Whoever resumes is told to try it again later. */
     putOff: (isPutOff: boolean): void => void Object.assign(state, { isPutOff }),
+    setGuildOut: (isOut: boolean): void => setGuildOut(state, isOut),
     /** The gateway is said to be elsewhere. */
     lead: (url: string): void => void Object.assign(state, { gatewayUrl: url }),
     setStartsLeft: (left: number): void => void Object.assign(state, { startsLeft: left }),

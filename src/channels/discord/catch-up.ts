@@ -3,7 +3,7 @@
 
 import { safeParse } from "../../core/safe-parse.ts";
 import { explainFailure } from "./api.ts";
-import { learnDirect, learnPlace } from "./journal.ts";
+import { advance, learnDirect, learnPlace } from "./journal.ts";
 import { channelSchema } from "./payload.ts";
 import { placeFor, type Receiver, takeMessage } from "./receive.ts";
 import { byAge, isAfter, laterOf, snowflakeAt } from "./snowflake.ts";
@@ -46,15 +46,17 @@ async function openDirectChats(receiver: Receiver): Promise<void> {
   }
 }
 
-/** Threads that were begun meanwhile in a channel people may talk in: Discord lists them with their server. */
+/**
+ * Threads that were begun meanwhile in a channel people may talk in: Discord lists them with their server. Of one that somebody began to
+ * read, and was killed, the rest is read.
+ */
 export async function catchUpThreads(receiver: Receiver, threads: readonly unknown[], since: number): Promise<void> {
   const { journal, listed } = receiver;
-  const floor = laterOf(snowflakeAt(since - SKEW_MS), oldest(receiver));
   for (const one of threads) {
     const { id, parent_id: parent, last_message_id: last } = safeParse(channelSchema, one).data ?? {};
     if (id === undefined || typeof parent !== "string" || typeof last !== "string") continue;
-    const isNews = isAfter(last, floor) && (journal.channels.get(id)?.last ?? null) === null;
-    if (isNews && listed().includes(parent)) await readOn(receiver, id, floor);
+    const from = laterOf(journal.channels.get(id)?.last ?? snowflakeAt(since - SKEW_MS), oldest(receiver));
+    if (isAfter(last, from) && listed().includes(parent)) await readOn(receiver, id, from);
   }
 }
 
@@ -62,13 +64,17 @@ const oldest = ({ clock }: Receiver): string => snowflakeAt(clock.now() - MAX_GA
 
 async function readOn(receiver: Receiver, channel: string, from: string): Promise<void> {
   // Asked first: a message that is read doesn't say where it stands.
-  if ((await placeFor(receiver, channel)) === null) return;
+  const place = await placeFor(receiver, channel);
+  if (place === null) return;
   let after = from;
   for (let page = 0; page < MAX_PAGES && !receiver.signal.aborted; page++) {
     const messages = await readPage(receiver, channel, after);
     if (messages === null) return void receiver.journal.channels.delete(channel);
     for (const message of messages) await takeMessage(receiver, message, null);
-    after = messages.at(-1)?.id ?? after;
+    const last = messages.at(-1)?.id;
+    // Also when it is our own: what is read is not read again.
+    if (last !== undefined) advance(receiver.journal, { seq: null, said: { channel, id: last, place } });
+    after = last ?? after;
     if (messages.length < PAGE) return;
   }
   if (!receiver.signal.aborted) receiver.log.warn({ channel }, "too much was said while Discord was not heard; the rest is left out");

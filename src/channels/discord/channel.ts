@@ -188,7 +188,7 @@ async function receive(settings: Settings, state: State, doors: Doors, signal: A
   if (journal === null) return;
   const receiver: Receiver = {
     ...doors,
-    ...{ api: state.side, clock, log, me, signal, listed, people, journal, show, gapSince: null },
+    ...{ api: state.side, clock, log, me, signal, listed, people, journal, show, unlisted: null },
     sawBlank() {
       if (!state.isBlind) log.warn({ reason: NO_INTENT }, "messages from Discord come without their words");
       state.isBlind = true;

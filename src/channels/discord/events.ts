@@ -28,12 +28,13 @@ export function takeEvent(receiver: Receiver, { t, s, d }: Dispatch): Taken {
 }
 
 async function handle(receiver: Receiver, type: string, d: unknown, seq: number): Promise<void> {
+  if (type === "READY") receiver.unlisted = new Set(listOf(d, "guilds").map(idOf));
+  // Before anything that the session tells, also when it is taken up again with the gap still open: a channel is read on from its last
+  // message, and what comes later must not be that.
+  await fillGap(receiver);
   switch (type) {
     case "MESSAGE_CREATE":
       return takeMessage(receiver, d, seq);
-    case "READY":
-    case "RESUMED":
-      return fillGap(receiver);
     case "GUILD_CREATE":
       return takeServer(receiver, d);
     case "CHANNEL_CREATE":
@@ -46,7 +47,6 @@ async function handle(receiver: Receiver, type: string, d: unknown, seq: number)
   }
 }
 
-/** After a new session; and after one that was resumed before the gap before it was closed. */
 async function fillGap(receiver: Receiver): Promise<void> {
   const { journal, inbox, clock } = receiver;
   const since = journal.missingSince;
@@ -54,19 +54,28 @@ async function fillGap(receiver: Receiver): Promise<void> {
   // What is told in the new session meanwhile waits behind this.
   const heardAt = clock.now();
   await catchUp(receiver, since);
-  if (receiver.signal.aborted) return;
+  // Broken off, it is still missing, and what waits behind it is not heard.
+  receiver.signal.throwIfAborted();
   Object.assign(journal, { missingSince: null, heardAt });
-  receiver.gapSince = since;
   await inbox.put([], textAfter(journal, { seq: null }));
   journal.writtenAt = clock.now();
 }
 
 /** Comes for each server at the beginning of a session, and when the bot is invited to one. */
 async function takeServer(receiver: Receiver, server: unknown): Promise<void> {
+  const { journal, unlisted } = receiver;
   const threads = listOf(server, "threads");
   learnChannels(receiver, [...listOf(server, "channels"), ...threads]);
-  if (receiver.gapSince !== null) await catchUpThreads(receiver, threads, receiver.gapSince);
+  // In an outage of its own it lists nothing, and comes again after it.
+  if (journal.threadsSince === null || (server as { readonly unavailable?: unknown } | null)?.unavailable === true) return;
+  await catchUpThreads(receiver, threads, journal.threadsSince);
+  receiver.signal.throwIfAborted();
+  unlisted?.delete(idOf(server));
+  // Whoever took the session up in its middle can't know it: the next one lists them all, and reads nothing twice.
+  if (unlisted?.size === 0) journal.threadsSince = null;
 }
+
+const idOf = (value: unknown): unknown => (value as { readonly id?: unknown } | null)?.id;
 
 function listOf(value: unknown, key: string): unknown[] {
   const list = (value as Record<string, unknown> | null)?.[key];

@@ -18,6 +18,11 @@ export interface Journal {
   session: Session | null;
   /** Since when Discord may have said something that no session brings; null: nothing is missing. */
   missingSince: number | null;
+  /**
+   * Since when threads may have been begun unseen; null: since none. It lasts until every server has listed its own, which each does by
+   * itself, behind the gap's other channels.
+   */
+  threadsSince: number | null;
   /** When it was last certain that nothing is missing. */
   heardAt: number;
   readonly channels: Map<string, Known>;
@@ -44,6 +49,7 @@ const stored = z.object({
     .nullable()
     .catch(null),
   missingSince: z.number().nullable().catch(null),
+  threadsSince: z.number().nullable().catch(null),
   heardAt: z.number().optional().catch(undefined),
   channels: z.record(id, z.object({ place: placeSchema, last: id })),
   direct: z.record(id, id).catch({}),
@@ -53,6 +59,7 @@ export function openJournal(cursor: { readonly value: string; readonly at: numbe
   const empty: Journal = {
     session: null,
     missingSince: null,
+    threadsSince: null,
     heardAt: cursor?.at ?? now,
     channels: new Map(),
     direct: new Map(),
@@ -60,8 +67,8 @@ export function openJournal(cursor: { readonly value: string; readonly at: numbe
   };
   const parsed = cursor === null ? null : safeParse(stored, parseJson(cursor.value));
   if (parsed?.success !== true) return empty;
-  const { session, missingSince, heardAt = empty.heardAt, channels, direct } = parsed.data;
-  return { ...empty, session, missingSince, heardAt, channels: new Map(Object.entries(channels)), direct: new Map(Object.entries(direct)) };
+  const { heardAt = empty.heardAt, channels, direct, ...rest } = parsed.data;
+  return { ...empty, ...rest, heardAt, channels: new Map(Object.entries(channels)), direct: new Map(Object.entries(direct)) };
 }
 
 function parseJson(text: string): unknown {
@@ -81,7 +88,7 @@ export interface Step {
 
 /** As it will be once the row is on record. A session is only written when nothing before it is missing: it would never be asked for. */
 export function textAfter(journal: Journal, { seq, said }: Step): string {
-  const { session, missingSince, heardAt } = journal;
+  const { session, missingSince, threadsSince, heardAt } = journal;
   const known = [...journal.channels].flatMap(([channel, { place, last }]) => (last === null ? [] : [[channel, { place, last }] as const]));
   const channels = new Map(known.slice(-MAX_WRITTEN));
   if (said !== undefined)
@@ -90,7 +97,7 @@ export function textAfter(journal: Journal, { seq, said }: Step): string {
   const direct = [...journal.direct].slice(-MAX_WRITTEN);
   const lists = { channels: Object.fromEntries(channels), direct: Object.fromEntries(direct) };
   // Who is stopped in the middle of an outage writes this, too: the time of the write says nothing.
-  return JSON.stringify({ session: kept, missingSince, heardAt, ...lists });
+  return JSON.stringify({ session: kept, missingSince, threadsSince, heardAt, ...lists });
 }
 
 /** It is on record, or nothing that has to be. */

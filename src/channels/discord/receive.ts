@@ -34,8 +34,8 @@ export interface Receiver {
   readonly journal: Journal;
   readonly interactions: Interactions;
   readonly echoes: Echoes;
-  /** Since when threads may have been begun unseen; null: since none. */
-  gapSince: number | null;
+  /** Servers that have not listed their threads yet in this session; null: it was begun by another process. */
+  unlisted: Set<unknown> | null;
   /** Channels of servers that people may talk in. */
   listed(): readonly string[];
   /** Who may write to us directly, by their ids, as far as the settings say. */

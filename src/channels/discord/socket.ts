@@ -217,6 +217,7 @@ function infoOf({ session }: Journal): SessionInfo | null {
 /** What came between the last one and this nobody will tell us. */
 function beginSession(journal: Journal, { sessionId, resumeURL, sequence }: SessionInfo): void {
   journal.missingSince ??= journal.heardAt;
+  journal.threadsSince ??= journal.missingSince;
   journal.session = { id: sessionId, url: resumeURL, seq: sequence };
 }
 

@@ -511,6 +511,12 @@ const REORDERED: readonly Planted[] = [
 
 const OTHERS: readonly Planted[] = [
   ["words about nothing", "stray", "copy", (draft) => copy(draft, "re m1 1/1", { text: "hello?", replyTo: null })],
+  [
+    "a message under the name of no row",
+    "stray",
+    "-",
+    (draft) => Object.assign(seenWith(draft, "re m8"), { mark: "herald.unheard-of", key: "", ref: "-" }),
+  ],
   ["a run below another left waiting", "stuck", "m2.1.1", (draft) => void draft.below.push({ label: "m2.1.1", state: "waiting" })],
   [
     "two runs below another for one spawn",
