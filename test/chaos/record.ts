@@ -2,7 +2,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { nonceOf } from "../../src/channels/discord/send.ts";
-import { transactionOf } from "../../src/channels/matrix/post.ts";
+import { transactionOfRow } from "../../src/channels/matrix/post.ts";
 import {
   type EndFact,
   type GroupFact,
@@ -130,12 +130,17 @@ function toEnd({ about, text }: { about: string; text: string }): EndFact[] {
 }
 
 /** What a message carries of its key where it does not carry the key itself; the one it has alone, and the one it shares. */
-function marksOf(row: Pick<OutboxFact, "delivery" | "n" | "joinedAs">, part: string, joinedPart: string | null): [string, string][] {
-  const key = `${row.delivery}#${row.n}`;
-  const shared = row.joinedAs === null ? [] : [[row.joinedAs, joinedPart ?? part] as const];
-  return [[key, part] as const, ...shared].flatMap(([one, text]) => [
-    [transactionOf(one), one],
-    [nonceOf(one, JSON.parse(text)), one],
+function marksOf(
+  { delivery, n, joinedAs, createdAt }: Pick<OutboxFact, "delivery" | "n" | "joinedAs" | "createdAt">,
+  part: string,
+  joinedPart: string | null,
+): [string, string][] {
+  const key = `${delivery}#${n}`;
+  const shared = joinedAs === null ? [] : [{ key: joinedAs, text: joinedPart ?? part }];
+  // Alone it is marked by when its row was made, too; together they have no row of their own (gateway/attempt.ts).
+  return [{ key, text: part, madeAt: createdAt }, ...shared].flatMap(({ text, ...one }) => [
+    [transactionOfRow(one), one.key],
+    [nonceOf(one.key, JSON.parse(text)), one.key],
   ]);
 }
 
@@ -143,6 +148,14 @@ function marksOf(row: Pick<OutboxFact, "delivery" | "n" | "joinedAs">, part: str
 export function withKeys(seen: readonly Seen[], outbox: readonly OutboxFact[]): Seen[] {
   const byMark = new Map(outbox.flatMap(({ marks }) => marks ?? []));
   return seen.map((one) => (one.mark === undefined ? one : { ...one, key: byMark.get(one.mark) ?? "" }));
+}
+
+/** Where no digest is read, the program makes them in another way by now: nothing would be told by its key, and no order be looked at. */
+export function unread(seen: readonly Seen[]): string[] {
+  const marked = seen.filter(({ mark = "" }) => mark !== "");
+  return [...Map.groupBy(marked, ({ place }) => place.split("/")[0])]
+    .filter(([, all]) => all.every(({ key }) => key === ""))
+    .map(([channel, { length }]) => `none of ${length} messages of ${channel} could be told by its mark`);
 }
 
 export async function seenOnPage(rows: Rows): Promise<Seen[]> {
