@@ -54,6 +54,8 @@ export interface Said {
   readonly at: number;
   /** The name under which the gateway's inbox knows it. */
   readonly externalId: string;
+  /** The name it has there instead, where whoever read it found that it came too late (Matrix). */
+  readonly lateId?: string;
   /** The platform's id of the message, to which Telegram's answers point. */
   readonly ref: string;
   readonly children: readonly ChildPlan[];

@@ -44,9 +44,10 @@ export async function createMatrixGround(channel: string, rooms: number): Promis
     async press(spot, message, { data }, isStranger) {
       const sender = isStranger ? OTHER : PERSON;
       fake.react(spot.chat, message, signOf(Number(data)), sender);
-      // The same press twice is one, and which it was is decided by whoever reads it.
-      const externalId = `press ${spot.chat} ${message} ${data} ${sender}`;
-      return { externalId, ref: "", place: spotPlace(spot), isTaken: false, isPressed: true };
+      // The same press twice is one; below what is over they all are. Which it was is decided by whoever reads it (receive.ts).
+      const idOf = (which: string): string => `press ${spot.chat} ${message} ${which} ${sender}`;
+      const ids = { externalId: idOf(data), lateId: idOf("over") };
+      return { ...ids, ref: "", place: spotPlace(spot), isTaken: false, isPressed: true };
     },
     seen: () =>
       fake.allMessages().map((message) => ({

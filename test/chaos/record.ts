@@ -148,6 +148,14 @@ export function withKeys(seen: readonly Seen[], outbox: readonly OutboxFact[]): 
   return seen.map((one) => (one.mark === undefined ? one : { ...one, key: byMark.get(one.mark) ?? "" }));
 }
 
+/** Where no digest is read, the program makes them in another way by now: nothing would be told by its key, and no order be looked at. */
+export function unread(seen: readonly Seen[]): string[] {
+  const marked = seen.filter(({ mark = "" }) => mark !== "");
+  return [...Map.groupBy(marked, ({ place }) => place.split("/")[0])]
+    .filter(([, all]) => all.every(({ key }) => key === ""))
+    .map(([channel, { length }]) => `none of ${length} messages of ${channel} could be told by its mark`);
+}
+
 export async function seenOnPage(rows: Rows): Promise<Seen[]> {
   const messages = await rows<{ seq: number; chat: string; key: string; text: string; at: number }>(
     "SELECT seq, chat, key, text, at FROM web_messages WHERE author = 'agent' ORDER BY seq",

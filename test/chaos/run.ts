@@ -9,7 +9,7 @@ import { createRandom, type Random } from "../support/random.ts";
 import { check, type Verdict } from "./checker.ts";
 import { delay, until } from "./gateway-process.ts";
 import type { History, Incident } from "./history.ts";
-import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch, withKeys } from "./record.ts";
+import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch, unread, withKeys } from "./record.ts";
 import type { Platforms } from "./scene.ts";
 import { answerLeft, checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
 import type { ChatMessage } from "./tabs.ts";
@@ -207,10 +207,12 @@ async function finish(state: State): Promise<History> {
   const seen = (await world.seen()).toSorted((a, b) => a.order - b.order);
   state.troubles.push(...leaks(world.secrets, [world.gateway], [shown, ...seen.map((one) => one.text)].join("\n")));
   const tables = await readTables(world.rows);
+  const known = withKeys(seen, tables.outbox);
+  state.troubles.push(...unread(known));
   const wanted = { wantedMain: world.lanes.main, wantedSubagent: world.lanes.subagent };
   return {
     said: traffic.said(),
-    seen: withKeys(seen, tables.outbox),
+    seen: known,
     ...tables,
     transcripts: readTranscripts(join(world.gateway.stateDir, "agents/main/sessions")),
     incidents: state.incidents,

@@ -46,18 +46,28 @@ export interface Index {
   readonly placeOfLabel: (label: string) => Place;
   /** When the gateway recorded what was said: its arrival order. Null: never. */
   readonly arrival: (saidId: string) => number | null;
+  /** Whose row it is. */
+  readonly saidAt: (row: number) => Said | undefined;
 }
 
 export function createIndex(history: History): Index {
   const said = new Map(history.said.map((one) => [one.id, one]));
   const rows = new Map(history.inbox.map((row) => [`${row.channel} ${row.externalId}`, row.id]));
+  const rowOf = ({ place }: Said, id: string | undefined): number | undefined => rows.get(`${channelOf(place)} ${id}`);
+  const hasOwn = (one: Said): boolean => rowOf(one, one.externalId) !== undefined;
+  // The same press again is the row of the first. One row stands for all that came too late: that is one which has no other, or the last.
+  const bySaid = new Map([
+    ...history.said.toSorted((a, b) => Number(hasOwn(b)) - Number(hasOwn(a))).map((one) => [rowOf(one, one.lateId), one] as const),
+    ...history.said.toReversed().map((one) => [rowOf(one, one.externalId), one] as const),
+  ]);
   return {
     said,
     placeOfLabel: (label) => said.get(rootOf(label))?.place ?? "nowhere",
     arrival(saidId) {
       const one = said.get(saidId);
-      return one === undefined ? null : (rows.get(`${channelOf(one.place)} ${one.externalId}`) ?? null);
+      return one === undefined ? null : (rowOf(one, one.externalId) ?? rowOf(one, one.lateId) ?? null);
     },
+    saidAt: (row) => bySaid.get(row),
   };
 }
 
@@ -147,7 +157,6 @@ function createAttribution(history: History, index: Index): (seen: Sighting) => 
   const byText = Map.groupBy(history.outbox, (row) => `${row.place} ${row.text.trim()}`);
   const byJoin = Map.groupBy(history.outbox, (row) => row.joinedAs ?? "");
   const byPlatformId = new Map(history.said.map((one) => [`${one.place} ${one.ref}`, one]));
-  const byArrival = new Map(history.said.map((one) => [index.arrival(one.id), one]));
   const wakes = new Map(history.groups.flatMap(({ name, wakes: rows }) => rows.map(({ id }) => [`reply:${id}`, name])));
   return (seen) => {
     const started = shownIn(seen.text);
@@ -171,7 +180,7 @@ function createAttribution(history: History, index: Index): (seen: Sighting) => 
     const unwoken = wakes.get(key.replace(/#\d+$/, ""));
     if (unwoken !== undefined) return [{ ...WHOLE, kind: "woken", about: unwoken, isApology: true }];
     const arrival = /^(?:reply|answer|behind):(\d+)#/.exec(key)?.[1];
-    const said = arrival === undefined ? byPlatformId.get(`${seen.place} ${seen.replyTo}`) : byArrival.get(Number(arrival));
+    const said = arrival === undefined ? byPlatformId.get(`${seen.place} ${seen.replyTo}`) : index.saidAt(Number(arrival));
     if (said === undefined) return [];
     if (BEHIND.test(seen.text)) return [{ ...WHOLE, kind: "behind", about: said.id }];
     const isReply = isMessage(said.kind) && !TAKEN.test(seen.text);

@@ -22,6 +22,7 @@ export const spotPlace = (spot: Spot): Place => placeOf(spot.channel, spot.chat,
 
 export interface Delivered {
   readonly externalId: string;
+  readonly lateId?: string;
   readonly ref: string;
   readonly place: Place;
   readonly isTaken: boolean;

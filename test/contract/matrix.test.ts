@@ -12,8 +12,8 @@ async function makeRig(): Promise<ChannelRig> {
     address: rig.at(DIRECT),
     threadAddress: rig.at(ROOM, root),
     async say({ chat, thread }: Address, text) {
-      // What was said before the first sync is history.
-      await fake.connected();
+      // What was said before the first sync is history; a disk that refuses its token keeps the second one waiting.
+      await fake.until(() => fake.calls.some(({ method, executed }) => method === "sync" && executed), "the first sync");
       fake.say({ room: chat, text, ...(thread === undefined ? {} : { thread }) });
     },
     replay: () => fake.replay(),

@@ -94,11 +94,13 @@ export async function handleCall(state: State, request: IncomingMessage, respons
   const query = Object.fromEntries(url.searchParams);
   const call: Call = { method: name, room: segments[0] === "rooms" ? (segments[1] ?? "") : "", query, body, executed: false };
   state.calls.push(call);
-  const strike = state.faults.take(name);
+  const isFirst = name === "sync" && query.since === undefined;
+  const strike = (isFirst ? state.faults.take("first sync") : null) ?? state.faults.take(name);
   const fault = strike?.fault ?? null;
   wake(state);
   if (fault !== null && !isAfter(fault) && fault !== "slow" && fault !== "html_200")
     return strikeBefore(response, fault, strike?.options.retryAfter);
+  if (fault === "slow") await new Promise((resolve) => setTimeout(resolve, strike?.options.delayMs ?? 100));
   const answer = await answerTo({ state, query, body, bytes, response }, request, route, segments);
   call.executed = answer.status === 200;
   wake(state);

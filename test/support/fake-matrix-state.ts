@@ -69,7 +69,7 @@ export interface State {
   showsEditsInPlace: boolean;
   /** The newest token a sync was asked to go on from. */
   confirmed: number;
-  /** The next sync begins here, whatever it was asked. */
+  /** The next sync that goes on from somewhere begins here, where that is earlier. */
   replayFrom: number | null;
   wakers: Set<() => void>;
   closed: boolean;

@@ -9,8 +9,9 @@ interface Filter {
 export async function syncAnswer(state: State, query: Record<string, string>, response: ServerResponse): Promise<object> {
   const since = query.since === undefined ? null : Number(query.since.slice(1));
   if (since !== null) state.confirmed = Math.max(state.confirmed, since);
-  const from = state.replayFrom ?? since;
-  state.replayFrom = null;
+  // It repeats, and never skips.
+  const from = since === null ? null : Math.min(since, state.replayFrom ?? since);
+  if (since !== null) state.replayFrom = null;
   const filter = JSON.parse(query.filter ?? "{}") as Filter;
   if (since !== null && !hasNews(state, from ?? 0)) await news(state, from ?? 0, Number(query.timeout ?? 0), response);
   return collect(state, from, filter);

@@ -38,12 +38,15 @@ export interface Api {
   call(method: "GET" | "PUT" | "POST", path: readonly string[], call?: Call): Promise<Answer>;
 }
 
-/** No answer we ask for is longer: a sync is limited by its filter, a page of history by its size. */
+/** No page of history is longer. A sync may be, after an outage that many rooms were busy in (sync.ts). */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 const DEFAULT_LIMIT_MS = 5_000;
 /** No timer is set for longer, and nobody waits longer without asking again. */
 const MAX_ASKED_MS = 24 * 3_600_000;
 const AUTH = new Set(["M_UNKNOWN_TOKEN", "M_MISSING_TOKEN", "M_USER_DEACTIVATED", "M_USER_LOCKED", "M_CONSENT_NOT_GIVEN"]);
+
+/** Why nothing came of an answer that did come. */
+export const TOO_LONG = "the answer is longer than any that is read";
 
 export const v3 = (...segments: string[]): string[] => ["_matrix", "client", "v3", ...segments];
 
@@ -74,6 +77,7 @@ export function createApi({ homeserver, accessToken, timeoutMs, signal }: ApiOpt
 
 async function readAnswer(response: Response): Promise<Answer> {
   const bytes = response.body === null ? Buffer.alloc(0) : await readBytes(gathered(response.body), MAX_ANSWER_BYTES);
+  if (bytes === null && response.status === 200) throw new MatrixFailure({ kind: "lost", reason: TOO_LONG });
   const answer = bytes === null ? null : asObject(bytes.toString("utf8"));
   if (response.status === 200 && answer !== null) return answer;
   throw new MatrixFailure(explainAnswer(response, answer));

@@ -171,7 +171,7 @@ function start(settings: Settings, state: State, standing: Standing, inbox: Inbo
   state.stopping = new AbortController();
   state.receiving = { state: "starting" };
   const { signal } = state.stopping;
-  const { clock, log, accounts, isListed, syncSeconds = 30 } = settings;
+  const { clock, log, accounts, isListed, timeoutMs, syncSeconds = 30 } = settings;
   const api = createApi({ ...settings, signal });
   state.side = api;
   const me = (): string => state.account;
@@ -179,7 +179,7 @@ function start(settings: Settings, state: State, standing: Standing, inbox: Inbo
   const invites = createInvites({ api, clock, log, signal, me, mayInvite });
   const rooms = createRooms({ api, me, isListed });
   const troubles = new Map<string, number>();
-  const receiver = { api, clock, log, inbox, signal, standing, rooms, invites, troubles, isListed, syncSeconds };
+  const receiver = { api, clock, log, inbox, signal, standing, rooms, invites, troubles, isListed, syncSeconds, graceMs: 2 * timeoutMs };
   state.running = syncRooms({
     ...receiver,
     show(next, detail) {

@@ -1,6 +1,6 @@
 // Invitations: the bot goes where people ask it to who may talk to it, and nowhere else. Whoever may not gets no answer at all, and their
-// invitation stays where it is. Joining may take a remote server a minute, so nothing waits for it; what failed is tried again at the
-// next start, when all open invitations are looked at.
+// invitation stays where it is. Joining may take a remote server a minute, so nothing waits for it; what failed is tried again behind the
+// next start, when all open invitations are looked at (sync.ts).
 import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../core/logger.ts";
@@ -46,6 +46,8 @@ export function createInvites(deps: InviteDeps): Invites {
       for (const [room, body] of Object.entries(rooms)) {
         const invite = safeParse(roomId, room).success ? inviteOf(body, deps.me()) : null;
         if (invite === null || known.has(room) || !(await deps.mayInvite(invite.sender, room))) continue;
+        // Two may be looking.
+        if (known.has(room)) continue;
         known.add(room);
         const { sender } = invite;
         const joined = (last.get(sender) ?? Promise.resolve()).then(() => join(deps, room, invite));
