@@ -119,7 +119,11 @@ describe("[CL1] the command line", () => {
       out: "",
       err: expect.stringMatching(/^Unknown option '--nope'\.\n\nUsage:\n {2}herald start [\s\S]*--help/),
     });
-    expect(said("frobnicate")).toEqual({ code: 2, out: "", err: expect.stringMatching(/^There is no command "frobnicate"\. herald --help lists them\.\n$/) });
+    expect(said("frobnicate")).toEqual({
+      code: 2,
+      out: "",
+      err: expect.stringMatching(/^There is no command "frobnicate"\. herald --help lists them\.\n$/),
+    });
   });
 });
 
