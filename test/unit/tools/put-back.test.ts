@@ -79,6 +79,7 @@ describe.skipIf(!sandbox.available)("a cover that is lost", () => {
     // Held for another command it would count as a person's.
     const other = await asChild({ command: "true" });
     expect(other).toMatchObject({ isError: true, text: expect.stringContaining("AGENTS.md was replaced while another command ran") });
+    await waitFor("the first look", () => reads.length === 1);
     await putBack(bench.workspace, hold.uncovered());
     hold.release();
     expect(await reading).toEqual(kind);
