@@ -99,3 +99,13 @@ export function outOfOrder<T>(items: readonly T[], rank: (item: T) => number): T
     return isLate;
   });
 }
+
+/**
+ * It found none, and nobody had been told of one: what it names was being written down at that moment. When its row was begun says nothing
+ * about when it was there for others, and a database that crashes or loses an answer puts seconds in between.
+ */
+export function foundNone({ sightings }: Pick<Case, "sightings">, stop: Said, root: string): boolean {
+  const answer = sightings.answer(stop.id);
+  if (answer === null || !/^There is no sub-agent /.test(answer.text)) return false;
+  return !sightings.find("reply", root).some((fact) => (fact.sightings[0]?.order ?? 0) < answer.order);
+}

@@ -1,6 +1,6 @@
 // The rules about what people see: each message answered once, in its place, in order, and nothing after a stop. Pure.
-import { announceDelivery, type Case, covers, isSessionStop, isStop, outOfOrder, repeatedly, type Violation } from "./case.ts";
-import { isMessage, type Said } from "./history.ts";
+import { announceDelivery, type Case, covers, foundNone, isSessionStop, isStop, outOfOrder, repeatedly, type Violation } from "./case.ts";
+import { isMessage, rootOf, type Said } from "./history.ts";
 import { type Fact, type Sighting, UNKNOWN_GENERATION } from "./sightings.ts";
 
 /** RC3: everything a platform delivered stands in the inbox and is settled. */
@@ -115,7 +115,7 @@ function wasEnded(given: Case, fact: Fact, { stop, at, effectAt }: { stop: Said;
   const generation = given.generations.find((one) => one.run.label === fact.about && one.number === fact.generation);
   if (generation === undefined) return false;
   if (isSessionStop(stop) || generation.number > 1) return generation.triggeredAt < at;
-  return generation.run.createdAt < effectAt;
+  return generation.run.createdAt < effectAt && !foundNone(given, stop, rootOf(fact.about));
 }
 
 /**

@@ -406,6 +406,18 @@ describe("a planted bug is found, and as nothing else", () => {
     plant(draft);
     return found(draft);
   };
+  it("[ST2] a stop that found none has ended none; unless somebody had been told of it", () => {
+    const [, , goesOn] = STOPS.find(([what]) => what.startsWith("one ended well after the stop")) ?? expect.unreachable();
+    const notFound = (draft: Parameters<Planted[2]>[0], toldAt: number): void => {
+      goesOn(draft);
+      const [answer, row, reply] = [seenWith(draft, 'group "g3"'), rowWith(draft, 'group "g3"'), seenWith(draft, "re m3 1/1")];
+      for (const one of [answer, row]) one.text = 'There is no sub-agent "g3" in this session. /subagents list shows them.';
+      reply.order = answer.order + toldAt;
+      draft.seen.sort((a, b) => a.order - b.order);
+    };
+    expect(only((draft) => notFound(draft, 0.2))).not.toContain("after-stop g3.1");
+    expect(only((draft) => notFound(draft, -0.2))).toContain("after-stop g3.1");
+  });
   it.each(WHOLE)("[GR1] %s: %s", (_what, violation, plant) => expect(only(plant)).toEqual([violation]));
   it.each(SAID)("[GR3] %s: %s", (_what, violation, plant) => expect(only(plant)).toEqual([violation]));
   it.each(STOPS)("[GR3][ST2] %s: %s", (_what, violation, plant) => expect(only(plant)).toEqual([violation]));
