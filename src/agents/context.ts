@@ -2,7 +2,7 @@
 // before every model step. Whatever the transcript lost in a crash is mended here, so a provider never meets a tool
 // call without its result.
 import type { ChatMessage, ToolCall } from "../models/model.ts";
-import { type Entry, isHeldNote, picturesOf, STOP_NOTE } from "../stores/transcript-entry.ts";
+import { type CutShort, type Entry, isHeldNote, picturesOf, STOP_NOTE } from "../stores/transcript-entry.ts";
 import { shownText, type Topic } from "./topics.ts";
 
 const NO_RESULT = "No result: the turn ended before this call was finished. Its outcome is unknown.";
@@ -105,7 +105,7 @@ function callsAfter(entries: readonly Entry[], index: number): RecordedCall[] {
 
 /** How a transcript stands at its end: what a turn that takes it up has to do first. */
 export type Standing =
-  | { readonly kind: "answered"; readonly text: string }
+  | { readonly kind: "answered"; readonly text: string; readonly cut?: CutShort }
   /** Of the calls a step `made`, those without a result: they wait, or the process ended while they ran. */
   | { readonly kind: "calls"; readonly calls: readonly RecordedCall[]; readonly made: readonly RecordedCall[] }
   /** Ended in the middle of the model's own words. */
@@ -119,7 +119,8 @@ export function standingOf(entries: readonly Entry[]): Standing {
   if (last?.type !== "message" || last.role === "user") return { kind: "open" };
   const after = conversation.slice(index + 1);
   if (after.some((entry) => entry.type === "note")) return { kind: "open" };
-  if (last.calls === 0) return last.partial === true ? { kind: "cut" } : { kind: "answered", text: last.text };
+  if (last.calls === 0 && last.partial === true) return { kind: "cut" };
+  if (last.calls === 0) return { kind: "answered", text: last.text, ...(last.cut === undefined ? {} : { cut: last.cut }) };
   const done = new Set(after.flatMap((entry) => (entry.type === "tool_result" ? [entry.callId] : [])));
   const calls = callsAfter(conversation, index);
   if (calls.length === 0) return { kind: "cut" };

@@ -5,7 +5,7 @@ import { newId } from "../core/ids.ts";
 import type { Wait } from "../core/run.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { ModelError, ModelReply, Models, ToolCall } from "../models/model.ts";
-import type { Entry } from "../stores/transcript-entry.ts";
+import type { CutShort, Entry } from "../stores/transcript-entry.ts";
 import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
 import { type Compacted, readHistory, windowChars } from "./compact.ts";
 import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf } from "./context.ts";
@@ -79,7 +79,7 @@ export function createTurns(deps: TurnDeps): Turns {
 
 const RESTARTED = "[The gateway restarted in the middle of this step. Go on from what stands above.]";
 /** An answer that ended so is not a whole one. */
-const CUT_SHORT: Partial<Record<ModelReply["finish"], string>> = {
+const CUT_SHORT: Readonly<Record<CutShort, string>> = {
   length: "the model's answer was cut off at its length limit",
   filter: "the provider's content filter held the answer back",
 };
@@ -119,6 +119,9 @@ async function runTurn(work: Work): Promise<TurnEnd> {
   const waits = standing.kind === "calls" ? await deps.toolCalls.resume(turn, standing, work.space) : [];
   if (waits.length > 0 && !turn.signal.aborted) return { ...ended(work, "waiting"), waits };
   let answered = standing.kind === "answered";
+  // The process ended before this was recorded. Who wrote since is answered; else half an answer would be taken for a whole one.
+  if (standing.kind === "answered" && standing.cut !== undefined && (await turn.mail()).entries.length === 0)
+    return ended(work, "capped", CUT_SHORT[standing.cut]);
 
   let lastDone = "";
   let repeats = 0;
@@ -144,8 +147,8 @@ async function runTurn(work: Work): Promise<TurnEnd> {
     const calls = made.map((call) => ({ ...call, calledAt }));
     deps.failpoint("turn.reply-appended");
     answered = calls.length === 0;
-    const cut = answered ? CUT_SHORT[reply.finish] : undefined;
-    if (cut !== undefined) return ended(work, "capped", cut);
+    const cut = answered ? cutOf(reply) : undefined;
+    if (cut !== undefined) return ended(work, "capped", CUT_SHORT[cut]);
     if (answered) continue;
     const done = await deps.toolCalls.run(turn, calls, work.space);
     if (done.waits.length > 0 && !turn.signal.aborted) return { ...ended(work, "waiting"), waits: done.waits };
@@ -175,14 +178,18 @@ async function takeMail({ deps, turn, context, append }: Work): Promise<boolean>
   const known = new Set(context.entries.map((entry) => entry.id));
   const fresh = mail.entries.filter((entry) => entry.id === undefined || !known.has(entry.id));
   await append(fresh.map((entry) => ("text" in entry ? { ...entry, text: visibleText(entry.text) } : entry)));
-  // From the commit on the transcript is all that has it.
+  // From the commit on the transcript is all that has it. Nobody waits for that commit's own way to the disk: what is found untaken after
+  // a power cut is known by its entry, and marked again.
   await deps.transcripts.sync(turn.ref);
   await mail.commit();
   return true;
 }
 
+const cutOf = ({ finish }: ModelReply): CutShort | undefined => (finish === "length" || finish === "filter" ? finish : undefined);
+
 function toEntries(reply: ModelReply, calls: readonly NewCall[]): NewEntry[] {
   const { model, usage, extras, counted } = reply;
+  const cut = calls.length === 0 ? cutOf(reply) : undefined;
   return [
     {
       type: "message",
@@ -193,6 +200,7 @@ function toEntries(reply: ModelReply, calls: readonly NewCall[]): NewEntry[] {
       calls: calls.length,
       ...(extras === undefined ? {} : { extras }),
       ...(counted === undefined ? {} : { counted }),
+      ...(cut === undefined ? {} : { cut }),
     },
     ...calls.map(
       (call): NewEntry => ({

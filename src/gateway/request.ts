@@ -38,15 +38,15 @@ const LOOK_BACK = [10, 100, 1_000, 20_000];
 /** A request's in its session's transcript. */
 const entryId = (inboxId: number): string => `in:${inboxId}`;
 
-/** The person's words are on disk before the model is called (SE2); a second attempt finds them there. */
+/** A second attempt finds the person's words there. Whoever calls brings them to the disk, before the model is called (SE2). */
 export async function appendRequest(deps: Pick<RequestDeps, "transcripts">, { row, inbound, session, gathered }: Request): Promise<void> {
   const ref = transcriptOf(session);
   const id = entryId(row.id);
   // Again, because the first try may have come to an end right here.
-  if ((await lastRequest(deps, session))?.id === id) return void (await deps.transcripts.sync(ref));
+  if ((await lastRequest(deps, session))?.id === id) return;
   if (inbound.wake !== undefined) {
     await deps.transcripts.append(ref, [{ type: "message", role: "user", text: inbound.text, from: inbound.wake.from ?? "runtime", id }]);
-    return void (await deps.transcripts.sync(ref));
+    return;
   }
   const from = inbound.sender.name ?? inbound.sender.id;
   // Theirs, but perhaps pasted from a page that hid something in it: nobody can type what nobody can see.
@@ -60,7 +60,6 @@ export async function appendRequest(deps: Pick<RequestDeps, "transcripts">, { ro
   // One write: killed in its middle, the same is written once more and sets all of it aside.
   const asked: NewEntry = { type: "message", role: "user", text, from, id, ...files };
   await deps.transcripts.append(ref, [...(await rewinding(deps, inbound, session)), asked]);
-  await deps.transcripts.sync(ref);
 }
 
 /**

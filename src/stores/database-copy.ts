@@ -1,9 +1,10 @@
 // A copy of the database from before a migration, beside it and readable by its owner only: a step that turns out wrong, or a
 // return to the version before, must not cost anybody's runs. The newest few are kept.
-import { chmodSync, closeSync, fsyncSync, openSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { chmodSync, closeSync, openSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { AppError, errorText } from "../core/errors.ts";
+import { syncPath } from "./sync-path.ts";
 
 const KEPT = 3;
 
@@ -18,24 +19,15 @@ export function copyDatabase(db: DatabaseSync, path: string, version: number): s
     // One consistent state, what lies in the journal included.
     db.prepare("VACUUM INTO ?").run(unfinished);
     chmodSync(unfinished, 0o600);
-    sync(unfinished);
+    syncPath(unfinished);
     renameSync(unfinished, copy);
-    sync(dirname(path));
+    syncPath(dirname(path));
     prune(path);
     return copy;
   } catch (error) {
     rmSync(unfinished, { force: true });
     const text = `The database ${path} must be brought up to date, and the copy made of it before can't be written: ${errorText(error)}. Nothing was changed; make room for a file of its size, then start again.`;
     throw new AppError("state", text, { cause: error });
-  }
-}
-
-function sync(path: string): void {
-  const fd = openSync(path, "r");
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
   }
 }
 

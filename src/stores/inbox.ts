@@ -35,7 +35,7 @@ export interface Inbox {
   listNew(afterId: number, limit: number): Promise<InboxRow[]>;
   /** new → waiting. False when it was not new any more. */
   route(id: number, sessionKey: string): Promise<boolean>;
-  /** The oldest waiting row of a session, counted as one more attempt. */
+  /** The waiting row of a session that was begun before, else the oldest, counted as one more attempt. */
   claim(sessionKey: string): Promise<InboxRow | null>;
   /** False: a stop has settled it since it was claimed. */
   isWaiting(id: number): Promise<boolean>;
@@ -103,6 +103,8 @@ interface Stored {
   received_at: number;
 }
 
+/** The owner of what was begun and is nobody's now. */
+const RELEASED = "";
 const ONE_LESS = "attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END";
 /** Where nobody names a limit: more than there can be. */
 const ALL = Number.MAX_SAFE_INTEGER;
@@ -161,7 +163,7 @@ export function createInbox(deps: Deps): Inbox {
         )
       ).map((row) => row.key),
     async orphanedSessions() {
-      const sql = `SELECT session_key AS key FROM inbox ${db.by("inbox_owned")} WHERE state = 'waiting' AND owner IS NOT NULL AND ${orphaned("inbox")}`;
+      const sql = `SELECT session_key AS key FROM inbox ${db.by("inbox_owned")} WHERE state = 'waiting' AND owner > '${RELEASED}' AND ${orphaned("inbox")}`;
       return [...new Set((await db.all<{ key: string }>(sql)).map((row) => row.key))];
     },
     lastId: async () => (await db.get<{ id: number | null }>("SELECT max(id) AS id FROM inbox"))?.id ?? 0,
@@ -187,8 +189,11 @@ function answering(deps: Deps): Answering {
       db.transaction(
         [lock.tree(sessionKey)],
         async (tx) => {
+          // One that came in before it may have been routed since. Answered first, it would stand in the transcript between the request
+          // that was begun and its answer, and that request would be written there once more.
+          const begun = `SELECT * FROM inbox ${db.by("inbox_owned")} WHERE state = 'waiting' AND owner IS NOT NULL AND session_key = ? ORDER BY id LIMIT 1`;
           const oldest = "SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? ORDER BY id LIMIT 1";
-          const row = await tx.get<Stored>(oldest, sessionKey);
+          const row = (await tx.get<Stored>(begun, sessionKey)) ?? (await tx.get<Stored>(oldest, sessionKey));
           if (row === undefined) return null;
           await tx.run("UPDATE inbox SET attempts = attempts + 1, owner = ? WHERE id = ?", deps.bootId, row.id);
           return { ...fromRow(row), attempts: row.attempts + 1 };
@@ -199,7 +204,7 @@ function answering(deps: Deps): Answering {
     isOwn: async (id) =>
       (await db.get("SELECT 1 FROM inbox WHERE id = ? AND state = 'waiting' AND owner = ?", id, deps.bootId)) !== undefined,
     async underWay(sessionKey) {
-      const sql = "SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? AND owner IS NOT NULL ORDER BY id LIMIT 1";
+      const sql = `SELECT * FROM inbox WHERE state = 'waiting' AND session_key = ? AND owner > '${RELEASED}' ORDER BY id LIMIT 1`;
       const row = await db.get<Stored>(sql, sessionKey);
       return row === undefined ? null : fromRow(row);
     },
@@ -207,7 +212,7 @@ function answering(deps: Deps): Answering {
       await db.transaction([], (tx) => tx.run(`UPDATE inbox SET ${ONE_LESS} WHERE id = ?`, id), RELAXED);
     },
     async release(id) {
-      await db.transaction([], (tx) => tx.run(`UPDATE inbox SET owner = NULL, ${ONE_LESS} WHERE id = ?`, id), RELAXED);
+      await db.transaction([], (tx) => tx.run(`UPDATE inbox SET owner = '${RELEASED}', ${ONE_LESS} WHERE id = ?`, id), RELAXED);
     },
     async putBack(id) {
       const sql = `UPDATE inbox SET state = 'new', session_key = NULL, owner = NULL, ${ONE_LESS} WHERE id = ? AND state = 'waiting'`;

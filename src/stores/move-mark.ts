@@ -1,10 +1,11 @@
 // A state folder that `npm run move` fills is marked from before its first file until it is complete. Half of an installation looks like
 // a whole one: a gateway on it would go on with half of the runs, and number its messages anew. So it refuses, and only the next move,
 // which begins again, may take away what lies here.
-import { closeSync, existsSync, fsyncSync, openSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../core/errors.ts";
 import { commandWords } from "../core/own-files.ts";
+import { syncPath } from "./sync-path.ts";
 
 const MARK = "move-unfinished";
 
@@ -15,7 +16,7 @@ export function markFilling(stateDir: string): void {
     mode: 0o600,
     flush: true,
   });
-  syncFolder(stateDir);
+  syncPath(stateDir);
 }
 
 export const isFilling = (stateDir: string): boolean => existsSync(join(stateDir, MARK));
@@ -23,7 +24,7 @@ export const isFilling = (stateDir: string): boolean => existsSync(join(stateDir
 /** It is complete. Everything in it is on the disk before. */
 export function markFilled(stateDir: string): void {
   rmSync(join(stateDir, MARK), { force: true });
-  syncFolder(stateDir);
+  syncPath(stateDir);
 }
 
 /** Throws AppError("state"). */
@@ -33,14 +34,4 @@ export function refuseHalfFilled(stateDir: string): void {
     "state",
     `The state folder ${stateDir} is being filled by ${commandWords("move")}, or that was broken off and it holds half of an installation: run ${commandWords("move", "--to embedded")} again, which begins anew.`,
   );
-}
-
-/** A name survives a power cut once its folder is synced. */
-export function syncFolder(folder: string): void {
-  const fd = openSync(folder, "r");
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }

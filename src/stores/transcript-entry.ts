@@ -12,6 +12,9 @@ export interface TranscriptHeader {
   readonly parent: string | null;
 }
 
+/** How a provider ended an answer that is no whole one. */
+export type CutShort = "length" | "filter";
+
 export type EntryBody =
   | {
       readonly type: "message";
@@ -34,6 +37,8 @@ export type EntryBody =
       readonly calls: number;
       /** Cut off in the middle: aborted, timed out, failed. */
       readonly partial?: boolean;
+      /** The provider ended it there, and it is no whole answer. */
+      readonly cut?: CutShort;
     }
   | { readonly type: "tool_call"; readonly callId: string; readonly name: string; readonly args: unknown; readonly invalid?: string }
   | { readonly type: "tool_result"; readonly callId: string; readonly name: string; readonly text: string; readonly isError: boolean }

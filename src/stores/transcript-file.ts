@@ -1,29 +1,27 @@
-// One transcript file: its name, its making, its append handle, reading it from its end. transcripts.ts decides which
-// file and when; nothing else touches them.
+// One transcript file: its name, its making, its append handle (transcript-end.ts reads it). transcripts.ts decides which file and when;
+// nothing else touches them.
 import {
   closeSync,
   existsSync,
   fdatasync,
   fdatasyncSync,
   fstatSync,
-  fsyncSync,
   ftruncateSync,
   mkdirSync,
   openSync,
   readSync,
   renameSync,
   rmSync,
-  statSync,
   writeSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
-import { endOfLastLine, lineNumberAt, linesBackwards } from "./lines.ts";
+import { endOfLastLine, linesBackwards } from "./lines.ts";
 import { createRecentEntries, type RecentEntries } from "./recent-entries.ts";
-import { createRewinding } from "./rewinding.ts";
-import { type Entry, isHeader, parseEntry } from "./transcript-entry.ts";
+import { syncPath } from "./sync-path.ts";
+import { type Entry, parseEntry } from "./transcript-entry.ts";
 
 /** A file held open for appending. */
 export interface OpenFile {
@@ -48,9 +46,6 @@ export interface OpenFile {
 }
 
 const UNTOUCHED = { writes: 1, syncedWrites: 0, syncing: null, isNew: true, safeSize: 0, isDoubtful: false, tornAt: null };
-
-/** Longer lines are damage, not entries: they would only fill the memory. */
-const MAX_LINE = 8 * 1024 * 1024;
 
 /** What is known of a file that nobody has synced yet. */
 function holdFile(path: string, fd: number, lastId: string | null): OpenFile {
@@ -90,7 +85,8 @@ function writeWhole(fd: number, text: string): number {
   return bytes.length;
 }
 
-function openExisting(path: string, flags: "r" | "r+"): number {
+/** Throws AppError("storage") when it is not there. */
+export function openExisting(path: string, flags: "r" | "r+"): number {
   try {
     return openSync(path, flags);
   } catch (error) {
@@ -174,7 +170,7 @@ async function syncOnce(file: OpenFile): Promise<void> {
     if (file.isDoubtful) writeAgain(file);
     size = wholeSize(file);
     await waitForDisk(file.fd);
-    if (file.isNew) syncFolder(dirname(file.path));
+    if (file.isNew) syncPath(dirname(file.path));
   } catch (error) {
     throw doubt(file, error);
   }
@@ -187,7 +183,7 @@ export function syncFileNow(file: OpenFile): void {
   try {
     if (file.isDoubtful) writeAgain(file);
     fdatasyncSync(file.fd);
-    if (file.isNew) syncFolder(dirname(file.path));
+    if (file.isNew) syncPath(dirname(file.path));
   } catch (error) {
     throw doubt(file, error);
   }
@@ -238,90 +234,11 @@ export function probeRoom(folder: string): void {
   }
 }
 
-/**
- * Newest first, until what `until` makes says that it is enough. From memory when the file is the one held open, as long as it was when
- * we last wrote or read it; else from the file.
- */
-export function readEnd(file: OpenFile, log: Logger, until: () => (taken: Entry[]) => boolean): Entry[] {
-  const now = statSync(file.path, { throwIfNoEntry: false });
-  const known = now?.ino === file.ino ? file.recent.read(now.size, until()) : null;
-  if (known !== null) return known;
-  const { taken, size, from, isWhole } = walkBackwards(file.path, log, until());
-  if (now?.ino === file.ino) file.recent.replace(size, from, taken.toReversed(), isWhole);
-  return taken;
-}
-
-/** Newest first, until `enough`. Damaged lines are skipped with a warning that names the line. */
-export const readBackwards = (path: string, log: Logger, enough: (taken: Entry[], line: string) => boolean): Entry[] =>
-  walkBackwards(path, log, enough).taken;
-
-/** `from`: where the oldest that was taken begins. `isWhole`: nothing but the header stands before it. */
-interface Walked {
-  readonly taken: Entry[];
-  readonly size: number;
-  readonly from: number;
-  readonly isWhole: boolean;
-}
-
-function walkBackwards(path: string, log: Logger, enough: (taken: Entry[], line: string) => boolean): Walked {
-  const fd = openExisting(path, "r");
-  const taken: Entry[] = [];
-  // Counted once, from the newest damage: counting anew for each would read the file as often as it has damaged lines.
-  let number: number | null = null;
-  try {
-    const { size } = fstatSync(fd);
-    let from = size;
-    for (const line of linesBackwards(fd, size)) {
-      if (number !== null) number--;
-      if (line.offset === 0 && isHeader(line.text)) break;
-      if (enough(taken, line.text)) return { taken, size, from, isWhole: false };
-      from = line.offset;
-      const entry = line.text.length > MAX_LINE ? null : parseEntry(line.text);
-      if (entry !== null) {
-        taken.push(entry);
-        continue;
-      }
-      number ??= lineNumberAt(fd, line.offset);
-      log.warn({ path, line: number }, "skipped a damaged line of a transcript");
-    }
-    return { taken, size, from, isWhole: true };
-  } finally {
-    closeSync(fd);
-  }
-}
-
-/** How far back a compaction is looked for. */
-const MAX_LOOK_BACK = 64 * 1024 * 1024;
-
-/** The newest one that was not set aside. */
-export function findCompaction(path: string, log: Logger): Entry | null {
-  let bytes = 0;
-  const counts = createRewinding();
-  const [newest] = readBackwards(path, log, (taken, line) => {
-    if (taken[0] !== undefined && counts(taken[0]) && taken[0].type === "compaction") return true;
-    // Only the one looked for is kept: the others may be many.
-    taken.length = 0;
-    bytes += line.length;
-    return bytes > MAX_LOOK_BACK;
-  });
-  return newest?.type === "compaction" ? newest : null;
-}
-
 /** True when the file stands under its new name, also when a crash came after the rename. */
 export function moveFile(folder: string, from: string, to: string): boolean {
   if (existsSync(join(folder, from))) renameSync(join(folder, from), join(folder, to));
   else if (!existsSync(join(folder, to))) return false;
   // Also when it was renamed before: perhaps the sync failed then.
-  syncFolder(folder);
+  syncPath(folder);
   return true;
-}
-
-/** A new or renamed name survives a power cut only once its folder is synced. */
-function syncFolder(folder: string): void {
-  const fd = openSync(folder, "r");
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }

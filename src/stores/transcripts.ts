@@ -9,20 +9,9 @@ import { isAgentId, isUuid, newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { type ArchivedTranscript, listArchived, removeArchived } from "./archived-transcripts.ts";
 import { createRewinding, stillCounting } from "./rewinding.ts";
+import { findCompaction, readBackwards, readEnd } from "./transcript-end.ts";
 import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
-import {
-  appendLines,
-  findCompaction,
-  moveFile,
-  type OpenFile,
-  openForAppend,
-  probeRoom,
-  readBackwards,
-  readEnd,
-  startFile,
-  syncFile,
-  syncFileNow,
-} from "./transcript-file.ts";
+import { appendLines, moveFile, type OpenFile, openForAppend, probeRoom, startFile, syncFile, syncFileNow } from "./transcript-file.ts";
 import { type PageRange, readBetween, readTranscriptPage, type TranscriptPage } from "./transcript-page.ts";
 
 export interface TranscriptRef {

@@ -20,6 +20,8 @@ export interface GatewayProcess {
   wasReady(): boolean;
   /** How often it has begun anew by itself, in all its lives, because its lease was over. */
   anews(): number;
+  /** Another number: it was started again. */
+  life(): number | null;
   kill(signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT"): void;
   exit(): { readonly code: number | null; readonly signal: NodeJS.Signals | null };
   /** Asks the page as its owner; rejects when nobody listens. */
@@ -80,6 +82,7 @@ export function createGatewayProcess(
     isRunning,
     wasReady: () => state.origin !== null,
     anews: () => state.anews,
+    life: () => state.child?.pid ?? null,
     kill: (signal) => void state.child?.kill(signal),
     exit: () => ({ code: state.child?.exitCode ?? null, signal: state.child?.signalCode ?? null }),
     request: (path, options = {}) => request(state, path, options),
@@ -113,7 +116,8 @@ function launch(state: State, failpoint: string | null): void {
     state.watch.look(text);
     if (state.logPath !== null) appendFileSync(state.logPath, text);
     if (state.child !== child) return;
-    if (text.includes(BEGINS_ANEW)) {
+    // What it says of it is lost where nobody reads as fast as it writes: then its first words say it once more.
+    if (text.includes(BEGINS_ANEW) || (state.origin !== null && /^Page: /m.test(text))) {
       state.anews++;
       state.origin = null;
       head = "";

@@ -1,6 +1,6 @@
 // The rules about what people see: each message answered once, in its place, in order, and nothing after a stop. Pure.
 import { announceDelivery, type Case, covers, foundNone, isSessionStop, isStop, outOfOrder, repeatedly, type Violation } from "./case.ts";
-import { isMessage, rootOf, type Said } from "./history.ts";
+import { isMessage, type OutboxFact, rootOf, type Said, type Seen } from "./history.ts";
 import { type Fact, type Sighting, UNKNOWN_GENERATION } from "./sightings.ts";
 
 /** RC3: everything a platform delivered stands in the inbox and is settled. */
@@ -154,13 +154,16 @@ export function repliesInOrder(given: Case): Violation[] {
 
 /**
  * DL5, DL6: what the outbox holds for a place leaves in its order. What failed once may come late, its own parts in order; an
- * answer to a command may come early, but nothing newer before it.
+ * answer to a command may come early, but nothing newer before it. What stood there before its row did was shown while it was
+ * written (LV6): its row only says that it is whole.
  */
 export function deliveredInOrder({ history }: Case): Violation[] {
   const byKey = Map.groupBy(history.outbox, (row) => row.joinedAs ?? `${row.delivery}#${row.n}`);
   const byRef = Map.groupBy(history.outbox, (row) => `${row.place} ${row.ref}`);
   return [...Map.groupBy(history.seen, (seen) => seen.place).values()].flatMap((seen) => {
-    const rows = seen.flatMap((one) => (one.key === null ? byRef.get(`${one.place} ${one.ref}`) : byKey.get(one.key)) ?? []);
+    const rowsOf = (one: Seen): readonly OutboxFact[] =>
+      (one.key === null ? byRef.get(`${one.place} ${one.ref}`) : byKey.get(one.key)) ?? [];
+    const rows = seen.flatMap((one) => rowsOf(one).filter((row) => row.createdAt <= one.at));
     const inLine = rows.filter((row) => !row.isAside);
     const late = [
       ...outOfOrder(

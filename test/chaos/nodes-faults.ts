@@ -128,12 +128,12 @@ function alone(state: State, work: () => Promise<void>): Promise<void> | null {
 async function freeze({ note, trouble }: State, node: ChaosNode, ms: number): Promise<void> {
   note(`${node.name} frozen for ${ms} ms`);
   node.isFrozen = true;
-  const before = node.gateway.anews();
+  const [before, life] = [node.gateway.anews(), node.gateway.life()];
   node.gateway.kill("SIGSTOP");
   await delay(ms);
   node.gateway.kill("SIGCONT");
   note(`${node.name} goes on`);
-  const isAnother = (): boolean => node.gateway.anews() > before || !node.gateway.isRunning();
+  const isAnother = (): boolean => node.gateway.anews() > before || node.gateway.life() !== life || !node.gateway.isRunning();
   if (ms > LEASE_MS && !(await until(isAnother, END_MS)))
     trouble(`${node.name} was frozen for ${ms} ms, longer than its lease, and went on: ${node.gateway.output().slice(-800)}`);
   // Whoever counts why it began anew looks every few milliseconds.

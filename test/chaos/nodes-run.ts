@@ -12,7 +12,7 @@ import { createFaults, type Fault, type Faults } from "./nodes-faults.ts";
 import { type ChaosNode, createNodesWorld, LEASE_MS, type NodesWorld } from "./nodes-world.ts";
 import { readTables, readTranscriptRows, seenOnPage } from "./record.ts";
 import type { ChaosOptions, ChaosOutcome } from "./run.ts";
-import { answerLeft, checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
+import { answerLeft, busyness, checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
 import type { ChatMessage } from "./tabs.ts";
 import { createTraffic, type Traffic } from "./traffic.ts";
 
@@ -203,7 +203,7 @@ async function sample(state: State): Promise<void> {
     if (looks % 25 !== 0) continue;
     const open = await countOpen(world);
     if (open === null) continue;
-    const waiting = open.inbox + open.runs + open.outbox / 4;
+    const waiting = busyness(open);
     state.isCrowded = state.isCrowded ? waiting > ROOMY : waiting > CROWDED;
   }
 }

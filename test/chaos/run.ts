@@ -11,7 +11,7 @@ import { delay, until } from "./gateway-process.ts";
 import type { History, Incident } from "./history.ts";
 import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch, unread, withKeys } from "./record.ts";
 import type { Platforms } from "./scene.ts";
-import { answerLeft, checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
+import { answerLeft, busyness, checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
 import type { ChatMessage } from "./tabs.ts";
 import { createTraffic, type Traffic } from "./traffic.ts";
 import { createWorld, type World } from "./world.ts";
@@ -172,8 +172,7 @@ function end(state: State, point: string | null): void {
   if (signal !== "SIGKILL") state.troubles.push(`it ended by itself with code ${code}: ${gateway.output().slice(-1_500)}`);
   state.troubles.push(...state.transcripts.look());
   const open = countOpen(state.world);
-  // A place that is backing off fills the outbox without keeping anybody busy.
-  const waiting = open.inbox + open.runs + open.outbox / 4;
+  const waiting = busyness(open);
   state.isCrowded = state.isCrowded ? waiting > ROOMY : waiting > CROWDED;
   if (state.kills % 25 === 0) state.options.progress?.(`${state.kills} kills, ${state.traffic.said().length} said, ${open.total} open`);
 }

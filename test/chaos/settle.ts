@@ -13,6 +13,8 @@ export interface Waiting {
   readonly archive: number;
   /** Questions nobody has settled, and messages that do not show yet what became of theirs. */
   readonly asked: number;
+  /** Of those, what needs a yes. */
+  readonly unallowed: number;
 }
 
 export interface Open extends Waiting {
@@ -24,12 +26,19 @@ export const OPEN_SQL = `SELECT (SELECT count(*) FROM inbox WHERE state <> 'done
   (SELECT count(*) FROM runs WHERE state IN ('queued', 'running', 'waiting')) AS runs,
   (SELECT count(*) FROM outbox WHERE state IN ('queued', 'sending', 'unknown')) AS outbox,
   (SELECT count(*) FROM runs WHERE cleanup = 'delete' AND settled_at IS NOT NULL AND archived_at IS NULL) AS archive,
-  (SELECT count(*) FROM questions WHERE state = 'open') + (SELECT count(*) FROM live_messages WHERE state IN ('new', 'posted', 'shown')) AS asked`;
+  (SELECT count(*) FROM questions WHERE state = 'open') + (SELECT count(*) FROM live_messages WHERE state IN ('new', 'posted', 'shown')) AS asked,
+  (SELECT count(*) FROM questions WHERE state = 'open' AND kind = 'approve') AS unallowed`;
 
 export function toOpen([row]: readonly Waiting[]): Open {
-  const { inbox = 0, runs = 0, outbox = 0, archive = 0, asked = 0 } = row ?? {};
-  return { inbox, runs, outbox, archive, asked, total: inbox + runs + outbox + archive + asked };
+  const { inbox = 0, runs = 0, outbox = 0, archive = 0, asked = 0, unallowed = 0 } = row ?? {};
+  return { inbox, runs, outbox, archive, asked, unallowed, total: inbox + runs + outbox + archive + asked };
 }
+
+/**
+ * How much there is to do. A place that is backing off fills the outbox without keeping anybody busy; and who waits for a yes waits for
+ * a day, or for the end of this: with enough of those nobody would say anything new any more.
+ */
+export const busyness = ({ inbox, runs, outbox, unallowed }: Open): number => inbox + runs + outbox / 4 - unallowed;
 
 /** Whoever has the page answers in the end what needs a yes and got none: nobody waits a day here. */
 export async function answerLeft(front: Front, rows: Rows): Promise<void> {

@@ -52,6 +52,19 @@ describe.runIf(hasPostgres())("rows of a lane", () => {
     expect(await jobs.unrung()).toEqual([]);
   });
 
+  it("[SO3] a session whose message nobody answers is found, also when it was begun and released; one that is answered is not", async () => {
+    const { inbox, installation } = folder.stores;
+    const sessions = installation?.jobs("main") as LaneJobs;
+    await inbox.sink("telegram", "bot").put([{ externalId: "1", raw: { text: "hello" } }]);
+    const [row] = await inbox.listNew(0, 1);
+    await inbox.route(row?.id ?? 0, "agent:main:a chat");
+    expect(await sessions.unrung()).toEqual(["agent:main:a chat"]);
+    await inbox.claim("agent:main:a chat");
+    expect(await sessions.unrung()).toEqual([]);
+    await inbox.release(row?.id ?? 0);
+    expect(await sessions.unrung()).toEqual(["agent:main:a chat"]);
+  });
+
   it("[SO3] one that waits for runs by name is found when one of them has ended", async () => {
     const { db, runs } = folder.stores;
     await runs.start(ID);

@@ -116,6 +116,25 @@ function inboxContract(rig: () => StoreRig): void {
     expect((await inbox.waitingSessions()).sort()).toEqual([CHAT_KEY, "another"].sort());
   });
 
+  it.each(["its process is gone", "it was released"])(
+    "[AG1][RC1] what was begun is taken up first, also before what came in before it and is routed later: %s",
+    async (how) => {
+      await put("a", "b", "c");
+      const { inbox } = rig().stores;
+      const [a, b, c] = (await inbox.listNew(0, 10)).map((row) => row.id);
+      for (const id of [b, c]) await inbox.route(id!, CHAT_KEY);
+      expect(await inbox.claim(CHAT_KEY)).toMatchObject({ id: b, attempts: 1 });
+      if (how === "it was released") await inbox.release(b!);
+      const again = (await rig().reopen()).inbox;
+      await again.route(a!, CHAT_KEY);
+      expect((await again.claim(CHAT_KEY))?.id).toBe(b);
+      await write((tx) => again.finish(tx, b!));
+      expect((await again.claim(CHAT_KEY))?.id).toBe(a);
+      await write((tx) => again.finish(tx, a!));
+      expect((await again.claim(CHAT_KEY))?.id).toBe(c);
+    },
+  );
+
   it("[RC1] a message that is being answered has an owner; without one alive it is found, and only then", async () => {
     await rig().stores.nodes.enter();
     await put("a", "b");

@@ -7,7 +7,7 @@
 // afterwards. They only grow; one that is archived meanwhile has another name and the same bytes. Documents are replaced as a whole and
 // made again from rows: a newer one does no harm. Workspaces are the agents' own and are taken as they are found.
 import { createHash, type Hash } from "node:crypto";
-import { closeSync, createReadStream, createWriteStream, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from "node:fs";
+import { createReadStream, createWriteStream, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { Readable } from "node:stream";
@@ -16,6 +16,7 @@ import { createGzip, gzipSync } from "node:zlib";
 import { AppError, errorText, isStorageError } from "../../core/errors.ts";
 import { newId } from "../../core/ids.ts";
 import { copyAtOneMoment } from "../../stores/snapshot.ts";
+import { syncPath } from "../../stores/sync-path.ts";
 import { DATABASE } from "../stores.ts";
 import { findRenamed, isLeftOut, knownSizes, type Listed, listRest, listTranscripts } from "./listing.ts";
 import { FORM, MANIFEST, type Manifest, manifestBytes } from "./manifest.ts";
@@ -79,7 +80,7 @@ export async function backUp(options: BackupOptions): Promise<BackupReport> {
     const about = { form: FORM, herald: options.version, schema, at: new Date(now).toISOString(), withSecrets };
     await writeWhole(whole, listFirst({ format: "herald-backup", ...about, files: packing.files }, packing.seconds), body);
     renameSync(whole, target);
-    syncFolder(dirname(target));
+    syncPath(dirname(target));
     const { files, gone, unreadable } = packing;
     const refused = { unreadable: unreadable.length, firstUnreadable: unreadable[0] ?? null };
     return { files: files.length, bytes: statSync(target).size, leftOut: rest.secrets, gone, ...refused, unfollowed: rest.unfollowed };
@@ -176,13 +177,4 @@ async function writeWhole(path: string, first: Buffer, rest: string): Promise<vo
   const out = createWriteStream(path, { flags: "wx", mode: 0o600, flush: true });
   out.write(first);
   await pipeline(createReadStream(rest), out);
-}
-
-function syncFolder(path: string): void {
-  const fd = openSync(path, "r");
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
 }

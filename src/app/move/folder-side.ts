@@ -9,7 +9,8 @@ import { readDocuments, type WholeDocument, writeDocument } from "../../stores/d
 import { attachmentFolder, createFileBytes } from "../../stores/file-bytes.ts";
 import { foldJournal, hasJournal, refuseForeignJournal } from "../../stores/journal.ts";
 import { refuseUnlocked, takeLock } from "../../stores/lock.ts";
-import { isFilling, markFilled, markFilling, refuseHalfFilled, syncFolder } from "../../stores/move-mark.ts";
+import { isFilling, markFilled, markFilling, refuseHalfFilled } from "../../stores/move-mark.ts";
+import { syncPath } from "../../stores/sync-path.ts";
 import {
   hasEntry,
   listAgentFolders,
@@ -110,10 +111,10 @@ export function openTargetFolder(options: TargetFolderOptions): Target {
       // Waited for on its way to the disk, and with it all relaxed ones before.
       await opened().transaction([], (tx) => tx.run("DELETE FROM nodes"));
       for (const agentId of listAgentFolders(stateDir)) {
-        syncFolder(sessionFolder(stateDir, agentId));
-        syncFolder(join(stateDir, "agents", agentId));
+        syncPath(sessionFolder(stateDir, agentId));
+        syncPath(join(stateDir, "agents", agentId));
       }
-      if (existsSync(join(stateDir, "agents"))) syncFolder(join(stateDir, "agents"));
+      if (existsSync(join(stateDir, "agents"))) syncPath(join(stateDir, "agents"));
       db?.close();
       db = null;
       markFilled(stateDir);

@@ -49,15 +49,20 @@ export async function firstLook({ pool }: Connections): Promise<FirstLook> {
 async function refusePooler(pool: Connections["pool"]): Promise<void> {
   const pidOf = async (client: PoolClient): Promise<number | undefined> =>
     (await client.query<{ pid: number }>("SELECT pg_backend_pid() AS pid")).rows[0]?.pid;
-  const [one, other] = [await pool.connect(), await pool.connect()];
+  const one = await pool.connect();
   try {
-    const first = await pidOf(one);
-    await other.query("BEGIN");
-    const [second, again] = [await pidOf(other), await pidOf(one)];
-    await other.query("ROLLBACK");
-    if (first === second || first !== again) throw new AppError("state", POOLED);
+    const other = await pool.connect();
+    try {
+      const first = await pidOf(one);
+      await other.query("BEGIN");
+      const [second, again] = [await pidOf(other), await pidOf(one)];
+      await other.query("ROLLBACK");
+      if (first === second || first !== again) throw new AppError("state", POOLED);
+    } finally {
+      other.release();
+    }
   } finally {
+    // Also when the other one could not be had: whoever closes the pool waits for every one that was lent.
     one.release();
-    other.release();
   }
 }

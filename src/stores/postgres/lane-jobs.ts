@@ -58,7 +58,8 @@ const AGENT = "CASE WHEN ? = 'subagent' THEN coalesce((SELECT agent_id FROM runs
 const ORDER = "front DESC, tag, seq";
 const NEXT = "nextval(pg_get_serial_sequence('lane_jobs', 'seq'))";
 
-const UNRUNG_SESSIONS = `SELECT DISTINCT session_key AS id FROM inbox WHERE state = 'waiting' AND owner IS NULL
+/** Never begun, or begun and released (inbox.ts): what somebody owns is rung for by whoever finds that one gone. */
+const UNRUNG_SESSIONS = `SELECT DISTINCT session_key AS id FROM inbox WHERE state = 'waiting' AND coalesce(owner, '') = ''
   AND NOT EXISTS (SELECT 1 FROM lane_jobs WHERE lane = 'main' AND lane_jobs.id = inbox.session_key)`;
 
 const ENDED = "state NOT IN ('queued', 'running', 'waiting')";

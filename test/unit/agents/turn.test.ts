@@ -151,6 +151,24 @@ describe("a turn", () => {
     expect(await rig.run()).toMatchObject({ outcome: "capped", text: "and then", reason: expect.stringMatching(/length limit/) });
   });
 
+  it.each(["length", "filter"] as const)(
+    "[AG2][RC1] nor is it when the process ended before that was recorded (%s), unless somebody wrote since",
+    async (finish) => {
+      using rig = await createTurnRig({ answers: [() => ({ text: "and then", finish }), say("they lived happily")] });
+      await rig.put(user("hi"));
+      const first = await rig.run();
+      expect(await rig.run({ stepsUsed: 1 })).toEqual(first);
+      expect(first.outcome).toBe("capped");
+      expect(rig.requests).toHaveLength(1);
+      const entries = [user("go on")];
+      const mail = async () => ({ entries: [...entries], commit: async () => void entries.splice(0) });
+      expect(await rig.run({ mail, news: async () => (entries.length > 0 ? "mail" : "over") })).toMatchObject({
+        outcome: "done",
+        text: "they lived happily",
+      });
+    },
+  );
+
   it("[AG3] call ids that a provider repeats are made unique, in one answer and over the session", async () => {
     const twice = callTools({ name: "look", id: "1", args: { n: 1 } }, { name: "look", id: "1", args: { n: 2 } });
     using rig = await createTurnRig({ answers: [twice, twice, say("done")] });

@@ -617,6 +617,14 @@ describe("a planted bug is found", () => {
     expect(kinds(broken(breakIt))).toContain(`${kind} ${about}`),
   );
   it.each(REORDERED)("[DL5] reordered: %s", (_name, kind, about, breakIt) => expect(kinds(broken(breakIt))).toContain(`${kind} ${about}`));
+  it("[LV6] not reordered: what was shown while it was written, before the row that says it is whole", () => {
+    const shown = broken((draft) => {
+      swap(draft, "re m2 ", "Sub-agent: m2.1");
+      const { at } = seenWith(draft, "Sub-agent: m2.1");
+      for (const row of draft.outbox) if (row.text.includes("Sub-agent: m2.1")) (row as Mutable<OutboxFact>).createdAt = at + 1;
+    });
+    expect(kinds(shown)).not.toContain("reordered reply:2");
+  });
   it.each(OTHERS)("[RC1] %s", (_name, kind, about, breakIt) => expect(kinds(broken(breakIt))).toContain(`${kind} ${about}`));
 });
 

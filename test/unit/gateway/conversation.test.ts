@@ -126,7 +126,7 @@ it("[AG1] what arrives during a turn waits and is answered next, in order", asyn
     return { text: `answer to ${request.messages.at(-1)?.text}` };
   };
   await arrive("one");
-  await settle();
+  await waitFor("the first to be asked", () => asked.length === 1);
   await arrive("two");
   await arrive("three");
   await settle();
