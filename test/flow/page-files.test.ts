@@ -45,9 +45,18 @@ describe.skipIf(!hasBrowser)(`files on the page${BROWSER_NOTE}`, () => {
 
   it("[WB3] chosen, pasted and dropped files become chips, one is taken away, the rest goes with the message", async () => {
     const page = await visit.open(web.url, web.token);
+    // The first question for the limits is answered last: files keep the order they came in.
+    const handed = Promise.withResolvers<void>();
+    let questions = 0;
+    await visit.context.route("**/api/files", async (route) => {
+      if (questions++ === 0) await handed.promise;
+      await route.fallback();
+    });
     await page.locator("#composer input[type=file]").setInputFiles([PHOTO, NOTES]);
     await hand(page, "paste", "#text");
     await hand(page, "drop", "#messages");
+    await page.evaluate("new Promise((resolve) => setTimeout(resolve, 100))");
+    handed.resolve();
     await done(page, 4);
     expect(await chips(page)).toEqual(["photo.png", "notes.txt", "paste.txt", "drop.txt"]);
     await waitFor("its picture", async () => (await widthOf(page, ".file-strip img")) === 60);

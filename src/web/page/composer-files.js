@@ -74,13 +74,14 @@ function takeDrops(area, onFiles) {
 
 async function add(state, files) {
   const { chat } = state;
-  try {
-    state.limits ??= await getJson("/api/files");
-  } catch {
-    // Herald says the same when the file arrives.
-  }
+  // Asked for once: of two questions the second may be answered first, and its files would stand before those that came before them.
+  state.limits ??= getJson("/api/files").catch(() => {
+    // Herald says the same when the file arrives; asked again with the next one.
+    state.limits = null;
+    return {};
+  });
+  const { perMessage = 10, fileBytes = Number.POSITIVE_INFINITY } = await state.limits;
   if (state.chat !== chat) return;
-  const { perMessage = 10, fileBytes = Number.POSITIVE_INFINITY } = state.limits ?? {};
   const fitting = files.filter((file) => file.size > 0 && file.size <= fileBytes);
   const refused = files.find((file) => !fitting.includes(file));
   if (refused !== undefined)
