@@ -12,7 +12,19 @@ import { createFaults, type Fault, type Faults } from "./nodes-faults.ts";
 import { type ChaosNode, createNodesWorld, LEASE_MS, type NodesWorld } from "./nodes-world.ts";
 import { readTables, readTranscriptRows, seenOnPage } from "./record.ts";
 import type { ChaosOptions, ChaosOutcome } from "./run.ts";
-import { answerLeft, busyness, checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
+import {
+  answerLeft,
+  busyness,
+  checkTabs,
+  leaks,
+  MESSAGES_SQL,
+  MOST_UNALLOWED,
+  OPEN_SQL,
+  type Open,
+  readPage,
+  toOpen,
+  type Waiting,
+} from "./settle.ts";
 import type { ChatMessage } from "./tabs.ts";
 import { createTraffic, type Traffic } from "./traffic.ts";
 
@@ -125,7 +137,14 @@ async function anyReady({ nodes }: NodesWorld): Promise<void> {
 function tick({ world, traffic, pace, isCrowded }: State): void {
   world.watch();
   if (pace.chance(0.15)) traffic.tend();
+  if (pace.chance(0.02)) void tendLeft(world);
   if (!isCrowded && pace.chance(0.3)) traffic.step();
+}
+
+/** In the moment of a kill nobody takes it; the next look finds it again. */
+async function tendLeft({ nodes, rows }: NodesWorld): Promise<void> {
+  const awake = nodes.find(({ gateway }) => gateway.isRunning() && gateway.wasReady());
+  if (awake !== undefined) await answerLeft(awake.gateway, rows, MOST_UNALLOWED).catch(() => undefined);
 }
 
 const note = ({ incidents }: State, what: string): void => void incidents.push({ at: Date.now(), what });

@@ -11,7 +11,19 @@ import { delay, until } from "./gateway-process.ts";
 import type { History, Incident } from "./history.ts";
 import { createTranscriptWatch, readTables, readTranscripts, type TranscriptWatch, unread, withKeys } from "./record.ts";
 import type { Platforms } from "./scene.ts";
-import { answerLeft, busyness, checkTabs, leaks, MESSAGES_SQL, OPEN_SQL, type Open, readPage, toOpen, type Waiting } from "./settle.ts";
+import {
+  answerLeft,
+  busyness,
+  checkTabs,
+  leaks,
+  MESSAGES_SQL,
+  MOST_UNALLOWED,
+  OPEN_SQL,
+  type Open,
+  readPage,
+  toOpen,
+  type Waiting,
+} from "./settle.ts";
 import type { ChatMessage } from "./tabs.ts";
 import { createTraffic, type Traffic } from "./traffic.ts";
 import { createWorld, type World } from "./world.ts";
@@ -114,6 +126,8 @@ function tick({ world, traffic, pace, isCrowded, slowness }: State): void {
   world.watch();
   // Also when there is much to do: whoever waits for an answer keeps others waiting.
   if (pace.chance(0.15)) traffic.tend();
+  // In the moment of a kill nobody takes it; the next look finds it again.
+  if (pace.chance(0.02) && world.gateway.isRunning()) void answerLeft(world.gateway, world.rows, MOST_UNALLOWED).catch(() => undefined);
   // People also write while nobody is there to read it.
   if (!isCrowded && pace.chance((world.gateway.isRunning() ? 0.5 : 0.1) / slowness)) traffic.step();
 }
