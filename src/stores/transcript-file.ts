@@ -20,7 +20,7 @@ import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { endOfLastLine, linesBackwards } from "./lines.ts";
 import { createRecentEntries, type RecentEntries } from "./recent-entries.ts";
-import { syncPath } from "./sync-path.ts";
+import { syncPath, syncPathLater } from "./sync-path.ts";
 import { type Entry, parseEntry } from "./transcript-entry.ts";
 
 /** A file held open for appending. */
@@ -169,8 +169,10 @@ async function syncOnce(file: OpenFile): Promise<void> {
   try {
     if (file.isDoubtful) writeAgain(file);
     size = wholeSize(file);
-    await waitForDisk(file.fd);
-    if (file.isNew) syncPath(dirname(file.path));
+    // A new file's name is another thing to wait for, at the same time. Also when one of them fails the other is waited for: whoever
+    // closes the file next must not take it away from under a sync.
+    const both = await Promise.allSettled([waitForDisk(file.fd), file.isNew ? syncPathLater(dirname(file.path)) : null]);
+    for (const one of both) if (one.status === "rejected") throw one.reason;
   } catch (error) {
     throw doubt(file, error);
   }

@@ -27,7 +27,7 @@ export async function countWrites(databasePath: string, work: () => Promise<void
 }
 
 async function countOnce(databasePath: string, work: () => Promise<void>): Promise<WriteCount | null> {
-  const { fdatasync, fdatasyncSync, fsyncSync } = fs;
+  const { fdatasync, fdatasyncSync, fsync, fsyncSync } = fs;
   let syncs = 0;
   const counted = <Args extends unknown[]>(call: (...args: Args) => void) => {
     return (...args: Args): void => {
@@ -35,14 +35,19 @@ async function countOnce(databasePath: string, work: () => Promise<void>): Promi
       call(...args);
     };
   };
-  Object.assign(fs, { fdatasync: counted(fdatasync), fdatasyncSync: counted(fdatasyncSync), fsyncSync: counted(fsyncSync) });
+  Object.assign(fs, {
+    fdatasync: counted(fdatasync),
+    fdatasyncSync: counted(fdatasyncSync),
+    fsync: counted(fsync),
+    fsyncSync: counted(fsyncSync),
+  });
   syncBuiltinESMExports();
   const relaxedBefore = relaxedCommits;
   const before = walCommits(databasePath);
   try {
     await work();
   } finally {
-    Object.assign(fs, { fdatasync, fdatasyncSync, fsyncSync });
+    Object.assign(fs, { fdatasync, fdatasyncSync, fsync, fsyncSync });
     syncBuiltinESMExports();
   }
   const after = walCommits(databasePath);
