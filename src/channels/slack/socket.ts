@@ -3,6 +3,7 @@
 // App acknowledges an event before any listener sees it, the receiver ends the process when a reconnect is refused and is
 // deaf for 5 s at each refresh. The client beneath (WebSocket, pings, envelopes) is the one Bolt uses.
 import { SocketModeClient } from "@slack/socket-mode";
+import { createRateLimit, type RateLimit } from "../../core/rate-limit.ts";
 import { type ApiFailure, clientOptions, explainFailure, toSlackLogger } from "./api.ts";
 import type { Me, PayloadKind } from "./payload.ts";
 import { delayFor, type Receiver, takePayload } from "./receive.ts";
@@ -23,6 +24,9 @@ interface Pool {
   /** Why a socket is down. */
   readonly trouble: Map<number, ApiFailure>;
   readonly acks: Set<Promise<void>>;
+  /** Events that were refused are told one by one up to here, then only how many there were: Slack repeats hundreds of them. */
+  readonly logged: RateLimit;
+  unlogged: number;
 }
 
 interface Envelope {
@@ -38,10 +42,19 @@ const STABLE_MS = 5_000;
 /** The network's time, not the gateway's: a connection without a greeting is none. */
 const CONNECT_MS = 20_000;
 const CLOSE_MS = 1_000;
+const LOGGED = { burst: 20, refillMs: 60_000 };
 
 /** Ends when the receiver's signal aborts and all sockets are closed. Never throws. */
 export async function runSockets(receiver: Receiver, options: SocketOptions): Promise<void> {
-  const pool: Pool = { receiver, options, connected: new Set(), trouble: new Map(), acks: new Set() };
+  const pool: Pool = {
+    receiver,
+    options,
+    connected: new Set(),
+    trouble: new Map(),
+    acks: new Set(),
+    logged: createRateLimit({ ...LOGGED, clock: receiver.clock }),
+    unlogged: 0,
+  };
   await Promise.all(Array.from({ length: options.sockets }, (_, n) => superviseSocket(pool, n)));
   await Promise.all(pool.acks);
 }
@@ -155,7 +168,10 @@ async function take(pool: Pool, envelope: Envelope): Promise<void> {
     // An envelope of another type (`hello`, something new) holds nothing for us; it is acknowledged all the same.
     if (kind !== undefined) await takePayload(receiver, options.me, { kind, payload, fallbackId: `envelope:${envelope_id}` });
   } catch (error) {
-    return receiver.log.error({ err: error }, "an event from Slack can't be recorded; it is not acknowledged");
+    if (!pool.logged.take("refused")) return void pool.unlogged++;
+    receiver.log.error({ err: error, unlogged: pool.unlogged }, "an event from Slack can't be recorded; it is not acknowledged");
+    pool.unlogged = 0;
+    return;
   }
   const ack = envelope
     .ack()

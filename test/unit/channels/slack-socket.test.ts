@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createSlackChannel } from "../../../src/channels/slack/channel.ts";
 import { delayFor } from "../../../src/channels/slack/receive.ts";
 import { type Clock, systemClock } from "../../../src/core/clock.ts";
-import { silentLogger } from "../../../src/core/logger.ts";
+import { type Logger, silentLogger } from "../../../src/core/logger.ts";
 import type { Channel } from "../../../src/core/message.ts";
 import { createFakeSlack, type FakeSlack } from "../../support/fake-slack.ts";
 import { createMemoryAccounts } from "../../support/memory-accounts.ts";
@@ -24,7 +24,7 @@ const clock: Clock = {
   },
 };
 
-const makeChannel = (sockets = 2): Promise<Channel> =>
+const makeChannel = (sockets = 2, log: Logger = silentLogger): Promise<Channel> =>
   createSlackChannel({
     accounts: createMemoryAccounts(),
     botToken: fake.botToken,
@@ -32,7 +32,7 @@ const makeChannel = (sockets = 2): Promise<Channel> =>
     apiUrl: fake.apiUrl,
     mode: "socket",
     clock,
-    log: silentLogger,
+    log,
     timeoutMs: 3_000,
     sockets,
   });
@@ -82,6 +82,22 @@ describe("socket mode", () => {
     inbox.broken = false;
     await fake.until(() => fake.pending().length === 0, "the acknowledgement");
     expect(texts()).toEqual(["keep me"]);
+  });
+
+  it("[RC4] hundreds of events that can't be recorded are some lines of the log, and how many there were", async () => {
+    const told: { unlogged: number }[] = [];
+    const log: Logger = { ...silentLogger, error: (fields) => void told.push(fields as { unlogged: number }), child: () => log };
+    channel = await makeChannel(2, log);
+    inbox.broken = true;
+    await channel.start(inbox);
+    await connected(2);
+    for (let n = 0; n < 200; n++) fake.say({ channel: DIRECT, text: `m${n}` });
+    await fake.until(() => inbox.refused >= 200, "all of them refused");
+    expect(told.length).toBeGreaterThan(0);
+    expect(told.length).toBeLessThan(50);
+    inbox.broken = false;
+    await fake.until(() => fake.pending().length === 0, "the acknowledgements");
+    expect(texts()).toHaveLength(200);
   });
 
   it("[CM1] slash commands, presses and the native Stop arrive and are acknowledged at once", async () => {
