@@ -56,7 +56,8 @@ async function run(options: ChaosOptions, nodes: number | null, keep: string | n
   if (nodes === null) {
     const outcome = await runChaos(options);
     const figures = figuresOf(outcome, options);
-    return { outcome, figures, markdown: markdownLine(figures), section: "figures:chaos" };
+    const section = options.platforms === "all" ? "figures:chaos-platforms" : "figures:chaos";
+    return { outcome, figures, markdown: markdownLine(figures), section };
   }
   const outcome = await runNodesChaos({ ...options, nodes, ...(keep === null ? {} : { logs: keep }) });
   const figures = nodesFiguresOf(outcome, { ...options, nodes });
