@@ -13,7 +13,7 @@ import { createBell } from "../stores/postgres/bell.ts";
 import { openPostgres, type PostgresDatabase } from "../stores/postgres/database.ts";
 import { createLaneJobs, type LaneJobs } from "../stores/postgres/lane-jobs.ts";
 import { migrate } from "../stores/postgres/migrate.ts";
-import { refuseHalfFilled } from "../stores/postgres/move-mark.ts";
+import { refuseMarked } from "../stores/postgres/move-mark.ts";
 import { createMembership, type Membership } from "../stores/postgres/nodes.ts";
 import { isAway } from "../stores/postgres/reach.ts";
 import { createSharedTranscripts } from "../stores/postgres/transcripts.ts";
@@ -46,7 +46,7 @@ export async function openShared(deps: StoreDeps & { readonly shared: SharedOpti
   try {
     await wait(() => migrate(db, log));
     // Said here in a sentence; what decides is the same question when this process becomes one of the living.
-    await wait(() => refuseHalfFilled(db));
+    await wait(() => refuseMarked(db));
     const jobs = (lane: string): LaneJobs => createLaneJobs({ db, lane, bootId, now: () => clock.now() });
     const places = jobs("subagent");
     const parts = createParts({

@@ -8,7 +8,7 @@ import { createDocumentFiles } from "../stores/document-files.ts";
 import { createFileBytes } from "../stores/file-bytes.ts";
 import { refuseForeignJournal, setJournalAside } from "../stores/journal.ts";
 import { LOCK, type Lock, refuseUnlocked, takeLock } from "../stores/lock.ts";
-import { refuseHalfFilled } from "../stores/move-mark.ts";
+import { refuseMarked } from "../stores/move-mark.ts";
 import { createNodes } from "../stores/nodes.ts";
 import { refuseAnew } from "../stores/remains.ts";
 import { type HeldFile, holdStateFolder, type StateFolder } from "../stores/state-folder.ts";
@@ -36,7 +36,7 @@ export async function openStores(deps: StoreDeps): Promise<Stores> {
 }
 
 function openEmbedded({ stateDir, clock, bus, log, secrets, failpoint, bootId, isNewWanted = false }: StoreDeps, lock: Lock): Stores {
-  refuseHalfFilled(stateDir);
+  refuseMarked(stateDir);
   const path = join(stateDir, DATABASE);
   const redact = (text: string): string => secrets.redact(text);
   const onSlow = (ms: number): void => log.warn({ ms }, "a transaction took long, and everybody else waited for it");

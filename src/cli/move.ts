@@ -42,12 +42,12 @@ function readArguments(args: readonly string[], known: string | undefined): Aske
 /** What to change in the settings now. */
 function closing({ to, url }: Asked, { config, path, stateDir }: LoadedConfig): string {
   if (to === "embedded")
-    return `Done. The database in PostgreSQL is as it was. Now take store.url out of ${path} and DATABASE_URL out of .env, and start Herald on this machine alone.`;
+    return `Done. The database in PostgreSQL is as it was, and no Herald starts on it any more. Now take store.url out of ${path} and DATABASE_URL out of .env, and start Herald on this machine alone.`;
   const next =
     config.store.url === url
       ? "store.url (or DATABASE_URL) names this database already: start Herald."
       : `Now set store.url in ${path}, or DATABASE_URL in .env, to this address, and start Herald.`;
-  return `Done. The state folder ${stateDir} is as it was; never start Herald on it without store.url any more, or it would do the same work a second time. ${next}`;
+  return `Done. The state folder ${stateDir} is as it was, and no Herald starts on it without store.url any more. ${next}`;
 }
 
 export async function move({ words, terminal }: Call): Promise<number> {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import { silentLogger } from "../core/logger.ts";
 import { type Database, openDatabase } from "./database.ts";
-import { refuseHalfFilled as refuseHalfFolder } from "./move-mark.ts";
+import { refuseMarked as refuseMarkedFolder } from "./move-mark.ts";
 
 export interface Beside {
   readonly stateDir: string;
@@ -20,13 +20,13 @@ export async function openBeside({ stateDir, url, name }: Beside): Promise<Datab
   if (url !== undefined) return openShared(url, name);
   const path = join(stateDir, "herald.db");
   if (!existsSync(path)) throw new Error(`Herald has not been started with this state folder yet: ${stateDir}`);
-  refuseHalfFolder(stateDir);
+  refuseMarkedFolder(stateDir);
   return openDatabase({ path });
 }
 
 /** Loaded by whom it concerns. */
 async function openShared(url: string, name: string): Promise<Database & { close(): Promise<void> }> {
-  const [{ openPostgres }, { hasTables, migrate }, { refuseHalfFilled }] = await Promise.all([
+  const [{ openPostgres }, { hasTables, migrate }, { refuseMarked }] = await Promise.all([
     import("./postgres/database.ts"),
     import("./postgres/migrate.ts"),
     import("./postgres/move-mark.ts"),
@@ -40,7 +40,7 @@ async function openShared(url: string, name: string): Promise<Database & { close
   try {
     if (!(await hasTables(db))) throw new Error("Herald has not been started with the database of store.url yet.");
     await migrate(db, silentLogger);
-    await refuseHalfFilled(db);
+    await refuseMarked(db);
     return db;
   } catch (error) {
     await db.close();

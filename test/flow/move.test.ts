@@ -107,6 +107,38 @@ describe.runIf(hasPostgres())("npm run move", () => {
     expect(readFolder(target)).toEqual(before);
   });
 
+  it("[SO7] nobody starts on what was left, on either side, unless somebody says so; what it was moved to goes on", async () => {
+    const [source, target] = [join(dir, "source"), join(dir, "target")];
+    {
+      await using first = alone(source);
+      await first.ready();
+    }
+    expect((await move(source, "postgres")).ended).toBe(0);
+    await using left = alone(source);
+    expect(await left.ended()).toBe(1);
+    expect(left.stderr()).toMatch(
+      /^What is in \S+ was moved into PostgreSQL at \d{4}-\S+Z, and would be done a second time from here\. .*\n$/m,
+    );
+    const beside = await runScript("pair.ts", [], dir, { HOME: dir, HERALD_STATE_DIR: source });
+    expect(beside).toMatchObject({ ended: 1, said: expect.stringContaining("was moved into PostgreSQL") });
+    {
+      await using shared = gateway(source);
+      await shared.ready();
+    }
+    expect((await move(target, "embedded")).ended).toBe(0);
+    await using abandoned = gateway(join(dir, "other"));
+    expect(await abandoned.ended()).toBe(1);
+    expect(abandoned.stderr()).toMatch(/^What is in the database of store\.url was moved into a state folder at \d{4}-\S+Z, and .*\n$/m);
+    const aside = await runScript("pair.ts", [], dir, envOf(join(dir, "other")));
+    expect(aside).toMatchObject({ ended: 1, said: expect.stringContaining("was moved into a state folder") });
+    await using home = alone(target);
+    await home.ready();
+    // As the sentence says.
+    rmSync(join(source, "moved-away"));
+    await using again = alone(source);
+    await again.ready();
+  });
+
   it("[SO7] refuses while a gateway runs, on either side; one that was killed doesn't block it", async () => {
     const folder = join(dir, "folder");
     {

@@ -9,7 +9,7 @@ import { readDocuments, type WholeDocument, writeDocument } from "../../stores/d
 import { attachmentFolder, createFileBytes } from "../../stores/file-bytes.ts";
 import { foldJournal, hasJournal, refuseForeignJournal } from "../../stores/journal.ts";
 import { refuseUnlocked, takeLock } from "../../stores/lock.ts";
-import { isFilling, markFilled, markFilling, refuseHalfFilled } from "../../stores/move-mark.ts";
+import { isFilling, markAway, markFilled, markFilling, refuseHalfFilled } from "../../stores/move-mark.ts";
 import { syncPath } from "../../stores/sync-path.ts";
 import {
   hasEntry,
@@ -28,7 +28,7 @@ import { filesOf, pieceOf, type Side, type Target } from "./side.ts";
 import { readRows, type TableShape, valuesOf } from "./table-rows.ts";
 
 /** Throws AppError("state" | "locked") in words. An older database is brought up to date first, as a start would; a copy is kept. */
-export function openSourceFolder(stateDir: string): Side {
+export function openSourceFolder({ stateDir, now }: Pick<TargetFolderOptions, "stateDir" | "now">): Side {
   const path = join(stateDir, DATABASE);
   if (!existsSync(path))
     throw new AppError("state", `There is nothing to move: Herald has not been started with the state folder ${stateDir} yet.`);
@@ -39,7 +39,7 @@ export function openSourceFolder(stateDir: string): Side {
     refuseForeignJournal(path);
     const db = openDatabase({ path });
     return {
-      ...createSide(stateDir, () => db),
+      ...createSide({ stateDir, now }, () => db),
       async close() {
         db.close();
         lock.release();
@@ -74,7 +74,7 @@ export function openTargetFolder(options: TargetFolderOptions): Target {
   };
   const statements = new Map<string, string>();
   return {
-    ...createSide(stateDir, opened),
+    ...createSide(options, opened),
     async begin() {
       if (isFilling(stateDir)) clear(stateDir);
       else if (options.isAside) putAside(options);
@@ -126,7 +126,7 @@ export function openTargetFolder(options: TargetFolderOptions): Target {
   };
 }
 
-function createSide(stateDir: string, db: () => SqliteDatabase): Omit<Side, "close"> {
+function createSide({ stateDir, now }: Pick<TargetFolderOptions, "stateDir" | "now">, db: () => SqliteDatabase): Omit<Side, "close"> {
   return {
     name: `the state folder ${stateDir}`,
     columns: async (table) => [...(await shapeOf(db(), table)).columns],
@@ -144,6 +144,7 @@ function createSide(stateDir: string, db: () => SqliteDatabase): Omit<Side, "clo
     files: () => filesOf(db(), createFileBytes(stateDir)),
     token: async () => readToken(stateDir),
     check() {},
+    leave: async () => markAway(stateDir, new Date(now()).toISOString()),
   };
 }
 

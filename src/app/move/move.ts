@@ -1,6 +1,6 @@
 // From a state folder into PostgreSQL, or back (SO7). The target is marked before the first row and the mark is taken away after the last
 // comparison, so it can be broken off at any moment: the next move finds the mark, takes away what is there and begins anew. The source is
-// only read.
+// only read, and told at the very end that it was left: killed before that, both sides are whole, and nobody was told that it is done.
 import type { Clock } from "../../core/clock.ts";
 import { AppError, errorText } from "../../core/errors.ts";
 import type { HitMovePoint } from "../../core/failpoints.ts";
@@ -40,6 +40,7 @@ export async function moveInstallation(options: MoveOptions): Promise<void> {
     failpoint("move.compared");
     await target.finish();
     failpoint("move.finished");
+    await source.leave();
     say(summary(copied));
   } finally {
     await target.close();
@@ -61,7 +62,7 @@ async function openBoth(options: MoveOptions): Promise<{ source: Side; target: T
     onAside: (path: string): void => say(`What was there lies in ${path} now.`),
   };
   // The folder first: whether a gateway runs on it is known at once.
-  const near = to === "postgres" ? openSourceFolder(stateDir) : openTargetFolder(folder);
+  const near = to === "postgres" ? openSourceFolder(folder) : openTargetFolder(folder);
   try {
     const far = await reachable(() => (to === "postgres" ? openTargetPostgres(postgres) : openSourcePostgres(postgres)));
     return to === "postgres" ? { source: near, target: far as Target } : { source: far, target: near as Target };

@@ -9,7 +9,15 @@ import { RELAXED, type Row } from "../../stores/database.ts";
 import type { WholeDocument } from "../../stores/document-copy.ts";
 import { openPostgres, type PostgresDatabase } from "../../stores/postgres/database.ts";
 import { hasTables, migrate } from "../../stores/postgres/migrate.ts";
-import { isFilling, type MoveLock, markFilled, markFilling, refuseHalfFilled, takeMoveLock } from "../../stores/postgres/move-mark.ts";
+import {
+  isFilling,
+  type MoveLock,
+  markAway,
+  markFilled,
+  markFilling,
+  refuseHalfFilled,
+  takeMoveLock,
+} from "../../stores/postgres/move-mark.ts";
 import { waitForNobody } from "../../stores/postgres/nodes.ts";
 import { SHARED_TABLES } from "../../stores/postgres/schema.ts";
 import type { WholeTranscript } from "../../stores/transcript-copy.ts";
@@ -151,6 +159,7 @@ function createSide({ url, clock }: PostgresSideOptions, db: PostgresDatabase, l
     files: () => filesOf(db, createByteRows({ db, clock })),
     token: async () => (await db.get<{ value: string }>("SELECT value FROM kept WHERE name = 'web-token'"))?.value ?? null,
     check: () => lock.check(),
+    leave: async () => void (await markAway(db, new Date(clock.now()).toISOString())),
   };
 }
 

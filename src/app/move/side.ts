@@ -24,6 +24,8 @@ export interface Side {
   token(): Promise<string | null>;
   /** Throws when somebody else may work here by now. */
   check(): void;
+  /** What it holds lives on the other side from now on: no gateway begins here any more. */
+  leave(): Promise<void>;
   close(): Promise<void>;
 }
 
