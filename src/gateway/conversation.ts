@@ -269,8 +269,8 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const gathered = await deps.gather({ ...job, workspace: agent.workspace, signal: abort.signal, onRecord });
   if (gathered === null) return void (abort.signal.reason === "suspend" && (await deps.inbox.release(row.id)));
   if (!(await beginRequest(deps, job, gathered))) return;
-  // Not in that transaction: every other session would wait along for the disk.
-  await deps.transcripts.sync(transcriptOf(session));
+  // Its line in the transcript is not waited for on its way to the disk: until the turn's end the inbox has the words (SE2), and a power cut
+  // that takes the line leaves a row that is begun anew.
   deps.failpoint("turn.input-appended");
   own.job = job;
   own.sitting ??= openSitting(deps, job);
