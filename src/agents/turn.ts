@@ -119,8 +119,9 @@ async function runTurn(work: Work): Promise<TurnEnd> {
   const waits = standing.kind === "calls" ? await deps.toolCalls.resume(turn, standing, work.space) : [];
   if (waits.length > 0 && !turn.signal.aborted) return { ...ended(work, "waiting"), waits };
   let answered = standing.kind === "answered";
-  // The process ended before this was recorded. Who wrote since is answered; else half an answer would be taken for a whole one.
-  if (standing.kind === "answered" && standing.cut !== undefined && (await turn.mail()).entries.length === 0)
+  // The process ended before this was recorded: half an answer would be taken for a whole one. Who wrote to a child since is answered; what
+  // is there for a main session is for its next turn.
+  if (standing.kind === "answered" && standing.cut !== undefined && (turn.news === undefined || (await turn.mail()).entries.length === 0))
     return ended(work, "capped", CUT_SHORT[standing.cut]);
 
   let lastDone = "";
@@ -178,8 +179,7 @@ async function takeMail({ deps, turn, context, append }: Work): Promise<boolean>
   const known = new Set(context.entries.map((entry) => entry.id));
   const fresh = mail.entries.filter((entry) => entry.id === undefined || !known.has(entry.id));
   await append(fresh.map((entry) => ("text" in entry ? { ...entry, text: visibleText(entry.text) } : entry)));
-  // From the commit on the transcript is all that has it. Nobody waits for that commit's own way to the disk: what is found untaken after
-  // a power cut is known by its entry, and marked again.
+  // From the commit on the transcript is all that has it.
   await deps.transcripts.sync(turn.ref);
   await mail.commit();
   return true;

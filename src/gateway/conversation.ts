@@ -269,8 +269,8 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const gathered = await deps.gather({ ...job, workspace: agent.workspace, signal: abort.signal, onRecord });
   if (gathered === null) return void (abort.signal.reason === "suspend" && (await deps.inbox.release(row.id)));
   if (!(await beginRequest(deps, job, gathered))) return;
-  // Its line in the transcript is not waited for on its way to the disk: until the turn's end the inbox has the words (SE2), and a power cut
-  // that takes the line leaves a row that is begun anew.
+  // On its way to the disk while the model is asked: the words are there already, in the inbox (SE2). What fails is tried again before the end.
+  void deps.transcripts.sync(transcriptOf(session)).catch(() => {});
   deps.failpoint("turn.input-appended");
   own.job = job;
   own.sitting ??= openSitting(deps, job);

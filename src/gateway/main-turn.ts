@@ -15,7 +15,7 @@ import type { Tool } from "../core/tool.ts";
 import type { Account } from "../core/usage.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { messageFor } from "../models/model-error.ts";
-import { type Database, PASSING, RELAXED } from "../stores/database.ts";
+import { type Database, PASSING } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { Questions } from "../stores/questions.ts";
@@ -224,14 +224,11 @@ async function notesFor(deps: MainTurnDeps, sessionId: string): ReturnType<Param
   return {
     entries: await noteEntries(deps.runs, notes),
     commit: () =>
-      deps.db.transaction(
-        [],
-        (tx) =>
-          deps.mail.takeNotes(
-            tx,
-            notes.map((note) => note.id),
-          ),
-        RELAXED,
+      deps.db.transaction([], (tx) =>
+        deps.mail.takeNotes(
+          tx,
+          notes.map((note) => note.id),
+        ),
       ),
   };
 }

@@ -38,7 +38,7 @@ const LOOK_BACK = [10, 100, 1_000, 20_000];
 /** A request's in its session's transcript. */
 const entryId = (inboxId: number): string => `in:${inboxId}`;
 
-/** A second attempt finds the person's words there. They are on the disk in the inbox (SE2); here they are when the turn ends. */
+/** A second attempt finds the person's words there. They are on the disk in the inbox (SE2); whoever calls brings these there. */
 export async function appendRequest(deps: Pick<RequestDeps, "transcripts">, { row, inbound, session, gathered }: Request): Promise<void> {
   const ref = transcriptOf(session);
   const id = entryId(row.id);

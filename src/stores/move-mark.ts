@@ -9,7 +9,8 @@ import { commandWords } from "../core/own-files.ts";
 import { syncPath } from "./sync-path.ts";
 
 const MARK = "move-unfinished";
-const AWAY = "moved-away";
+/** The mark of what was left: its name in the folder. */
+export const AWAY = "moved-away";
 
 /** Durable on return: before anything else is written. */
 export function markFilling(stateDir: string): void {

@@ -1,7 +1,6 @@
 // One turn of a child, as the loop of turns wants it: its mail, its news, what it does now, and who may end it.
 import type { TurnEnd } from "../agents/turn.ts";
 import type { Run } from "../core/run.ts";
-import { RELAXED } from "../stores/database.ts";
 import { roleOf } from "./child.ts";
 import { childSteps } from "./child-steps.ts";
 import type { SubagentDeps } from "./deps.ts";
@@ -87,19 +86,15 @@ async function mailFor(deps: SubagentDeps, run: Run): ReturnType<Parameters<Suba
       ...(await noteEntries(deps.runs, notes)),
     ],
     commit: () =>
-      deps.db.transaction(
-        [],
-        async (tx) => {
-          await deps.mail.takeForRun(
-            tx,
-            messages.map((one) => one.id),
-          );
-          await deps.mail.takeNotes(
-            tx,
-            notes.map((one) => one.id),
-          );
-        },
-        RELAXED,
-      ),
+      deps.db.transaction([], async (tx) => {
+        await deps.mail.takeForRun(
+          tx,
+          messages.map((one) => one.id),
+        );
+        await deps.mail.takeNotes(
+          tx,
+          notes.map((one) => one.id),
+        );
+      }),
   };
 }

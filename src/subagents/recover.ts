@@ -93,7 +93,8 @@ async function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): Promise<b
     await endUnread(deps, run, { reason, says: run.crashes <= MAX_WORDLESS });
     return true;
   }
-  const answered = await isAnswered(deps, run);
+  const answer = await lastWord(deps, run);
+  const answered = answer !== "none";
   if (answered && run.crashes < MAX_DEATHS) {
     await deps.runs.setDoing(run.id, SUSPENDED);
     return false;
@@ -102,8 +103,10 @@ async function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): Promise<b
   // Its word alone makes no success where it was to be checked (EV2), nor where data was to be handed in (TR1).
   const isProven = run.params.checks === undefined && (!isTyped(run.params) || run.data !== null);
   if (answered && isProven) {
-    const reason = `The gateway ended ${times} while this was announced; these are the sub-agent's own last words.`;
-    return endNow(deps, run, { as: "done", reason, incomplete: false, isLost: true });
+    const isCut = answer === "cut";
+    const words = isCut ? "these are the sub-agent's own last words, and they were cut short" : "these are the sub-agent's own last words";
+    const reason = `The gateway ended ${times} while this was announced; ${words}.`;
+    return endNow(deps, run, { as: "done", reason, incomplete: isCut, isLost: true });
   }
   const at = answered ? "it was checked" : "it ran";
   const reason = byConfig ? "the gateway restarted" : `the gateway ended ${times} while ${at}`;
@@ -111,12 +114,17 @@ async function giveUp(deps: SubagentDeps, run: Run, crashed: boolean): Promise<b
 }
 
 /** Its last word stands in the transcript, or its data in the row. */
-export async function isAnswered(deps: SubagentDeps, run: Run): Promise<boolean> {
-  if (run.data !== null) return true;
+export const isAnswered = async (deps: SubagentDeps, run: Run): Promise<boolean> => (await lastWord(deps, run)) !== "none";
+
+/** `cut`: the provider ended it before it was whole. */
+async function lastWord(deps: SubagentDeps, run: Run): Promise<"whole" | "cut" | "none"> {
+  if (run.data !== null) return "whole";
   try {
-    return standingOf(await deps.transcripts.tail(transcriptOfRun(run), 200)).kind === "answered";
+    const standing = standingOf(await deps.transcripts.tail(transcriptOfRun(run), 200));
+    if (standing.kind !== "answered") return "none";
+    return standing.cut === undefined ? "whole" : "cut";
   } catch (error) {
     deps.log.error({ err: error, runId: run.id }, "the transcript can't be read");
-    return false;
+    return "none";
   }
 }

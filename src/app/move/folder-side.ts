@@ -9,7 +9,7 @@ import { readDocuments, type WholeDocument, writeDocument } from "../../stores/d
 import { attachmentFolder, createFileBytes } from "../../stores/file-bytes.ts";
 import { foldJournal, hasJournal, refuseForeignJournal } from "../../stores/journal.ts";
 import { refuseUnlocked, takeLock } from "../../stores/lock.ts";
-import { isFilling, markAway, markFilled, markFilling, refuseHalfFilled } from "../../stores/move-mark.ts";
+import { AWAY, isFilling, markAway, markFilled, markFilling, refuseHalfFilled } from "../../stores/move-mark.ts";
 import { syncPath } from "../../stores/sync-path.ts";
 import {
   hasEntry,
@@ -248,7 +248,7 @@ const databaseFiles = (stateDir: string): string[] => readdirSync(stateDir).filt
 function putAside({ stateDir, now, onAside }: TargetFolderOptions): void {
   const path = join(stateDir, DATABASE);
   if (sizeOf(path) > 0) foldJournal(path);
-  const files = [...databaseFiles(stateDir), ...(existsSync(join(stateDir, TOKEN_FILE)) ? [TOKEN_FILE] : [])].sort();
+  const files = [...databaseFiles(stateDir), ...[TOKEN_FILE, AWAY].filter((name) => existsSync(join(stateDir, name)))].sort();
   const folders = [
     ...sessionFolders(stateDir).map((agentId) => sessionFolder(stateDir, agentId)),
     ...(existsSync(attachmentFolder(stateDir)) ? [attachmentFolder(stateDir)] : []),

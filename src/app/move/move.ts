@@ -1,6 +1,6 @@
 // From a state folder into PostgreSQL, or back (SO7). The target is marked before the first row and the mark is taken away after the last
 // comparison, so it can be broken off at any moment: the next move finds the mark, takes away what is there and begins anew. The source is
-// only read, and told at the very end that it was left: killed before that, both sides are whole, and nobody was told that it is done.
+// only read, and told that it was left before the target is whole: killed in between, nobody starts on either, and the next move goes on.
 import type { Clock } from "../../core/clock.ts";
 import { AppError, errorText } from "../../core/errors.ts";
 import type { HitMovePoint } from "../../core/failpoints.ts";
@@ -38,9 +38,9 @@ export async function moveInstallation(options: MoveOptions): Promise<void> {
     if (wrong.length > 0)
       throw new AppError("state", `The copy is not what the source holds and counts as unfinished: ${wrong.join("; ")}. Run it again.`);
     failpoint("move.compared");
+    await source.leave();
     await target.finish();
     failpoint("move.finished");
-    await source.leave();
     say(summary(copied));
   } finally {
     await target.close();

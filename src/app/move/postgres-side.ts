@@ -159,7 +159,12 @@ function createSide({ url, clock }: PostgresSideOptions, db: PostgresDatabase, l
     files: () => filesOf(db, createByteRows({ db, clock })),
     token: async () => (await db.get<{ value: string }>("SELECT value FROM kept WHERE name = 'web-token'"))?.value ?? null,
     check: () => lock.check(),
-    leave: async () => void (await markAway(db, new Date(clock.now()).toISOString())),
+    async leave() {
+      lock.check();
+      await markAway(db, new Date(clock.now()).toISOString());
+      // As long as it was held nobody could begin; from the mark on nobody can.
+      lock.check();
+    },
   };
 }
 

@@ -24,7 +24,7 @@ export interface Side {
   token(): Promise<string | null>;
   /** Throws when somebody else may work here by now. */
   check(): void;
-  /** What it holds lives on the other side from now on: no gateway begins here any more. */
+  /** What it holds lives on the other side from now on: no gateway begins here any more. Throws when one may have begun before. */
   leave(): Promise<void>;
   close(): Promise<void>;
 }

@@ -162,6 +162,9 @@ describe("a turn", () => {
       expect(rig.requests).toHaveLength(1);
       const entries = [user("go on")];
       const mail = async () => ({ entries: [...entries], commit: async () => void entries.splice(0) });
+      // A main session answers nobody's mail: what stands there is for its next turn.
+      expect(await rig.run({ mail, stepsUsed: 1 })).toEqual(first);
+      expect(entries).toHaveLength(1);
       expect(await rig.run({ mail, news: async () => (entries.length > 0 ? "mail" : "over") })).toMatchObject({
         outcome: "done",
         text: "they lived happily",

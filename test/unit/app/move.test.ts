@@ -10,6 +10,7 @@ import { type MoveOptions, moveInstallation } from "../../../src/app/move/move.t
 import { systemClock } from "../../../src/core/clock.ts";
 import { openDatabase } from "../../../src/stores/database.ts";
 import { takeLock } from "../../../src/stores/lock.ts";
+import { refuseMarked } from "../../../src/stores/move-mark.ts";
 import { SHARED_TABLES } from "../../../src/stores/postgres/schema.ts";
 import { addStrays, fillFolder, readFolder, readPostgres, STAMP } from "../../support/moved-data.ts";
 import { createSchema, type Schema } from "../../support/postgres.ts";
@@ -166,6 +167,9 @@ describe.runIf(hasPostgres())("npm run move", () => {
     const put = readFolder(join(folder(), aside));
     expect(put.files).toEqual(before.files);
     expect(put.token).toBe(before.token);
+    // Nor does anybody start on that.
+    expect(() => refuseMarked(join(folder(), aside))).toThrow("was moved into PostgreSQL at");
+    expect(() => refuseMarked(folder())).not.toThrow();
     expect(put.tables.listings).toHaveLength(4);
   });
 

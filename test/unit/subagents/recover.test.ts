@@ -156,6 +156,28 @@ it.each([
   expect(posted.map((row) => row.part)).toEqual(posts.map((text) => expect.stringContaining(text)));
 });
 
+it.each([
+  { cut: undefined, incomplete: false, says: "these are the sub-agent's own last words." },
+  { cut: "length" as const, incomplete: true, says: "these are the sub-agent's own last words, and they were cut short." },
+])("[SP9][RC1] a run at whose announcement three processes ended, its answer cut: $cut", async ({ cut, incomplete, says }) => {
+  {
+    await using stage = await stageOf();
+    const { id, sessionId } = await stage.spawn();
+    await stage.stores.runs.start(id);
+    const answer = { type: "message", role: "assistant", text: "the result", model: "test/model", calls: 0 } as const;
+    await stage.stores.transcripts.append({ agentId: "main", sessionId }, [{ ...answer, ...(cut === undefined ? {} : { cut }) }]);
+    await stage.stores.db.transaction([], (tx) => tx.run("UPDATE runs SET crashes = 2 WHERE id = ?", id));
+    await stage.stores.runs.setDoing(id, "announcing");
+  }
+  await using stage = await stageOf();
+  await stage.parts.start();
+  await stage.parts.recover();
+  expect(await stage.stores.runs.listRecent(1)).toMatchObject([{ state: "done", incomplete, crashes: 3 }]);
+  const [posted] = await stage.stores.db.all<{ part: string }>("SELECT part FROM outbox WHERE delivery LIKE 'announce:%'");
+  expect(posted?.part).toContain("the result");
+  expect(posted?.part).toContain(says);
+});
+
 it("[RC2] while it runs: what another process works on is left alone, and taken up when that one is not alive any more", async () => {
   await using stage = await stageOf({ call: async () => okReply("Result:\ndone"), idle: false });
   const { db, runs } = stage.stores;
