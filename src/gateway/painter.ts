@@ -158,7 +158,7 @@ async function paint(state: State, id: string): Promise<void> {
   const looked = await look(state, id);
   if (looked === null) return;
   const { message, channel, sketch } = looked;
-  if (sketch === null) return state.live.end(id, "closed");
+  if (sketch === null) return close(state, looked, message.shown);
   if (message.state === "new") return post(state, message, sketch);
   await edit(state, message, sketch, channel);
 }
@@ -232,16 +232,23 @@ async function conclude(state: State, { id, address }: LiveMessage, digest: stri
 }
 
 /** It shows what it should, until something happens. */
-async function rest(state: State, message: LiveMessage, { isFinal, nextAt }: Sketch, channel: Channel): Promise<void> {
+async function rest(state: State, message: LiveMessage, { parts, isFinal, nextAt }: Sketch, channel: Channel): Promise<void> {
   const { id } = message;
   if (nextAt !== null) return lookAt(state, id, nextAt);
   // Something happened to it meanwhile, and it is looked at again.
   if (state.due.has(id)) return;
   if (!isFinal) return void state.resting.add(id);
-  await state.live.end(id, "closed");
-  // A run that goes on opens its message again, but finds it open when that falls between the sketch and the closing. Whoever comes after
-  // the closing has opened it; whoever came before is seen here.
-  if ((await state.sketch(message, channel))?.isFinal !== false) return;
-  await state.live.reopen(id);
-  lookAt(state, id, state.clock.now());
+  await close(state, { message, channel }, shownDigest(parts));
+}
+
+/**
+ * A run that goes on, or joins, opens its message again, but finds it open when that falls between the sketch and the closing. Whoever comes
+ * after the closing has opened it; whoever came before is seen here. `shown`: what it shows.
+ */
+async function close(state: State, { message, channel }: Omit<Looked, "sketch">, shown: string | null): Promise<void> {
+  await state.live.end(message.id, "closed");
+  const now = await state.sketch(message, channel);
+  if (now === null || (now.isFinal && shownDigest(now.parts) === shown)) return;
+  await state.live.reopen(message.id);
+  lookAt(state, message.id, state.clock.now());
 }

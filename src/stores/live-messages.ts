@@ -57,6 +57,10 @@ interface Stored {
 /** What stands there, in a few bytes: the last part of a message is the one that changes. */
 export const shownDigest = (parts: readonly Part[]): string => hash("sha256", JSON.stringify(parts.at(-1) ?? {}), "base64url");
 
+/** One that was closed before it was ever posted is new again: as shown it would wait for a reference that never comes. */
+const REOPENED = `state = CASE WHEN live_messages.state <> 'closed' THEN live_messages.state
+  WHEN live_messages.shown IS NULL THEN 'new' ELSE 'shown' END`;
+
 /** The outbox's name for its first posting. */
 export const liveDelivery = (id: string): string => `live:${id}`;
 const idOf = (delivery: string): string | null => (delivery.startsWith("live:") ? delivery.slice("live:".length) : null);
@@ -74,7 +78,7 @@ export function createLiveMessages({ db, clock }: { db: Database; clock: Clock }
       const now = clock.now();
       await tx.run(
         `INSERT INTO live_messages (id, address, address_key, state, created_at, changed_at) VALUES (?, ?, ?, 'new', ?, ?)
-         ON CONFLICT (id) DO UPDATE SET state = CASE WHEN live_messages.state = 'closed' THEN 'shown' ELSE live_messages.state END`,
+         ON CONFLICT (id) DO UPDATE SET ${REOPENED}`,
         ...[id, JSON.stringify(address), addressKey(address), now, now],
       );
       tx.emit({ type: "live.changed", id });
@@ -108,7 +112,7 @@ export function createLiveMessages({ db, clock }: { db: Database; clock: Clock }
     markShown: (id, shown) => note(id, ["shown = ?, not_before = 0", shown]),
     putOff: (id, notBefore) => note(id, ["not_before = ?", notBefore]),
     end: (id, as) => note(id, ["state = ?", as]),
-    reopen: (id) => note(id, ["state = CASE WHEN state = 'closed' THEN 'shown' ELSE state END"]),
+    reopen: (id) => note(id, [REOPENED]),
     purge: (before) =>
       db.transaction([], (tx) => tx.run("DELETE FROM live_messages WHERE state IN ('closed', 'gone') AND changed_at < ?", before)),
   };

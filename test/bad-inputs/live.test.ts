@@ -282,3 +282,19 @@ it("[SO3] doorbells that were lost: what nobody rang for is found at the next lo
   painting.emit({ type: "bells.missed" });
   await telegram.until(() => telegram.allMessages().some(({ text }) => text.includes("⏳ unheard")), "its message");
 }, 30_000);
+
+it("[LV1][LV3] a batch that was stopped whole before it was shown, and grows: what comes is shown", async () => {
+  const { db, runs, live } = painting.stores;
+  const insert = (id: string): Promise<void> =>
+    db.transaction([], async (tx) => {
+      await runs.insert(tx, newRun(id, { batch: "grows", address: topic(), requesterKey: "agent:main:telegram:group:x" }));
+      await live.open(tx, statusId("grows"), topic());
+    });
+  await insert("first");
+  await db.transaction([], (tx) => runs.end(tx, "first", { as: "stopped", reason: null, incomplete: false, delivery: "none" }));
+  await waitFor("its end without a message", async () => (await stateOf("grows")) === "closed");
+  // The same turn sends out another one.
+  await insert("second");
+  await runs.start("second");
+  expect((await telegram.until(() => message("second"), "its status", 60_000)).text).toContain("⏹ first");
+});

@@ -88,6 +88,7 @@ function resume(state: State, socket: ServerSocket, { d }: Frame): Session | nul
     socket.close(4004);
     return null;
   }
+  if (state.isMute) return null;
   if (session === undefined || state.isPutOff) {
     socket.send(JSON.stringify({ op: 9, d: session !== undefined }));
     return null;

@@ -130,6 +130,8 @@ export interface State {
   isDown: boolean;
   /** Resuming is answered with "not now". */
   isPutOff: boolean;
+  /** Resuming is not answered at all. */
+  isMute: boolean;
   /** The server is not to be had, while everything else is. */
   isGuildOut: boolean;
   startsLeft: number;

@@ -108,6 +108,7 @@ function createState(options: FakeDiscordOptions): State {
     refusal: null,
     isDown: false,
     isPutOff: false,
+    isMute: false,
     isGuildOut: false,
     startsLeft: 1000,
     gatewayUrl: null,
@@ -264,6 +265,8 @@ function gateway(state: State) {
     setDown: (isDown: boolean): void => void Object.assign(state, { isDown }),
     /** Whoever resumes is told to try it again later. */
     putOff: (isPutOff: boolean): void => void Object.assign(state, { isPutOff }),
+    /** Whoever resumes hears nothing but the answers to heartbeats. */
+    mute: (isMute: boolean): void => void Object.assign(state, { isMute }),
     setGuildOut: (isOut: boolean): void => setGuildOut(state, isOut),
     /** The gateway is said to be elsewhere. */
     lead: (url: string): void => void Object.assign(state, { gatewayUrl: url }),

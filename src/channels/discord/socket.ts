@@ -133,8 +133,12 @@ async function runShard(receiver: Receiver, options: SocketOptions, url: string)
   };
   shard.on(WebSocketShardEvents.Ready, up);
   shard.on(WebSocketShardEvents.Resumed, up);
+  // Behind all that was told before it: only then is that on record. Before the session is up it says nothing: one that was forgotten would
+  // be taken for one that is silent, and what was said in the outage for heard.
   shard.on(WebSocketShardEvents.HeartbeatComplete, () => {
-    if (journal.missingSince === null) journal.heardAt = receiver.clock.now();
+    const heardAt = receiver.clock.now();
+    if (state.isUp)
+      void inTurn(async () => (state.isOver || journal.missingSince !== null ? undefined : Object.assign(journal, { heardAt })));
   });
   shard.on(WebSocketShardEvents.Closed, (code) => end({ code, reason: `closed by Discord (${code})` }));
   shard.on(WebSocketShardEvents.SocketError, (error) => log.debug({ reason: errorText(error) }, "the socket to Discord failed"));

@@ -81,6 +81,28 @@ describe("reading after an outage", () => {
     expect(texts(rig)).toEqual(["before the first start", "after it"]);
   });
 
+  it("[DC1][RC3] heartbeats that are answered before a forgotten session is refused have heard nothing: all of the outage is read", async () => {
+    let ahead = -2 * HOUR_MS;
+    const now = (): number => Date.now() + ahead;
+    await using rig = await createDiscordRig({ clock: { ...createImpatientClock(30), now } }, { now, heartbeatMs: 20 });
+    await rig.connect();
+    rig.fake.gateway.forget();
+    // In a channel that nothing is on record of.
+    rig.fake.say({ channel: ROOM, text: "missed", isUntold: true });
+    rig.fake.gateway.mute(true);
+    rig.fake.gateway.drop();
+    ahead = 0;
+    await rig.fake.until(() => rig.fake.gateway.resumes() > 0, "the question for the old session");
+    const beats = rig.fake.gateway.beats();
+    await rig.fake.until(() => rig.fake.gateway.beats() >= beats + 3, "heartbeats");
+    rig.fake.gateway.mute(false);
+    rig.fake.gateway.frame(JSON.stringify({ op: 9, d: false }));
+    await rig.fake.until(() => rig.fake.gateway.identifies() === 2, "a new session");
+    rig.fake.say({ channel: ROOM, text: "told in it" });
+    await rig.fake.until(() => texts(rig).includes("told in it"), "what the session tells");
+    expect(texts(rig)).toEqual(["missed", "told in it"]);
+  });
+
   it("[DC1] a server that is out at the beginning of a session has its threads read when it is back", async () => {
     await using rig = await createDiscordRig();
     const thread = rig.fake.channels.thread(ROOM, true);
