@@ -1,5 +1,5 @@
 // Regular small chores: forgetting settled inbox and outbox rows that no replay can reach any more, mail that was read
-// long ago, messages that change no more, settled questions and approvals of what is over, levels of budgets whose time is over, days of the ledger, files nobody needs any more, and letting SQLite tidy up. One loop for all.
+// long ago, messages that change no more, settled questions and approvals of what is over, levels of budgets whose time is over, days of the ledger, files nobody needs any more, and letting the database tidy up. One loop for all.
 
 import { type Clock, dayOf } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";

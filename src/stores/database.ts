@@ -58,7 +58,7 @@ export interface Database extends Query {
   readonly stretch: number;
   /** That this column holds these words, as they are, in any case of letters. */
   holds(column: string, words: string): Holding;
-  /** Housekeeping: lets SQLite refresh its statistics and give WAL pages back. */
+  /** Housekeeping: lets SQLite refresh its statistics and give WAL pages back; in PostgreSQL connections that are gone are forgotten. */
   optimize(): Promise<void>;
 }
 

@@ -32,8 +32,8 @@ interface State {
 
 const HOST = "127.0.0.1";
 const NOTIFICATION = 0x41;
-/** A simple query of this one word, as it stands on the line. */
-const COMMIT = Buffer.from("Q\0\0\0\x0bCOMMIT\0");
+/** The end of a simple query whose last word it is, as it stands on the line. */
+const COMMIT = Buffer.from("COMMIT\0");
 
 export async function createPgProxy(serverPort: number): Promise<PgProxy> {
   const state: State = { serverPort, lines: new Set(), isDeaf: false, isHeld: false, losesAnswer: false, bells: 0, answers: 0 };

@@ -10,17 +10,18 @@
 // any other: somebody goes on from it in memory (a claim, a line of a transcript, a number that a tab has seen), and gone it would be done
 // a second time by another process, or never. Only what is passing is not.
 //
-// The answer to a COMMIT can be lost. Then the server is asked what became of that very transaction: taken for failed although it
-// went through, a message would be put down a second time by whoever tries again.
+// The answer to a COMMIT can be lost. Then the server is asked what became of that very transaction (commit.ts), by a mark that every
+// transaction of a node leaves: its number may be somebody else's after a crash.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { PoolClient, QueryResult } from "pg";
 import { AppError } from "../../core/errors.ts";
 import type { AppEvent } from "../../core/events.ts";
 import type { Logger } from "../../core/logger.ts";
-import { cleanWith, type Database, type Params, RELAXED, type TransactionOptions, type Tx } from "../database.ts";
+import { cleanWith, type Database, PASSING, type Params, RELAXED, type TransactionOptions, type Tx } from "../database.ts";
 import { isPlain, literal } from "../letter-case.ts";
 import type { LockKey } from "../lock-keys.ts";
+import { createCommit, FORGET_LINES } from "./commit.ts";
 import { type Connections, openConnections } from "./connections.ts";
 import { firstLook, LETTERS } from "./first-look.ts";
 import { createReach, isAgedPlan, isPassing, isTooSlow, type Reach } from "./reach.ts";
@@ -69,6 +70,7 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
   const state: State = {
     ...options,
     connections,
+    commit: createCommit(connections.pool),
     reach: createReach(options),
     inside: new AsyncLocalStorage<Open>(),
     clean: cleanWith(options.redact ?? ((text) => text)),
@@ -94,8 +96,8 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
       if (isPlain(words)) return { sql: `${column} ILIKE ? ESCAPE '\\'`, param: `%${literal(words)}%` };
       return { sql: `${upper(column)} LIKE ${upper("?::text")} ESCAPE '\\'`, param: `%${literal(words)}%` };
     },
-    // Autovacuum does it.
-    optimize: async () => {},
+    // Autovacuum does the rest.
+    optimize: () => transact(state, [], async (tx) => void (await tx.run(FORGET_LINES)), PASSING),
     fence(nodeId) {
       state.nodeId = nodeId;
     },
@@ -108,6 +110,7 @@ export async function openPostgres(options: PostgresOptions): Promise<PostgresDa
 
 interface State extends PostgresOptions {
   readonly connections: Connections;
+  readonly commit: ReturnType<typeof createCommit>;
   readonly reach: Reach;
   readonly inside: AsyncLocalStorage<Open>;
   clean(params: Params): Params;
@@ -195,7 +198,7 @@ async function once<T>(state: State, keys: readonly LockKey[], work: (tx: Tx) =>
     const result = await state.inside.run(open, () => work(open.tx));
     open.isOpen = false;
     if (open.broken !== null) throw open.broken.error;
-    await commit(client, state, xid);
+    await state.commit(client, { xid, isMarked: state.nodeId !== null });
     return { result, events: open.events };
   } catch (error) {
     open.isOpen = false;
@@ -254,38 +257,4 @@ async function begin(client: PoolClient, state: State, keys: readonly LockKey[],
 function locksOf(client: PoolClient, namespace: string, keys: readonly LockKey[]): string {
   const names = keys.map((key) => client.escapeLiteral(`${namespace}/${key}`)).join(", ");
   return `SELECT pg_advisory_xact_lock(h) FROM (SELECT DISTINCT hashtextextended(k, 0) AS h FROM unnest(ARRAY[${names}]) AS k ORDER BY 1) AS s`;
-}
-
-const ASK_TRIES = 10;
-const ASK_EVERY_MS = 300;
-
-async function commit(client: PoolClient, state: State, xid: string): Promise<void> {
-  try {
-    await client.query("COMMIT");
-  } catch (error) {
-    // An answer that says no is one.
-    if (isRefusal(error) || (await fateOf(state, xid)) !== "committed") throw error;
-  }
-}
-
-/** The server says what is wrong, and not that it ends just now: then the transaction is over, and nothing of it is there. */
-function isRefusal(error: unknown): boolean {
-  const { code = "" } = error as { code?: string };
-  return /^[0-9A-Z]{5}$/.test(code) && !/^(?:08|57)/.test(code);
-}
-
-/** What became of a transaction whose COMMIT got no answer. Null: it can't be found out; whoever tries again finds what is there. */
-async function fateOf({ connections }: State, xid: string): Promise<string | null> {
-  for (let tries = 0; tries < ASK_TRIES; tries++) {
-    await sleep(ASK_EVERY_MS);
-    try {
-      const { rows } = await connections.pool.query<{ status: string | null }>("SELECT pg_xact_status($1::text::xid8) AS status", [xid]);
-      const status = rows[0]?.status ?? null;
-      if (status !== "in progress") return status;
-    } catch (error) {
-      // Of the future: the server crashed before it knew of it.
-      if ((error as { code?: string }).code === "22023") return "aborted";
-    }
-  }
-  return null;
 }

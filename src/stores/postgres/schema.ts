@@ -516,6 +516,15 @@ export const MIGRATIONS: readonly string[] = [
     expires_at INTEGER
   );
   `,
+  `
+  -- The last transaction of each connection (commit.ts), for when the answer to its COMMIT is lost. Written with every one of them, so
+  -- there is room for it on its page, and no index on what changes.
+  CREATE TABLE commits (
+    line TEXT PRIMARY KEY,
+    n INTEGER NOT NULL,
+    at INTEGER NOT NULL
+  ) WITH (fillfactor = 50);
+  `,
 ];
 
 /** Tables that can be moved from one kind of database to the other as they are, in this order (app/move.ts). */
