@@ -56,6 +56,8 @@ describe("on Telegram", () => {
       text: question("painter", { question: "Which colour?", options: ["Red", "Blue"] }),
     });
     const message = await onTelegram(PAINTERS, "painter");
+    // The agent's own answer, which the question may overtake.
+    await told(PAINTERS, /^results/);
     const before = telegram.messages(PAINTERS).length;
     telegram.say({ chat: PAINTERS, thread: 7, from: STRANGER, text: "green!", replyTo: message.id });
     telegram.press({ chat: PAINTERS, message: message.id, label: "Red", from: STRANGER });
