@@ -104,7 +104,7 @@ export async function startPostgres(
   };
 }
 
-function isAlive(pid: number): boolean {
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

@@ -1,7 +1,7 @@
 // What became of a transaction whose COMMIT got no answer, on a server that crashes: it gives out numbers again that never came to its
 // disk. Its own rhythm of writing down what nobody waits for is as slow as it can be, so that all of a transaction under way is lost.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createSchema, findPostgres, type PostgresServer, type Schema, startPostgres } from "../../../support/postgres.ts";
+import { createSchema, findPostgres, isAlive, type PostgresServer, type Schema, startPostgres } from "../../../support/postgres.ts";
 import { createProxy, type Line, type PostgresProxy } from "../../../support/postgres-proxy.ts";
 import { createProcesses, type SharedProcess, type SharedProcesses } from "../../../support/shared-process.ts";
 import { waitFor } from "../../../support/wait.ts";
@@ -16,15 +16,6 @@ interface Numbers {
 }
 const NUMBERS = `SELECT pg_current_xact_id()::text AS xid, pg_backend_pid() AS pid,
   (SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter') AS writer`;
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 describe.runIf(findPostgres() !== null)("a commit without an answer", () => {
   let server: PostgresServer;
