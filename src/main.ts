@@ -43,6 +43,7 @@ async function start({ version, role }: StartOptions): Promise<void> {
   // For tests alone: a run with many deaths would wait ten seconds for each.
   const leaseMs = Number(process.env.HERALD_TEST_LEASE_MS ?? 0);
   const told: Told = { isStopping: false, isLost: false };
+  const goAgain = (error: unknown): Promise<never> => startAgain(error, log, { isShared: loaded.config.store.url !== undefined, told });
   const app = await createApp({
     ...{ loaded, version, clock: systemClock, log, secrets, failpoint },
     ...(role === undefined ? {} : { role }),
@@ -52,7 +53,7 @@ async function start({ version, role }: StartOptions): Promise<void> {
       restart: canBecomeAnew ? () => setImmediate(() => restart(app, log, { told, closeWatch: () => watch.close() })) : null,
     },
     onLost: () => beginAnew(log, told),
-  });
+  }).catch(goAgain);
   const watch = watchConfig({
     current: loaded,
     load,
@@ -65,7 +66,8 @@ async function start({ version, role }: StartOptions): Promise<void> {
   });
   process.on("SIGHUP", () => watch.reload());
   handleSignals(app, log, { told, closeWatch: () => watch.close() });
-  for (const line of startLines(await app.start(), loaded, role)) say(line);
+  const report = await app.start().catch(goAgain);
+  for (const line of startLines(report, loaded, role)) say(line);
   if (process.getuid?.() === 0)
     log.warn({}, "Herald runs as root; give it a user of its own, so that no mistake reaches further than its folder");
 }
@@ -82,6 +84,20 @@ function beginAnew(log: Logger, told: Told): void {
   told.isLost = true;
   setImmediate(() => (told.isStopping ? process.exit(1) : takeOver(log)));
 }
+
+/**
+ * PostgreSQL was there when the start began, or it would have been waited for, and went away before its end. What is half begun here is
+ * dropped as after a lost lease, so that an outage needs nobody who starts everything again. What will not pass by itself is thrown on.
+ */
+async function startAgain(error: unknown, log: Logger, { isShared, told }: { isShared: boolean; told: Told }): Promise<never> {
+  const { wentAway } = isShared && canBecomeAnew ? await import("./app/shared-stores.ts") : { wentAway: () => false };
+  if (!wentAway(error)) throw error;
+  log.warn({ reason: errorText(error) }, "PostgreSQL went away while Herald started; it begins anew");
+  await new Promise((resolve) => setTimeout(resolve, START_AGAIN_MS));
+  return told.isStopping ? process.exit(1) : becomeAnew();
+}
+
+const START_AGAIN_MS = 1_000;
 
 function takeOver(log: Logger): never {
   log.error({}, "this process was frozen, or cut off from PostgreSQL, for too long: others go on with its work, and it begins anew");

@@ -64,6 +64,49 @@ const isOurs = (name: string): boolean => name.startsWith(".");
 /** `../core/ids.ts` seen from `stores/x.ts` → `core/ids.ts`. */
 const targetOf = (source: Source, name: string): string => normalize(join(dirname(source.path), name)).replaceAll("\\", "/");
 
+/** What is loaded with a module: types are not. */
+const LOADED = /^\s*(?:import|export)\s+(?!type\b)[^"';]*?\bfrom\s*"([^"]+)"|^\s*import\s*"([^"]+)"/gm;
+
+/** Everything that is loaded with these, by path in src or, of packages, by name. */
+function loadedWith(...begin: string[]): Set<string> {
+  const loaded = new Set<string>();
+  const load = (path: string): void => {
+    if (loaded.has(path)) return;
+    loaded.add(path);
+    const source = modules.find((one) => one.path === path);
+    for (const [, from, bare] of source?.text.matchAll(LOADED) ?? []) {
+      const name = from ?? bare ?? "";
+      load(source !== undefined && isOurs(name) ? targetOf(source, name) : name);
+    }
+  };
+  begin.forEach(load);
+  return loaded;
+}
+
+/** Each is loaded by its first use: `await import()` at the place that needs it, core/first-use.ts where it is kept. */
+const AT_FIRST_USE = [
+  ...["app/attachments.ts", "app/page-desks.ts", "app/program-desk.ts", "app/shared-stores.ts"],
+  ...["app/setup/desk.ts", "lanes/shared-lane.ts", "models/ai-sdk.ts", "models/offline/offline.ts"],
+  ...["questions/elicitation.ts", "stores/run-search.ts", "subagents/compare.ts"],
+  ...["subagents/documents/brief-history.ts", "subagents/documents/run-documents.ts", "tools/command.ts", "tools/mcp.ts"],
+  ...["web/mcp-server.ts", "web/routes.ts"],
+];
+
+describe("what a start loads", () => {
+  const loaded = loadedWith("cli/cli.ts", "cli/start.ts", "main.ts");
+
+  it("is not what waits for its first use", () => {
+    const paths = new Set(sources.map(({ path }) => path));
+    expect(AT_FIRST_USE.filter((path) => !paths.has(path))).toEqual([]);
+    expect(AT_FIRST_USE.filter((path) => loaded.has(path))).toEqual([]);
+  });
+
+  it("is few packages", () => {
+    const packages = [...loaded].filter((name) => !/\.(ts|js)$|^node:/.test(name));
+    expect(packages.sort()).toEqual(["json5", "p-queue", "pino", "zod"]);
+  });
+});
+
 describe("the import table", () => {
   it("reads imports in every form", () => {
     const text =

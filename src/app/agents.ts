@@ -1,4 +1,5 @@
-// Settings → the Agent objects the other parts use. Asked anew each time, so a reloaded file applies at once.
+// Settings → the Agent objects the other parts use. The settings are looked at each time, so a reloaded file applies at once; the objects
+// are made once for each, because every step of every turn asks.
 import { join } from "node:path";
 import type { Agent, Agents, AnnouncePolicy, ToolPolicy } from "../agents/agent.ts";
 import { type AnnouncePlace, channelOf } from "../config/announce.ts";
@@ -15,13 +16,17 @@ export interface AgentDeps extends Pick<Base, "config" | "stateDir"> {
 type AgentConfig = Config["agents"]["list"][number];
 
 export function createAgents(deps: AgentDeps): Agents {
-  const list = (): Agent[] => deps.config().agents.list.map((agent) => toAgent(deps, agent));
+  let made: { readonly config: Config; readonly model: string; readonly agents: readonly Agent[] } | null = null;
+  const list = (): readonly Agent[] => {
+    const config = deps.config();
+    const model = deps.defaultModel();
+    if (made?.config !== config || made.model !== model)
+      made = { config, model, agents: config.agents.list.map((agent) => toAgent(deps, agent)) };
+    return made.agents;
+  };
   return {
     list,
-    find(id) {
-      const agent = deps.config().agents.list.find((one) => one.id === id);
-      return agent === undefined ? null : toAgent(deps, agent);
-    },
+    find: (id) => list().find((one) => one.id === id) ?? null,
     defaultId: () => defaultAgent(deps.config()).id,
   };
 }

@@ -17,7 +17,6 @@ import type { Lane } from "../lanes/lanes.ts";
 import type { Again } from "../subagents/again.ts";
 import { raiseButton } from "../subagents/announcement.ts";
 import type { Archiver } from "../subagents/archive.ts";
-import { CUT_NOTE, compare, gather } from "../subagents/compare.ts";
 import { transcriptOfRun } from "../subagents/deps.ts";
 import type { Briefing } from "../subagents/documents/briefing.ts";
 import { ownEntries } from "../subagents/documents/run-documents.ts";
@@ -147,6 +146,7 @@ function createComparing(deps: RunBoardDeps): Pick<RunDetails, "task" | "related
     async compare(id, otherId) {
       const [one, other] = [await runs.get(id), await runs.get(otherId)];
       if (one === null || other === null) return null;
+      const { CUT_NOTE, compare, gather } = await import("../subagents/compare.ts");
       const { fields, link, results } = compare(await gather(transcripts, one), await gather(transcripts, other), deps.clock.now());
       const about = "said" in results ? { patch: null, note: results.said } : { patch: results.patch, note: results.isCut ? CUT_NOTE : "" };
       return { one: toLink(one), other: toLink(other), fields, link, ...about };

@@ -1,16 +1,14 @@
 // The page's chats as a person keeps them: name, removal, other words for the last message, the commands to complete (WB3).
 // web/chats-api.ts → here → stores
-import { transcriptOf } from "../agents/open-session.ts";
 import { fileChat, WEB } from "../channels/web/channel.ts";
 import { fileStamp } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import { chatKey } from "../core/ids.ts";
-import type { Logger } from "../core/logger.ts";
 import { type Commands, plural } from "../gateway/commands.ts";
 import { lock } from "../stores/lock-keys.ts";
 import type { ChatDesk, CommandHint } from "../web/chats.ts";
+import { archiveDeleted } from "./deleted-chats.ts";
 import { addressOf, type ChatDeskDeps, createResending } from "./resending.ts";
-import type { Stores } from "./store-parts.ts";
 
 export function createChatDesk(deps: ChatDeskDeps): ChatDesk {
   const { stores, bus } = deps;
@@ -77,22 +75,6 @@ async function whyNot(deps: ChatDeskDeps, chat: string, keys: readonly string[])
   if (running > 0)
     return `${plural(running, "sub-agent")} of this chat ${running === 1 ? "is" : "are"} still at work. Stop ${running === 1 ? "it" : "them"} first: /stop in that chat ends all of it.`;
   return (await stores.outbox.hasWaiting(addressOf(chat))) ? "Something is on its way into this chat. Try again in a moment." : null;
-}
-
-/** Gives the transcripts of deleted chats their archived names, and forgets those sessions' notes. What fails is done at the next look. */
-export async function archiveDeleted(stores: Stores, log: Logger): Promise<void> {
-  try {
-    for (const { id, name } of await stores.sessions.listToArchive()) {
-      const session = await stores.sessions.get(id);
-      if (session === null) continue;
-      await stores.transcripts.archive(transcriptOf(session), name);
-      // Unless another conversation was begun there since: they are its own then.
-      if ((await stores.sessions.find(session.key)) === null) await stores.scratchpad.clear(session.key);
-      await stores.db.transaction([], (tx) => stores.sessions.setToArchive(tx, id, null));
-    }
-  } catch (error) {
-    log.warn({ reason: errorText(error) }, "the transcript of a deleted chat is archived later");
-  }
 }
 
 function hintsOf({ name, usage, summary, actions = [] }: ReturnType<Commands["list"]>[number]): CommandHint[] {

@@ -21,9 +21,9 @@ import type { Replies } from "../questions/replies.ts";
 import type { Tx } from "../stores/database.ts";
 import type { Requester } from "../subagents/spawn-request.ts";
 import { rulesOf } from "./accounts.ts";
-import type { AttachmentParts } from "./attachments.ts";
 import type { Base, Lanes } from "./base.ts";
 import type { Channels } from "./channels.ts";
+import type { Files } from "./files.ts";
 import type { QuestionParts } from "./questions.ts";
 import type { Stores } from "./store-parts.ts";
 import type { SubagentParts } from "./subagents.ts";
@@ -49,7 +49,7 @@ export interface FrontDoorDeps extends Pick<Base, "config" | "clock" | "bus" | "
   readonly subagents: SubagentParts;
   readonly payments: Payments;
   readonly people: QuestionParts;
-  readonly attaching: Pick<AttachmentParts, "gather">;
+  readonly attaching: Pick<Files, "gather">;
   statusText(isOperator: boolean): Promise<string>;
 }
 

@@ -4,8 +4,8 @@
 import { type Clock, dayOf } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import type { AttachmentParts } from "./attachments.ts";
-import { archiveDeleted } from "./chat-desk.ts";
+import { archiveDeleted } from "./deleted-chats.ts";
+import type { Files } from "./files.ts";
 import type { Stores } from "./store-parts.ts";
 
 const EVERY_MS = 3_600_000;
@@ -22,7 +22,7 @@ export interface HouseDeps {
   readonly stores: Stores;
   readonly clock: Clock;
   readonly log: Logger;
-  readonly attaching: Pick<AttachmentParts, "sweep">;
+  readonly attaching: Pick<Files, "sweep">;
 }
 
 /** Runs until the signal aborts. */

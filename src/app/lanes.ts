@@ -1,6 +1,5 @@
 // The two lanes: in this process (p-queue), or of rows that several processes work on.
 import { createLane, type Lane } from "../lanes/lanes.ts";
-import { createSharedLane } from "../lanes/shared-lane.ts";
 import type { Base, Lanes } from "./base.ts";
 import type { SharedOptions } from "./installation.ts";
 import type { Stores } from "./store-parts.ts";
@@ -10,10 +9,10 @@ export interface LaneDeps extends Pick<Base, "config" | "bus" | "log" | "clock">
   readonly shared: SharedOptions | null;
 }
 
-export function createLanes({ config, bus, log, clock, stores, shared }: LaneDeps): Lanes {
+export async function createLanes({ config, bus, log, clock, stores, shared }: LaneDeps): Promise<Lanes> {
   const { maxConcurrent, subagents } = config().agents.defaults;
   const { installation } = stores;
-  const lane = (name: string, concurrency: number): Lane => {
+  const lane = async (name: string, concurrency: number): Promise<Lane> => {
     const common = {
       name,
       concurrency,
@@ -21,6 +20,7 @@ export function createLanes({ config, bus, log, clock, stores, shared }: LaneDep
       onStart: (waitedMs: number): void => bus.emit({ type: "lane.started", lane: name, waitedMs }),
     };
     if (installation === null || shared === null) return createLane(common);
+    const { createSharedLane } = await import("../lanes/shared-lane.ts");
     const { db, members, jobs } = installation;
     return createSharedLane({
       ...common,
@@ -28,5 +28,5 @@ export function createLanes({ config, bus, log, clock, stores, shared }: LaneDep
       onConcurrency: () => void members.follow(),
     });
   };
-  return { main: lane("main", maxConcurrent), subagent: lane("subagent", subagents.maxConcurrent) };
+  return { main: await lane("main", maxConcurrent), subagent: await lane("subagent", subagents.maxConcurrent) };
 }

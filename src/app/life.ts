@@ -7,10 +7,10 @@ import type { Delivery } from "../gateway/delivery.ts";
 import type { Drafting } from "../gateway/drafting.ts";
 import type { Painter } from "../gateway/painter.ts";
 import type { McpTools } from "../tools/mcp.ts";
-import type { AttachmentParts } from "./attachments.ts";
 import type { Base, Lanes } from "./base.ts";
 import type { Channels } from "./channels.ts";
 import { createDuties } from "./duties.ts";
+import type { Files } from "./files.ts";
 import type { FrontDoor } from "./front-door.ts";
 import { keepHouse } from "./housekeeping.ts";
 import { differences } from "./machines.ts";
@@ -48,7 +48,7 @@ export interface LifeDeps extends Pick<Base, "config" | "clock" | "bus" | "log">
   readonly drafting: Drafting;
   readonly page: Page | null;
   readonly mcp: McpTools;
-  readonly attaching: Pick<AttachmentParts, "sweep">;
+  readonly attaching: Pick<Files, "sweep">;
   /** This process works on turns and runs. */
   readonly runsWork: boolean;
   facts(): StatusSource;

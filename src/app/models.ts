@@ -9,7 +9,6 @@ import type { SdkModelsOptions } from "../models/ai-sdk.ts";
 import { createCredentials } from "../models/credentials.ts";
 import type { ModelErrorKind, ModelReply, ModelRequest, ToolSpec } from "../models/model.ts";
 import { missingKey, unreadableKeys } from "../models/model-error.ts";
-import { createOfflineModel } from "../models/offline/offline.ts";
 import { createPrices } from "../models/prices.ts";
 import { builtInDefinition, type ProviderDefinition, parseModelName } from "../models/provider.ts";
 import { type ResolvedModel, resolveDefaultModel } from "../models/resolve.ts";
@@ -88,7 +87,7 @@ export async function createModelParts(deps: ModelDeps): Promise<ModelParts> {
     onCall: ({ agentId: _, ...report }) => deps.bus.emit({ type: "model.called", ...report }),
   };
   const models = createRouter({
-    offline: createOfflineModel({ clock: deps.clock }),
+    loadOffline: async () => (await import("../models/offline/offline.ts")).createOfflineModel({ clock: deps.clock }),
     loadSdk: async () => (await import("../models/ai-sdk.ts")).createSdkModels(options),
     providers,
     findKey: (provider, agentId) => credentials.find(provider, agentId),

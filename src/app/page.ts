@@ -1,40 +1,17 @@
 // Wires the page: its server, and what it shows of runs.
-import type { Agents } from "../agents/agent.ts";
-import type { Payments } from "../budgets/payments.ts";
 import { spentWords } from "../budgets/words.ts";
 import { type LevelNow, shareOf } from "../core/budget.ts";
-import type { Judge } from "../core/check.ts";
 import { errorText } from "../core/errors.ts";
-import type { Commands } from "../gateway/commands.ts";
-import type { Conversations } from "../gateway/conversation.ts";
-import type { Replies } from "../questions/replies.ts";
 import type { NodeView } from "../stores/nodes.ts";
 import type { BudgetLine } from "../web/board.ts";
-import type { Redeliver } from "../web/board-api.ts";
 import type { Route } from "../web/http.ts";
 import type { NodeLine, PageStatus } from "../web/live.ts";
 import { createMcpRoute } from "../web/mcp-api.ts";
 import { createMetrics } from "../web/metrics.ts";
 import { createPrograms, type Programs } from "../web/programs.ts";
 import { createWebServer, type WebServer, type WebServerOptions } from "../web/server.ts";
-import type { SetupDesk } from "../web/setup.ts";
 import { dropLink, keepLink, loadToken, signInUrl } from "../web/token.ts";
-import type { AttachmentParts } from "./attachments.ts";
-import type { Base, Lanes } from "./base.ts";
-import { createRunBoard } from "./board.ts";
-import { createBriefDesk } from "./brief-desk.ts";
-import type { Channels } from "./channels.ts";
-import { createChatDesk } from "./chat-desk.ts";
-import type { ModelParts } from "./models.ts";
-import { createProgramDesk } from "./program-desk.ts";
-import { createQuestionDesk } from "./question-desk.ts";
-import { createRunDesk } from "./run-desk.ts";
-import { createRunLines } from "./run-lines.ts";
-import { createRunRecord } from "./run-record.ts";
-import { createSessionDesk } from "./session-desk.ts";
-import type { Stores } from "./store-parts.ts";
-import type { SubagentParts } from "./subagents.ts";
-import { createUsageDesk } from "./usage-desk.ts";
+import type { PageDeps } from "./page-desks.ts";
 
 export interface Page extends Pick<WebServer, "markReady" | "markStopping" | "close"> {
   /** Resolves once it listens. */
@@ -51,23 +28,6 @@ export interface PageAddress {
   readonly signInUrl: string;
   /** The same link in a file, for whoever has no terminal to read it on. */
   readonly linkPath: string;
-}
-
-export interface PageDeps extends Pick<Base, "config" | "stateDir" | "clock" | "bus" | "log" | "secrets" | "failpoint"> {
-  readonly stores: Stores;
-  readonly channels: Channels;
-  readonly lanes: Lanes;
-  readonly agents: Agents;
-  readonly subagents: Pick<SubagentParts, "archiver" | "again" | "briefing" | "steering" | "spawn" | "mainTools">;
-  readonly conversations: Conversations;
-  readonly judge: Judge;
-  readonly payments: Pick<Payments, "ownLevels" | "overall" | "ofToday">;
-  readonly priceOf: ModelParts["priceOf"];
-  readonly replies: Replies;
-  readonly commands: Pick<Commands, "list" | "isKnown">;
-  readonly setup: SetupDesk | null;
-  readonly attaching: Pick<AttachmentParts, "desk" | "sweep">;
-  status(): PageStatus;
 }
 
 export async function createPage(deps: PageDeps): Promise<Page> {
@@ -121,9 +81,8 @@ export async function createPage(deps: PageDeps): Promise<Page> {
 }
 
 function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "programs" | "routes">): WebServer {
-  const { config, stores, channels, lanes, subagents, payments, log, secrets } = deps;
+  const { config, stores, channels, payments, log, secrets } = deps;
   const { host, port } = config().web;
-  const { viewsOf, ...runBoard } = createRunBoard({ ...subagents, stores, log, clock: deps.clock, lane: lanes.subagent, payments });
   return createWebServer({
     ...more,
     host,
@@ -134,22 +93,10 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "pr
     bus: deps.bus,
     channel: channels.web,
     messages: stores.webMessages,
-    webChats: stores.webChats,
-    chats: createChatDesk({ ...deps, channel: channels.web }),
     browsers: stores.browsers,
-    ...runBoard,
-    lines: createRunLines({ stores, viewsOf }),
-    runDesk: createRunDesk(deps),
-    sessions: createSessionDesk({ ...deps, steering: subagents.steering }),
-    record: createRunRecord({ stores, priceOf: deps.priceOf, log }),
-    usage: createUsageDesk({ stores, payments, clock: deps.clock, agents: () => deps.agents.list().map(({ id }) => id) }),
+    desks: async () => (await import("./page-desks.ts")).createPageDesks(deps),
     budgets: async () => (await payments.overall()).map(toBudgetLine),
-    questions: createQuestionDesk({ stores, replies: deps.replies, log }),
-    briefs: createBriefDesk({ ...subagents, stores, log }),
-    files: deps.attaching.desk,
     pairing: stores.pairing,
-    ...(deps.setup === null ? {} : { setup: deps.setup }),
-    redeliver: (runId) => redeliver(deps, runId),
     redact: (text) => secrets.redact(text),
     heldBack: (text) => secrets.heldBack(text),
     status: () => statusOf(deps.status()),
@@ -162,7 +109,7 @@ function createServer(deps: PageDeps, more: Pick<WebServerOptions, "token" | "pr
 function mcpRoutes(deps: PageDeps, { isValid }: Programs): Route[] {
   const { stores, subagents, agents, judge, replies, clock, bus, log } = deps;
   if (stores.installation?.role === "worker") return [];
-  const desk = createProgramDesk({ ...subagents, stores, agents, judge, replies, log });
+  const desk = async () => (await import("./program-desk.ts")).createProgramDesk({ ...subagents, stores, agents, judge, replies, log });
   return [createMcpRoute({ desk, isValid, version: () => deps.status().version, bus, clock, log })];
 }
 
@@ -176,18 +123,3 @@ const toLine = ({ id, name, role, version, isFront, load, seenAt }: NodeView): N
 });
 
 const toBudgetLine = (level: LevelNow): BudgetLine => ({ name: level.name, ...spentWords(level), share: shareOf(level) });
-
-/** As `/subagents retry`, for a run of any channel. */
-async function redeliver({ stores, subagents, log }: PageDeps, runId: string): ReturnType<Redeliver> {
-  const found = await stores.runs.get(runId);
-  if (found === null) return null;
-  return stores.db.transaction(subagents.steering.locks([found]), async (tx) => {
-    const run = await stores.runs.get(runId);
-    if (run === null) return null;
-    if (run.delivery !== "blocked") return { isOnItsWay: false, text: `Its announcement is not blocked (${run.delivery}).` };
-    if (!(await subagents.steering.retry(tx, run)))
-      return { isOnItsWay: false, text: `Its announcement can't be sent yet: ${run.deliveryReason ?? "its channel is off"}.` };
-    log.info({ audit: "announced again", runId }, "a blocked announcement is sent again from the page");
-    return { isOnItsWay: true, text: "Its announcement is on its way again." };
-  });
-}

@@ -126,6 +126,9 @@ async function keep(db: PostgresDatabase, name: string, first: () => string): Pr
   return (await known()) ?? first();
 }
 
+/** A start failed because PostgreSQL went away in its middle: it may be back in a moment. */
+export const wentAway = (error: unknown): boolean => (error instanceof AppError ? error.code === "storage" : isAway(error));
+
 const TRY_EVERY_MS = 1_000;
 const SAY_EVERY_MS = 30_000;
 

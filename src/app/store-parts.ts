@@ -1,5 +1,7 @@
 // What everything works on, whichever database stands behind it: the stores that are made the same way for all of them.
+
 import { addressKey } from "../core/address.ts";
+import { onFirstUse } from "../core/first-use.ts";
 import type { Logger } from "../core/logger.ts";
 import { createAccounts } from "../stores/accounts.ts";
 import { createApprovalRules } from "../stores/approval-rules.ts";
@@ -21,7 +23,8 @@ import { createOutbox } from "../stores/outbox.ts";
 import { createPairing } from "../stores/pairing.ts";
 import { createProgramTokens } from "../stores/program-tokens.ts";
 import { createQuestions } from "../stores/questions.ts";
-import { createRunSearch } from "../stores/run-search.ts";
+import type { RunListDeps } from "../stores/run-lists.ts";
+import type { RunSearch } from "../stores/run-search.ts";
 import { createRuns, type RunDeps, type Runs } from "../stores/runs.ts";
 import { createScratchpad } from "../stores/scratchpad.ts";
 import type { SessionDocuments } from "../stores/session-documents.ts";
@@ -87,7 +90,7 @@ export function createParts({ db, clock, bootId, failpoint, log, onQueued }: Par
   return {
     ...asked,
     runs: createRuns({ db, clock, bootId, onDamaged, onEnded, ...(onQueued === undefined ? {} : { onQueued }) }),
-    runSearch: createRunSearch({ db, onDamaged }),
+    runSearch: createSearching({ db, onDamaged }),
     accounts: createAccounts({ db }),
     inbox: createInbox({ db, clock, bootId, failpoint }),
     sessions: createSessions({ db, clock }),
@@ -107,5 +110,16 @@ export function createParts({ db, clock, bootId, failpoint, log, onQueued }: Par
     ledger: createLedger({ db }),
     attachments: createAttachments({ db, clock }),
     programTokens: createProgramTokens({ db, clock }),
+  };
+}
+
+/** Loaded by whoever first looks at the board. */
+function createSearching(deps: RunListDeps): RunSearch {
+  const search = onFirstUse(async () => (await import("../stores/run-search.ts")).createRunSearch(deps));
+  return {
+    page: async (...wanted) => (await search()).page(...wanted),
+    among: async (...wanted) => (await search()).among(...wanted),
+    totals: async (filter) => (await search()).totals(filter),
+    facets: async () => (await search()).facets(),
   };
 }

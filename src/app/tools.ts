@@ -15,7 +15,7 @@ import { createRunCheck } from "../tools/checks.ts";
 import { createExecTool, createRunCommand } from "../tools/exec.ts";
 import { createFileTools } from "../tools/files.ts";
 import { createJudge } from "../tools/judge.ts";
-import { createMcpTools, type McpTools } from "../tools/mcp.ts";
+import type { McpTools } from "../tools/mcp.ts";
 import type { Elicit } from "../tools/mcp-elicitation.ts";
 import { createPromptFiles } from "../tools/prompt-files.ts";
 import { createRemember } from "../tools/remember.ts";
@@ -50,7 +50,7 @@ export interface ToolDeps extends Pick<Base, "config" | "clock" | "log" | "secre
 /** Where settings, keys, state and the program itself lie: nothing for commands to see. */
 export const privateFolders = ({ path, stateDir }: LoadedConfig): string[] => [process.cwd(), dirname(path), stateDir, ownFolder];
 
-export function createTools(deps: ToolDeps): ToolParts {
+export async function createTools(deps: ToolDeps): Promise<ToolParts> {
   const { config, stateDir, env } = deps.loaded;
   const { sandbox, clock, log, secrets } = deps;
   const promptFiles = createPromptFiles({ workspaces: () => deps.agents.list().map((agent) => agent.workspace), crewPath: deps.crewPath });
@@ -69,11 +69,7 @@ export function createTools(deps: ToolDeps): ToolParts {
   const judge = createJudge();
   const webFetch = createWebFetch({ maxBytes: config.tools.webFetch.maxBytes, timeoutMs: config.tools.webFetch.timeoutSeconds * 1000 });
   const remember = createRemember({ clock, redact: secrets.redact, workspaceOf: (context) => memoryWorkspace(deps, context) });
-  const servers = Object.entries(config.mcp.servers).flatMap(([name, server]) => (server.enabled ? [[name, server] as const] : []));
-  const mcp = createMcpTools({
-    servers: Object.fromEntries(servers),
-    ...{ log, clock, ...(deps.elicit === undefined ? {} : { elicit: deps.elicit }) },
-  });
+  const mcp = await createMcp(deps);
   const fixed: Tool[] = [
     ...createFileTools(promptFiles, secrets),
     createSearchTool({ sandbox, promptFiles }),
@@ -89,6 +85,16 @@ export function createTools(deps: ToolDeps): ToolParts {
     judge,
     runCheck: createRunCheck({ promptFiles, judge, secrets, log, runCommand: exec === null ? null : runCommand }),
   };
+}
+
+const NO_MCP: McpTools = { start() {}, tools: () => [], status: () => [], stop: async () => {} };
+
+/** Without a server there is nothing to load. */
+async function createMcp({ loaded, log, clock, elicit }: ToolDeps): Promise<McpTools> {
+  const servers = Object.entries(loaded.config.mcp.servers).flatMap(([name, server]) => (server.enabled ? [[name, server] as const] : []));
+  if (servers.length === 0) return NO_MCP;
+  const { createMcpTools } = await import("../tools/mcp.ts");
+  return createMcpTools({ servers: Object.fromEntries(servers), log, clock, ...(elicit === undefined ? {} : { elicit }) });
 }
 
 const MEGABYTE = 1024 * 1024;

@@ -18,7 +18,7 @@ export interface FilePosting {
   post(outgoing: OutgoingFile): Promise<Taken>;
   /** Queues what is stored: the call was killed in between, or it was not. */
   queue(outgoing: Omit<OutgoingFile, "name" | "bytes">, file: Attachment): Promise<Taken>;
-  maxBytes(): number;
+  maxBytes(): Promise<number>;
 }
 
 export interface OutgoingFile {
@@ -76,7 +76,7 @@ export function createFilePosting(deps: PostingDeps): FilePosting {
     return { file };
   };
   return {
-    maxBytes: () => deps.intake.limits().fileBytes,
+    maxBytes: async () => deps.intake.limits().fileBytes,
     async known(call) {
       const file = await deps.attachments.findByOrigin(originOf(call));
       return file === null ? null : publicOf(file);

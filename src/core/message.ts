@@ -108,6 +108,8 @@ export type Part = Readonly<Record<string, unknown>>;
 /** Outcome of ONE attempt. `retry`: surely not executed. `unknown`: may have been executed. */
 export type SendResult =
   | { readonly status: "sent"; readonly ref: string }
+  /** What became of it is on record already (`SendRequest.within`). */
+  | { readonly status: "recorded" }
   /** A place for the text was made, the text itself is still to come: store `ref`, then send again with it. */
   | { readonly status: "reserved"; readonly ref: string }
   /** `afterMs`: the platform takes nothing there before that, whatever it is. Without it, it is this message that failed. */
@@ -131,6 +133,11 @@ export interface SendRequest {
   readonly repeated: boolean;
   /** What `reserved` gave for this part earlier, or where a draft of it stands: `Drafts.show` gave it, or it is `draftBegun`. */
   readonly ref?: string;
+  /**
+   * For a platform that is a table of ours: to be called in the transaction `tx` that posts it, with what posts it there and gives its
+   * ref. What became of the message is written in the same one; nothing is posted that nobody wants said any more.
+   */
+  readonly within?: (tx: unknown, post: () => Promise<string>) => Promise<void>;
 }
 
 /** In place of a reference: a draft was begun then, and nobody lived to record where it stands, or whether it does. */
@@ -229,10 +236,12 @@ export interface InboxSink {
  */
 export interface Pace {
   /**
-   * One chat, all its threads together: so many at once, then one every `everyMs`. Answers to commands may go `answersOnTop`
-   * further: a person waits for them, and types no more than a few.
+   * One chat, all its threads together unless `threadsApart`: so many at once, then one every `everyMs`. Answers to commands may go
+   * `answersOnTop` further: a person waits for them, and types no more than a few.
    */
   readonly chat: { readonly burst: number; readonly everyMs: number; readonly answersOnTop: number };
+  /** A thread is a chat of its own to the platform: one in trouble must not use up the places of the others. */
+  readonly threadsApart?: true;
   /** On top of that, in a chat of several people: never more than `max` within any `perMs`. */
   readonly group?: { readonly max: number; readonly perMs: number };
   /** And in all chats of the account together. */
@@ -263,8 +272,8 @@ export interface Channel {
   readonly isOperators?: boolean;
   /** Left out where the platform sets no pace (the page). */
   readonly pace?: Pace;
-  /** Sending the same key again shows nothing twice, so that nobody has to be asked after a crash. */
-  readonly isIdempotent?: boolean;
+  /** The platform is a table of ours: what is sent there and that it was are one transaction (`SendRequest.within`). */
+  readonly isOwnTable?: boolean;
   /** Any number of processes may receive at the same time: people call us, and each call comes to one of them. Left out: only one may. */
   readonly isCalled?: boolean;
   /** Resolves once receiving is under way; connection trouble is retried inside and shown in `health()`. */

@@ -2,7 +2,6 @@
 import { shortId } from "../core/ids.ts";
 import type { Run } from "../core/run.ts";
 import type { Changes } from "../subagents/again.ts";
-import { compareText, gather } from "../subagents/compare.ts";
 import type { SpawnAnswer } from "../subagents/spawn-request.ts";
 import type { Answer, CommandContext } from "./commands.ts";
 import { type SubagentCommandDeps, splitFirst, withTarget } from "./subagent-action.ts";
@@ -24,6 +23,7 @@ function rerunText(first: Run, answer: SpawnAnswer): string {
 
 async function diffText({ transcripts, clock }: SubagentCommandDeps, one: Run, other: Run): Promise<string> {
   if (one.id === other.id) return "That is one and the same run.";
+  const { compareText, gather } = await import("../subagents/compare.ts");
   return compareText(await gather(transcripts, one), await gather(transcripts, other), clock.now());
 }
 

@@ -1,6 +1,7 @@
 // One attempt to send one message of the outbox, and what its outcome means for its row, its run and those behind it.
 // A part is marked `sending` before the call, so a crash leaves a trace: at boot it is `unknown` and the channel is asked
-// whether it arrived (Slack, web), or it is sent once more, marked (Telegram). No model call stands between a row and its retries.
+// whether it arrived (Slack), or it is sent once more, marked (Telegram). On the page, which is a table of ours, being sent and being
+// recorded as sent are one. No model call stands between a row and its retries.
 import { type Address, channelIsOff } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import { AppError } from "../core/errors.ts";
@@ -61,6 +62,7 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
   if (row.isDamaged) return [row, { status: "failed", reason: "its row in the database is damaged" }];
   const channel = state.channel(row.address.channel, row.address.account);
   if (channel === null) return [row, { status: "retry", reason: channelIsOff(row.address.channel), afterMs: 0 }];
+  if (channel.isOwnTable === true) return [row, await post(state, row, channel, place)];
   let repeated = false;
   let staysInDoubt = false;
   // `sending` here means that an attempt ended without a word: its outcome could not be recorded.
@@ -74,9 +76,7 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
       if (found.status === "unknown") return [row, found];
     }
   }
-  // Where a repeat shows nothing, a crash needs to leave no trace; but what a stop may take back (ST2) has to be asked for.
-  const isMarked = channel.isIdempotent !== true || row.runId !== null;
-  const message = isMarked ? await begin(state, row, { joins: isLast ? channel : null, staysInDoubt }) : row;
+  const message = await begin(state, row, { joins: isLast ? channel : null, staysInDoubt });
   if (message === null) return null;
   state.failpoint("delivery.marked");
   const key = message.isLead ? (message.joinedAs ?? message.key) : message.key;
@@ -86,6 +86,25 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
   place.over();
   state.failpoint("delivery.sent");
   return [message, result];
+}
+
+/**
+ * Posted under its key, which shows once, and recorded in the same transaction: a crash leaves both or neither, and needs no trace. Also of
+ * one that an earlier version left as `sending`. Nor is the lease asked for: a process that has lost it writes nothing (the fence).
+ */
+async function post(state: State, row: OutboxRow, channel: Channel, place: Place): Promise<SendResult> {
+  state.failpoint("delivery.marked");
+  const result = await channel.send({
+    ...contentOf(row, row.key),
+    repeated: false,
+    async within(tx, post) {
+      // What a stop has taken back since it was looked up is not said (ST2).
+      if (await state.outbox.isOpen(tx as Tx, row.id)) await recordSent(state, tx as Tx, row, await post());
+    },
+  });
+  place.over();
+  state.failpoint("delivery.sent");
+  return result;
 }
 
 /** Several together have a key of runs' names, which are given out once, and no row of their own. */
@@ -105,7 +124,7 @@ async function begin(
   { joins, staysInDoubt }: { readonly joins: Channel | null; readonly staysInDoubt: boolean },
 ): Promise<OutboxRow | null> {
   const { outbox } = state;
-  return record(state, row, async (tx) => {
+  return state.db.transaction([lock.chat(row.address)], async (tx) => {
     const { others, part } = joins === null ? { others: [], part: row.part } : await gather(state, row, joins);
     if (!(await outbox.markSending(tx, row.id, staysInDoubt))) return null;
     const message = others.length === 0 ? row : await outbox.join(tx, row, others, part);
@@ -137,7 +156,9 @@ const openStateOf = (row: OutboxRow): OpenState => (row.state === "queued" ? "qu
 async function conclude(state: State, row: OutboxRow, result: SendResult): Promise<void> {
   switch (result.status) {
     case "sent":
-      return sent(state, row, result.ref);
+      return state.db.transaction([lock.chat(row.address)], (tx) => recordSent(state, tx, row, result.ref));
+    case "recorded":
+      return;
     case "retry":
     case "unknown":
       return later(state, row, result);
@@ -160,24 +181,16 @@ async function conclude(state: State, row: OutboxRow, result: SendResult): Promi
   }
 }
 
-/** What an attempt leaves is there to be found after a power cut; a channel where a repeat shows nothing needs no wait for the disk. */
-async function record<T>(state: State, { address }: OutboxRow, work: (tx: Tx) => Promise<T>): Promise<T> {
-  const relaxed = state.channel(address.channel, address.account)?.isIdempotent === true;
-  return state.db.transaction([lock.chat(address)], work, { relaxed });
-}
-
 /** The message and those that went with it: with one row sent and another not, a crash would send it again. */
-async function sent(state: State, row: OutboxRow, ref: string): Promise<void> {
-  await record(state, row, async (tx) => {
-    const all = [row, ...(row.isLead ? await state.outbox.listJoined(row) : [])];
-    for (const one of all) {
-      await state.outbox.markSent(tx, one.id, ref);
-      if (one.n === one.parts - 1) {
-        await state.recordDelivery(tx, one, "delivered", undefined, ref);
-        sayOver(tx, one, "sent");
-      } else await state.outbox.reopen(tx, one.delivery);
-    }
-  });
+async function recordSent(state: State, tx: Tx, row: OutboxRow, ref: string): Promise<void> {
+  const all = [row, ...(row.isLead ? await state.outbox.listJoined(row) : [])];
+  for (const one of all) {
+    await state.outbox.markSent(tx, one.id, ref);
+    if (one.n === one.parts - 1) {
+      await state.recordDelivery(tx, one, "delivered", undefined, ref);
+      sayOver(tx, one, "sent");
+    } else await state.outbox.reopen(tx, one.delivery);
+  }
 }
 
 /** Its run has learnt of it in the same transaction; whoever watches, after it. */

@@ -269,8 +269,8 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   const gathered = await deps.gather({ ...job, workspace: agent.workspace, signal: abort.signal, onRecord });
   if (gathered === null) return void (abort.signal.reason === "suspend" && (await deps.inbox.release(row.id)));
   if (!(await beginRequest(deps, job, gathered))) return;
-  // On its way to the disk while the model is asked: the words are there already, in the inbox (SE2). What fails is tried again before the end.
-  void deps.transcripts.sync(transcriptOf(session)).catch(() => {});
+  // Its line is in the file, which outlives this process. On the disk the words are in the inbox, before the model is called (SE2) and
+  // until the turn ends: the one sync before that end brings all its lines there. After a power cut in between it begins anew from them.
   deps.failpoint("turn.input-appended");
   own.job = job;
   own.sitting ??= openSitting(deps, job);

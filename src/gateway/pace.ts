@@ -4,7 +4,7 @@
 //
 // The platform counts when a message reaches it, and nobody knows when that is but that it is before the call is over. So a place
 // is taken when a call begins and given back counting from its end: however slow the line, the platform's count is never ahead.
-import { type Address, wholeChatKey } from "../core/address.ts";
+import { type Address, addressKey, wholeChatKey } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Pace } from "../core/message.ts";
 
@@ -57,11 +57,12 @@ export function createPacer(clock: Clock, paceOf: (address: Address) => Pace | u
   const accounts = new Map<string, Limit>();
 
   const chatOf = (address: Address): Chat => {
-    const key = wholeChatKey(address);
+    const pace = paceOf(address);
+    const key = pace?.threadsApart === true ? addressKey(address) : wholeChatKey(address);
     const known = chats.get(key);
     if (known !== undefined) return known;
     if (chats.size >= MAX_CHATS) forgetIdle(chats, clock.now());
-    const chat: Chat = { limits: limitsOf(accounts, address, paceOf(address)), silence: { from: 0, until: 0 } };
+    const chat: Chat = { limits: limitsOf(accounts, address, pace), silence: { from: 0, until: 0 } };
     chats.set(key, chat);
     return chat;
   };

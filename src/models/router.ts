@@ -1,6 +1,7 @@
-// The one Models object everybody uses: `offline/…` goes to the built-in model, everything else to the AI SDK adapter,
-// which is loaded at its first call because it costs start-up time. agents/turn.ts → router → offline/offline.ts | ai-sdk.ts
+// The one Models object everybody uses: `offline/…` goes to the built-in model, everything else to the AI SDK adapter. Either is
+// loaded at its first call because it costs start-up time. agents/turn.ts → router → offline/offline.ts | ai-sdk.ts
 import { publicErrorText } from "../core/errors.ts";
+import { onFirstUse } from "../core/first-use.ts";
 import type { Credential } from "./credentials.ts";
 import type { ModelErrorKind, ModelEvent, ModelProblem, ModelReply, ModelRequest, Models } from "./model.ts";
 import { missingKey, unreadableKeys } from "./model-error.ts";
@@ -13,8 +14,9 @@ export interface ModelRouter extends Models {
 }
 
 export interface RouterOptions {
-  readonly offline: Pick<Models, "call">;
-  /** Called at the first use of a real provider; again after a failure. */
+  /** Called at its first use; again after a failure. */
+  loadOffline(): Promise<Pick<Models, "call">>;
+  /** The same of real providers. */
   loadSdk(): Promise<Pick<Models, "call">>;
   /** From config and discovery, as they are now. */
   providers(): Readonly<Record<string, ProviderDefinition>>;
@@ -31,16 +33,8 @@ const PASSING: ReadonlySet<ModelErrorKind> = new Set(["rate", "overload", "netwo
 const isOffline = (model: string): boolean => model.startsWith("offline/");
 
 export function createRouter(options: RouterOptions): ModelRouter {
-  let loading: Promise<Pick<Models, "call">> | null = null;
-  const sdk = async (): Promise<Pick<Models, "call">> => {
-    loading ??= options.loadSdk();
-    try {
-      return await loading;
-    } catch (error) {
-      loading = null;
-      throw error;
-    }
-  };
+  const sdk = onFirstUse(options.loadSdk);
+  const offline = onFirstUse(options.loadOffline);
   const checkName = (model: string): string | null => checkModelName(model, Object.keys(options.providers()));
   return {
     checkName,
@@ -50,9 +44,9 @@ export function createRouter(options: RouterOptions): ModelRouter {
       return parseModelName(model) === null ? { message } : { message, remedy: "Others are added under models.providers in the settings." };
     },
     call: async (request, onEvent) => {
-      if (isOffline(request.model)) return callOffline(options, request, onEvent);
       try {
-        return await callSdk(options, await sdk(), request, onEvent);
+        if (isOffline(request.model)) return await callOffline(offline, request, onEvent);
+        return await callSdk({ sdk: await sdk(), offline }, request, onEvent);
       } catch (error) {
         return failed(request.model, `The model layer failed: ${publicErrorText(error)}`);
       }
@@ -61,15 +55,16 @@ export function createRouter(options: RouterOptions): ModelRouter {
   };
 }
 
-async function callOffline(options: RouterOptions, request: ModelRequest, onEvent: (event: ModelEvent) => void): Promise<ModelReply> {
+type Loading = () => Promise<Pick<Models, "call">>;
+
+async function callOffline(offline: Loading, request: ModelRequest, onEvent: (event: ModelEvent) => void): Promise<ModelReply> {
   const problem = checkModelName(request.model, []);
-  return problem === null ? options.offline.call(request, onEvent) : failed(request.model, problem);
+  return problem === null ? (await offline()).call(request, onEvent) : failed(request.model, problem);
 }
 
 /** The SDK walks the fallbacks it can reach; an offline one, if configured, answers when those are down. */
 async function callSdk(
-  options: RouterOptions,
-  sdk: Pick<Models, "call">,
+  { sdk, offline }: { readonly sdk: Pick<Models, "call">; readonly offline: Loading },
   request: ModelRequest,
   onEvent: (event: ModelEvent) => void,
 ): Promise<ModelReply> {
@@ -77,9 +72,9 @@ async function callSdk(
   const rescue = reply.outcome === "error" && reply.error !== undefined && PASSING.has(reply.error.kind);
   if (!rescue || !request.fallbacks.includes(OFFLINE_MODEL)) return reply;
   onEvent({ type: "fallback", from: request.model, to: OFFLINE_MODEL, reason: reply.error?.message ?? "" });
-  const offline = await options.offline.call({ ...request, model: OFFLINE_MODEL }, onEvent);
+  const rescued = await (await offline()).call({ ...request, model: OFFLINE_MODEL }, onEvent);
   // The tokens the failed attempts used were still used.
-  return { ...offline, usage: reply.usage, costUsd: reply.costUsd };
+  return { ...rescued, usage: reply.usage, costUsd: reply.costUsd };
 }
 
 function checkKey(options: RouterOptions, model: string, agentId: string): ModelProblem | null {

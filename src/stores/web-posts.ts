@@ -1,7 +1,9 @@
-// What the page's channel writes: its messages (web-messages.ts), and with a person's own one the inbox row it is answered by.
+// What the page's channel writes: its messages (web-messages.ts), with a person's own one the inbox row it is answered by, and with one of
+// ours what its row in the outbox has to say about it.
+import type { Address } from "../core/address.ts";
 import type { Attachment } from "../core/attachment.ts";
 import type { Attachments } from "./attachments.ts";
-import { type Database, RELAXED } from "./database.ts";
+import { type Database, RELAXED, type Tx } from "./database.ts";
 import type { Inbox } from "./inbox.ts";
 import { lock } from "./lock-keys.ts";
 import type { WebMessages } from "./web-messages.ts";
@@ -21,8 +23,14 @@ interface SentMessage extends NewMessage {
 }
 
 export interface WebPosts {
-  /** The agent's words. Not waited for on their way to the disk: their row in the outbox is there, and is sent again after a power cut. */
-  say(message: NewMessage & { readonly extra: Readonly<Record<string, unknown>> }): Promise<Posted>;
+  /**
+   * The agent's words. Not waited for on their way to the disk: their row in the outbox is there, and is sent again after a power cut.
+   * `within`: is handed what posts them, for as much as is to be written with it. Null: it did not post them.
+   */
+  say(
+    message: Omit<NewMessage, "chat"> & { readonly address: Address; readonly extra: Readonly<Record<string, unknown>> },
+    within?: (tx: Tx, post: () => Promise<string>) => Promise<void>,
+  ): Promise<Posted | null>;
   /** The agent's words as they are from now on. False: there is no such message. Lost to a power cut, they are painted again. */
   edit(message: {
     readonly chat: string;
@@ -36,14 +44,13 @@ export interface WebPosts {
    * nothing was taken.
    */
   take(update: { readonly externalId: string; readonly raw: unknown }, message: SentMessage | null): Promise<Posted | "no-file" | null>;
-  findByKey(key: string): Promise<{ readonly seq: number } | null>;
 }
 
 export interface WebPostDeps {
   readonly db: Database;
   readonly inbox: Pick<Inbox, "put">;
   readonly attachments: Pick<Attachments, "claim">;
-  readonly webMessages: Pick<WebMessages, "post" | "edit" | "findByKey">;
+  readonly webMessages: Pick<WebMessages, "post" | "edit">;
 }
 
 export function createWebPosts(
@@ -51,7 +58,19 @@ export function createWebPosts(
   from: { readonly channel: string; readonly account: string },
 ): WebPosts {
   return {
-    say: (message) => db.transaction([lock.page(message.chat)], (tx) => webMessages.post(tx, { ...message, author: "agent" }), RELAXED),
+    say: ({ address, ...message }, within = async (_tx, post) => void (await post())) =>
+      db.transaction(
+        [lock.page(address.chat), lock.chat(address)],
+        async (tx) => {
+          let posted: Posted | null = null;
+          await within(tx, async () => {
+            posted = await webMessages.post(tx, { ...message, chat: address.chat, author: "agent" });
+            return String(posted.seq);
+          });
+          return posted;
+        },
+        RELAXED,
+      ),
     edit: ({ chat, seq, ...to }) => db.transaction([lock.page(chat)], (tx) => webMessages.edit(tx, chat, seq, to), RELAXED),
     take: (update, message) =>
       db.transaction(message === null ? [lock.inbox] : [lock.inbox, lock.page(message.chat)], async (tx) => {
@@ -61,7 +80,6 @@ export function createWebPosts(
         if (posted === null || posted.status === "inserted") await inbox.put(tx, from, [update]);
         return posted;
       }),
-    findByKey: webMessages.findByKey,
   };
 }
 

@@ -1,5 +1,5 @@
 // Two runs side by side (RP2): what they were given, what they took, and the difference of their results. The words are pure; what
-// stands in the transcripts is gathered here, and told as missing where it is gone.
+// stands in the transcripts is gathered here, and told as missing where it is gone. Loaded by whoever compares, with its package.
 import { createTwoFilesPatch } from "diff";
 import { capText } from "../budgets/words.ts";
 import { shortId } from "../core/ids.ts";

@@ -73,16 +73,15 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   const stopped = new AbortController();
   let alarm = new AbortController();
   const ring = ({ id, requesterKey }: Pick<Run, "id" | "requesterKey">): void => deps.lane.ring(id, requesterKey, "front");
-  /** What was to begin after it. It has had no turn yet, so it takes its place behind the others. */
-  const ringDependents = async (runId: string): Promise<void> => {
-    // Who sent it out, and everybody above: a run further down may be named by its id.
-    for (let run = await deps.runs.get(runId); run !== null; run = await requesterOf(deps, run.id))
+  /** Whoever may wait for this one: those above it, and what was to begin after it. */
+  const ringAround = async (runId: string): Promise<void> => {
+    // What anybody above sent out, too: a run further down may be named by its id.
+    for (let run = await deps.runs.get(runId); run !== null; run = await requesterOf(deps, run)) {
+      if (run.id !== runId && run.state === "waiting") ring(run);
+      // It has had no turn yet, so it takes its place behind the others.
       for (const { id, waits, requesterKey } of await deps.runs.listUnfinishedOf(run.requesterKey))
         if (waits.some((wait) => wait.for === "after" && wait.ids.includes(runId))) deps.lane.ring(id, requesterKey);
-  };
-  const ringAncestors = async (runId: string): Promise<void> => {
-    for (let run = await requesterOf(deps, runId); run !== null; run = await requesterOf(deps, run.id))
-      if (run.state === "waiting") ring(run);
+    }
   };
   /** One timer for all of them: the rows know the times. It never sleeps long: a look may fail. */
   const setAlarm = async (): Promise<void> => {
@@ -105,10 +104,7 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   return {
     start() {
       const look = async (event: AppEvent): Promise<void> => {
-        if (event.type === "run.ended") {
-          await ringAncestors(event.runId);
-          await ringDependents(event.runId);
-        }
+        if (event.type === "run.ended") await ringAround(event.runId);
         if (event.type === "run.mail" || event.type === "question.changed") {
           const run = event.runId === null ? null : await deps.runs.get(event.runId);
           if (run?.state === "waiting") ring(run);
@@ -138,7 +134,5 @@ const MAX_SLEEP_MS = 60_000;
 /** How long to sleep when the time that is waited for is so far away. */
 export const lookAgainMs = (leftMs: number): number => Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, leftMs));
 
-async function requesterOf({ runs }: Pick<WaitDeps, "runs">, runId: string): Promise<Run | null> {
-  const requester = (await runs.get(runId))?.requesterRunId ?? null;
-  return requester === null ? null : await runs.get(requester);
-}
+const requesterOf = async ({ runs }: Pick<WaitDeps, "runs">, { requesterRunId }: Run): Promise<Run | null> =>
+  requesterRunId === null ? null : await runs.get(requesterRunId);

@@ -1,5 +1,5 @@
 // Makes one command of exec ready to run, in the sandbox or on the host: what it may see, write and use, and who watches
-// over it (TL5, TL9, TL10). exec.ts → here → sandbox.ts, prompt-files.ts, usage.ts; process.ts then runs it.
+// over it (TL5, TL9, TL10). Loaded with the first one. exec.ts → here → sandbox.ts, prompt-files.ts, usage.ts; process.ts then runs it.
 import { randomUUID } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { availableParallelism } from "node:os";
@@ -13,8 +13,6 @@ import { type AvailableSandbox, type Covers, SANDBOX_PATH, type Sandbox, sandbox
 import { createUsage, type UsageLimits } from "./usage.ts";
 import type { Place } from "./workspace-path.ts";
 
-/** The largest single file a command may write. */
-export const FILE_BYTES = 256 * 1024 * 1024;
 /** The kernel counts threads too, so this backs up the limit on processes rather than repeat it. */
 const TASKS = 1024;
 
@@ -23,6 +21,8 @@ export interface CommandOptions {
   readonly promptFiles: PromptFiles;
   /** What all commands have between them. */
   readonly limits: UsageLimits;
+  /** The largest single file one of them may write. */
+  readonly fileBytes: number;
   /** Names of environment variables that commands may see. */
   readonly envAllow: readonly string[];
   /** Where a session with a read-only workspace keeps its /scratch between commands; without it each command gets an empty one. */
@@ -104,7 +104,7 @@ function inSandbox(options: CommandOptions, sandbox: AvailableSandbox, command: 
     scratch,
     env: { ...baseEnv(SANDBOX_PATH, "/tmp"), ...allowedEnv(options) },
     // Wall time is what ends a command; this only stops what could outlive a stopped clock, so all cores may be used.
-    limits: { cpuSeconds: Math.ceil(seconds) * availableParallelism(), fileBytes: FILE_BYTES, tasks: TASKS },
+    limits: { cpuSeconds: Math.ceil(seconds) * availableParallelism(), fileBytes: options.fileBytes, tasks: TASKS },
   });
   return { ...wrapped, cwd: "/" };
 }

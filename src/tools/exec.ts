@@ -6,10 +6,11 @@ import { constants } from "node:os";
 import { stripVTControlCharacters } from "node:util";
 import { z } from "zod";
 import { codeBlock } from "../core/code-block.ts";
+import { onFirstUse } from "../core/first-use.ts";
 import { defineTool, type Tool, type ToolContext, toolError, toolQuote } from "../core/tool.ts";
 import { spellUnseen } from "../core/visible-text.ts";
 import { createAtMost } from "./at-most.ts";
-import { type Command, type CommandOptions, createPrepare, FILE_BYTES, type ReadyCommand } from "./command.ts";
+import type { Command, CommandOptions, ReadyCommand } from "./command.ts";
 import { createOutputWindow, escapeName, formatBytes, MAX_TEXT_BYTES } from "./output.ts";
 import { type ProcessResult, runProcess } from "./process.ts";
 import { createPromptFiles, type PromptFiles } from "./prompt-files.ts";
@@ -20,8 +21,9 @@ const MAX_TIMEOUT_SECONDS = 1800;
 const PROGRESS_EVERY_MS = 500;
 const PROCESSES = 512;
 const OUTPUT_BYTES = 10 * 1024 * 1024;
+const FILE_BYTES = 256 * 1024 * 1024;
 
-export interface ExecOptions extends Omit<CommandOptions, "promptFiles"> {
+export interface ExecOptions extends Omit<CommandOptions, "promptFiles" | "fileBytes"> {
   /** What sub-agents are kept from; default that of the session's own workspace. */
   readonly promptFiles?: PromptFiles;
   /** Operator's explicit choice: run commands on the host itself when there is no sandbox. */
@@ -50,7 +52,10 @@ export type RunCommand = (wanted: WantedCommand, context: ToolContext) => Promis
 
 export function createRunCommand(options: ExecOptions): RunCommand {
   const promptFiles = options.promptFiles ?? createPromptFiles();
-  const prepare = createPrepare({ ...options, promptFiles });
+  // One for all of them: it counts what they use between them.
+  const preparing = onFirstUse(async () =>
+    (await import("./command.ts")).createPrepare({ ...options, promptFiles, fileBytes: FILE_BYTES }),
+  );
   const takePlace = createPlaces(options.maxConcurrent);
   return async ({ command, timeoutSeconds, cwd = "." }, context) => {
     if (JSON.stringify(command).includes("\\u0000")) return { refused: "The command holds a NUL character, which no program can take." };
@@ -59,6 +64,7 @@ export function createRunCommand(options: ExecOptions): RunCommand {
         const place = await resolveFor(promptFiles, context, cwd);
         await using _ = await openFolder(place.root, place.parts);
         const wanted = { argv: toArgv(command), place, seconds: timeoutSeconds ?? options.timeoutSeconds };
+        const prepare = await preparing();
         const ready = await prepare(wanted, context);
         return "refused" in ready ? ready : await run(ready, wanted, context);
       } catch (error) {

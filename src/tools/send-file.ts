@@ -19,7 +19,7 @@ type Sent = { readonly file: Attachment } | { readonly refused: string };
 
 /** How a file leaves (attachments/posting.ts). */
 export interface FileOutlet {
-  maxBytes(): number;
+  maxBytes(): Promise<number>;
   known(call: string): Promise<Attachment | null>;
   post(outgoing: Outgoing & { name: string; bytes: Buffer }): Promise<Sent>;
   queue(outgoing: Outgoing, file: Attachment): Promise<Sent>;
@@ -57,7 +57,7 @@ export function createSendFileTool({ outlet, promptFiles }: SendFileDeps): Tool 
     repeatable: true,
     async preview({ path, caption = "" }, context) {
       try {
-        const { name, bytes } = await readWhole(promptFiles, context, path, outlet.maxBytes());
+        const { name, bytes } = await readWhole(promptFiles, context, path, await outlet.maxBytes());
         const words = caption === "" ? "" : ", with these words";
         const shown = codeBlock([name, caption].filter((line) => line !== "").join("\n\n"));
         return {
@@ -77,7 +77,7 @@ export function createSendFileTool({ outlet, promptFiles }: SendFileDeps): Tool 
         const known = await outlet.known(call);
         // Taken up after a crash: what was stored is what is sent, whatever stands in the workspace by now.
         if (known !== null) return told(await outlet.queue(outgoing, known));
-        const { name, bytes } = await readWhole(promptFiles, context, path, outlet.maxBytes());
+        const { name, bytes } = await readWhole(promptFiles, context, path, await outlet.maxBytes());
         if (context.basis !== undefined && context.basis !== digestOf(bytes))
           return toolError("Nothing was sent: the file changed since it was shown.");
         if (await holdsSecret(bytes, context.secrets)) return toolError(`“${name}” was not sent: it holds a secret of this gateway.`);

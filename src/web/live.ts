@@ -48,7 +48,7 @@ export interface LiveOptions {
   views: MessageViews;
   render: Renderer["render"];
   board: Board;
-  questions: QuestionDesk;
+  questions: Pick<QuestionDesk, "open">;
   questionViews: QuestionViews;
   pairing: PairingDesk;
   /** For what is rendered; all else is redacted on its way out. */

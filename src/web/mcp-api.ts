@@ -2,13 +2,17 @@
 // answers is read back as data and leaves through outgoing.ts like every other answer, event by event where it is a stream, so that
 // its transport can't write past the redactor.
 import type { IncomingHttpHeaders } from "node:http";
+import { onFirstUse } from "../core/first-use.ts";
 import type { Program } from "../core/program.ts";
 import { json, type Route, type WebRequest } from "./http.ts";
 import type { McpServing, McpServingOptions } from "./mcp-server.ts";
 import { BEAT, type Outlet, type Reply, SECURITY_HEADERS } from "./outgoing.ts";
+import type { ProgramDesk } from "./program-desk.ts";
 
-export interface McpRouteOptions extends Omit<McpServingOptions, "version"> {
+export interface McpRouteOptions extends Omit<McpServingOptions, "version" | "desk"> {
   version(): string;
+  /** Asked for with the first request. */
+  desk(): Promise<ProgramDesk>;
 }
 
 /** What a client says of the protocol; nothing else of its headers is handed on. */
@@ -21,10 +25,11 @@ const PARSE_ERROR = -32700;
 const INVALID_REQUEST = -32600;
 
 export function createMcpRoute(options: McpRouteOptions): Route {
-  let serving: Promise<McpServing> | null = null;
   const calls: Calls = new Map();
-  const load = async (): Promise<McpServing> =>
-    (await import("./mcp-server.ts")).createMcpServing({ ...options, version: options.version() });
+  const serving = onFirstUse(async (): Promise<McpServing> => {
+    const { createMcpServing } = await import("./mcp-server.ts");
+    return createMcpServing({ ...options, desk: await options.desk(), version: options.version() });
+  });
   return {
     method: "POST",
     path: "/mcp",
@@ -38,9 +43,8 @@ export function createMcpRoute(options: McpRouteOptions): Route {
       response.on("close", () => gone.abort("the client is gone"));
       cancelled(calls, program, body);
       const close = openCall(calls, program, { body, gone });
-      serving ??= load();
       try {
-        const answer = await (await serving).serve({ program, headers: known(headers), body, signal: gone.signal });
+        const answer = await (await serving()).serve({ program, headers: known(headers), body, signal: gone.signal });
         return await passOn(answer, response, event);
       } catch (error) {
         // Whatever it broke off with, nobody is left to answer.

@@ -1,4 +1,5 @@
-// What the page can ask for, put together: each desk is somebody's work elsewhere, handed in (app/page.ts); here each gets its routes.
+// What the page can ask for, put together: each desk is somebody's work elsewhere, handed in (app/page-desks.ts); here each gets its
+// routes. Loaded with the first request for any of them.
 import type { Clock } from "../core/clock.ts";
 import type { WebChats } from "../stores/web-chats.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
@@ -30,8 +31,6 @@ import type { UsageDesk } from "./usage.ts";
 import { createUsageRoutes } from "./usage-api.ts";
 
 export interface PageDesks {
-  channel: PostTaker;
-  messages: WebMessages;
   webChats: Pick<WebChats, "search">;
   chats: ChatDesk;
   board: Board;
@@ -39,7 +38,6 @@ export interface PageDesks {
   record: RunRecord;
   usage: UsageDesk;
   questions: QuestionDesk;
-  pairing: PairingDesk;
   briefs: BriefDesk;
   /** Left out where the process has no files to change. */
   setup?: SetupDesk;
@@ -51,6 +49,9 @@ export interface PageDesks {
 }
 
 interface Shown {
+  readonly channel: PostTaker;
+  readonly messages: WebMessages;
+  readonly pairing: PairingDesk;
   readonly questionViews: QuestionViews;
   readonly renderer: Renderer;
   readonly live: Live;
@@ -59,8 +60,9 @@ interface Shown {
 }
 
 /** All but posting, the stream, probes and signing in. */
-export function createOwnRoutes(desks: PageDesks, { questionViews, renderer, live, clock, redact }: Shown): Route[] {
-  const { channel, messages, details, questions } = desks;
+export function createOwnRoutes(desks: PageDesks, shown: Shown): Route[] {
+  const { channel, messages, questionViews, renderer, live, clock, redact } = shown;
+  const { details, questions } = desks;
   const logs = createLogViews(redact, renderer);
   return [
     ...createChatsRoutes({ chats: desks.chats, messages, webChats: desks.webChats, isChat: channel.isChat, now: clock.now }),
@@ -72,7 +74,7 @@ export function createOwnRoutes(desks: PageDesks, { questionViews, renderer, liv
     ...createUsageRoutes(desks.usage),
     ...createBriefsRoutes(desks.briefs),
     ...createQuestionsRoutes({ questions, views: questionViews }),
-    ...createPeopleRoutes(desks.pairing),
+    ...createPeopleRoutes(shown.pairing),
     ...(desks.setup === undefined ? [] : createSetupRoutes(desks.setup)),
     ...createPageRoutes(),
   ];

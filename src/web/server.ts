@@ -1,35 +1,45 @@
 // The HTTP server: node:http, loopback by default, one dispatcher for one route table. Each request meets the gate
 // first; the one catcher for whatever throws is here.
 // socket → gate (Host, Origin, token, body) → route → reply or stream
+// Probes and routes of other parts are there from the start. The page's own are loaded by the first request for anything else: most
+// starts are never looked at.
 import type { IncomingMessage, Server, ServerOptions, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "../core/clock.ts";
 import { AppError, errorText, isStorageError } from "../core/errors.ts";
 import type { Bus } from "../core/events.ts";
+import { onFirstUse } from "../core/first-use.ts";
 import type { Logger } from "../core/logger.ts";
 import { createRateLimit } from "../core/rate-limit.ts";
 import type { Browsers } from "../stores/browsers.ts";
-import { createApiRoutes, type Stage } from "./api.ts";
+import type { WebMessages } from "../stores/web-messages.ts";
+import { createApiRoutes, type PostTaker, type Stage } from "./api.ts";
 import type { BudgetLine } from "./board.ts";
 import { createBrowsersRoutes } from "./browsers-api.ts";
 import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
 import { createHosts, hostText, isWildcard } from "./hosts.ts";
 import { BodyTooLarge, BodyTooSlow, matchPath, problem, type Route, readJson, readUpload } from "./http.ts";
-import { createLive, type NodeLine, type PageStatus } from "./live.ts";
+import { createLive, type LiveOptions, type NodeLine, type PageStatus } from "./live.ts";
 import { createMessageViews } from "./message-view.ts";
 import { createOutgoing, type Outgoing, type Reply } from "./outgoing.ts";
+import type { PairingDesk } from "./people-api.ts";
 import type { Programs } from "./programs.ts";
 import { createQuestionViews } from "./questions.ts";
 import { createRenderer } from "./rendering.ts";
-import { createOwnRoutes, type PageDesks } from "./routes.ts";
+import type { PageDesks } from "./routes.ts";
 import { createSignIns } from "./sign-ins.ts";
 import type { StreamLimits } from "./sse.ts";
 
 // Not imported: the namespace of node:http reads every getter, and one of them loads Node's fetch, a tenth of the start.
 const { createServer } = process.getBuiltinModule("node:http");
 
-export interface WebServerOptions extends PageDesks {
+export interface WebServerOptions {
+  channel: PostTaker;
+  messages: WebMessages;
+  pairing: PairingDesk;
+  /** All else that the page asks for. Asked for at its first use, again after a failure. */
+  desks(): Promise<PageDesks>;
   host: string;
   /** 0 takes a free one (tests). */
   port: number;
@@ -60,7 +70,7 @@ export interface WebServerOptions extends PageDesks {
 
 export interface WebServer {
   /** What is served, and who may: plain data for the test that proves every gate. */
-  readonly routes: readonly Pick<Route, "method" | "path" | "access">[];
+  routes(): Promise<readonly Pick<Route, "method" | "path" | "access">[]>;
   /** Resolves with `http://host:port` once it listens; `/healthz` says "starting" until markReady. Throws AppError("port"). */
   listen(): Promise<string>;
   markReady(): void;
@@ -82,7 +92,7 @@ const KEEP_ALIVE_MS = 5000;
 const MAX_HEADER_BYTES = 16 * 1024;
 
 export function createWebServer(options: WebServerOptions): WebServer {
-  const { clock, log, bus, messages, board, questions, pairing, redact, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
+  const { clock, log, bus, channel, messages, pairing, redact, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options;
   let stage: Stage = "starting";
   const outgoing = createOutgoing(redact);
   const renderer = createRenderer();
@@ -95,7 +105,8 @@ export function createWebServer(options: WebServerOptions): WebServer {
   const signIns = createSignIns({ browsers, clock, log, token });
   const { isSignedIn } = signIns;
   const gates = { redact, heldBack: options.heldBack, outgoing, isSignedIn };
-  const shown = { messages, views, board, questions, questionViews, pairing, status, nodes, budgets, render: renderer.render };
+  const desks = onFirstUse(options.desks);
+  const shown = { messages, views, ...deskViews(desks), questionViews, pairing, status, nodes, budgets, render: renderer.render };
   const live = createLive({ bus, clock, log, ...shown, ...gates, ...streams });
   const gate = createGate({
     token,
@@ -108,16 +119,22 @@ export function createWebServer(options: WebServerOptions): WebServer {
     // A person never reaches it, a script may post twenty a second for long.
     posts: createRateLimit({ burst: 300, refillMs: 15_000, clock }),
   });
-  const api = createApiRoutes({ channel: options.channel, messages, views, live, stage: () => stage, problem: () => status().problem });
+  const api = createApiRoutes({ channel, messages, views, live, stage: () => stage, problem: () => status().problem });
   const browsersApi = createBrowsersRoutes({ gate, signIns, onEnded: live.recheck });
-  const own = createOwnRoutes(options, { questionViews, renderer, live, clock, redact });
-  const all = [...api, ...browsersApi, ...own];
-  const routes = [...(options.isProbed === true ? api.filter(({ access }) => access === "probe") : all), ...(options.routes ?? [])];
-  const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routes, outgoing, log, requestTimeoutMs }));
+  const others = options.routes ?? [];
+  const first = [...api.filter(({ access }) => access === "probe"), ...others];
+  const all = onFirstUse(async () => {
+    if (options.isProbed === true) return first;
+    const { createOwnRoutes } = await import("./routes.ts");
+    const own = createOwnRoutes(await desks(), { channel, messages, pairing, questionViews, renderer, live, clock, redact });
+    return [...api, ...browsersApi, ...own, ...others];
+  });
+  const routesFor: Serving["routesFor"] = async (path) => (first.some((route) => matchPath(route.path, path) !== null) ? first : all());
+  const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routesFor, outgoing, log, requestTimeoutMs }));
   server.maxConnections = MAX_CONNECTIONS;
 
   return {
-    routes: routes.map(({ method, path, access }) => ({ method, path, access })),
+    routes: async () => (await all()).map(({ method, path, access }) => ({ method, path, access })),
     async listen() {
       await signIns.followToken();
       await listenOn(server, options.host, options.port);
@@ -148,6 +165,12 @@ export function createWebServer(options: WebServerOptions): WebServer {
     },
   };
 }
+
+/** What streams show of them, which nobody asks for before there is one. */
+const deskViews = (desks: () => Promise<PageDesks>): Pick<LiveOptions, "board" | "questions"> => ({
+  board: { listRuns: async (wanted) => (await desks()).board.listRuns(wanted) },
+  questions: { open: async (limit) => (await desks()).questions.open(limit) },
+});
 
 /** Streams are not concerned: their request ended long ago. */
 function limitsOf({ requestTimeoutMs = REQUEST_TIMEOUT_MS }: WebServerOptions): ServerOptions {
@@ -181,7 +204,8 @@ const DISK_FULL = problem(503, "Herald can't write to its disk right now. Nothin
 
 interface Serving {
   gate: Gate;
-  routes: readonly Route[];
+  /** All that may be meant by this path. */
+  routesFor(path: string): Promise<readonly Route[]>;
   outgoing: Outgoing;
   log: Logger;
   requestTimeoutMs: number;
@@ -211,7 +235,7 @@ async function answer(
   at: Serving & { path: string; query: URLSearchParams },
 ): Promise<Reply | null> {
   const { gate, path, query } = at;
-  const found = at.routes.flatMap((route) => {
+  const found = (await at.routesFor(path)).flatMap((route) => {
     const params = matchPath(route.path, path);
     return params === null ? [] : [{ route, params }];
   });

@@ -83,7 +83,7 @@ describe("the token", () => {
       const response = await fetch(`${web.url}${path}`, { method: "POST", headers: { authorization: `Bearer ${web.token}` } });
       expect(response.status).toBe(404);
     }
-    expect(web.server.routes.filter(({ method }) => method === "POST").map(({ path }) => path)).toEqual([
+    expect((await web.server.routes()).filter(({ method }) => method === "POST").map(({ path }) => path)).toEqual([
       "/api/chats/:chat/messages",
       ...["/api/login", "/api/logout", "/api/browsers/end"],
       ...["/api/chats/:chat/resend", "/api/chats/:chat/title", "/api/chats/:chat/delete"],
@@ -106,7 +106,7 @@ describe("what the page talks to", () => {
     const asked = await fetch(`${web.url}/?gatewayUrl=ws://evil.example:1&api=https://evil.example`);
     expect(await asked.text()).toBe(await plain.text());
     expect(asked.headers.get("content-security-policy")).toContain("connect-src 'self'");
-    const scripts = web.server.routes.filter(({ path }) => path.endsWith(".js")).map(({ path }) => path);
+    const scripts = (await web.server.routes()).filter(({ path }) => path.endsWith(".js")).map(({ path }) => path);
     expect(scripts.length).toBeGreaterThan(5);
     for (const path of scripts) {
       // Its maker's name stands in front of a library.

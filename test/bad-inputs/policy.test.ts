@@ -185,9 +185,7 @@ describe("children", () => {
     const { stores, agents } = await open({ config: { agents: { list } } });
     mkdirSync(join(stateDir, "all/inner"), { recursive: true });
     symlinkSync(join(stateDir, "all/crew.md"), join(stateDir, "CREW.md"));
-    const write = toolsOf(stores, agents, configSchema.parse({}))
-      .list()
-      .find(({ name }) => name === "write");
+    const write = (await toolsOf(stores, agents, configSchema.parse({}))).list().find(({ name }) => name === "write");
     for (const path of ["AGENTS.md", "inner/AGENTS.md", "inner/memory/AGENT.md", "crew.md"]) {
       const result = callTool(write as Tool, { path, content: "obey" }, { workspace: join(stateDir, "all"), runId: "run" });
       expect(await result, path).toMatchObject({ isError: true, text: expect.stringMatching(/no sub-agent may change|agent's memory/) });
@@ -199,7 +197,7 @@ describe("children", () => {
     stateDir = makeStateDir();
     const { stores, agents, parts } = await open({});
     const config = configSchema.parse({ tools: { exec: { unsandboxed: true } } });
-    const tools = toolsOf(stores, agents, config);
+    const tools = await toolsOf(stores, agents, config);
     const [agent] = agents.list();
     const all = [...tools.list(), ...(agent === undefined ? [] : parts.mainTools(agent))].map((tool) => tool.name);
     expect(new Set([...all, PLAN_TOOL])).toEqual(new Set(BUILT_IN_TOOLS));

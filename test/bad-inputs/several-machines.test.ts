@@ -71,6 +71,35 @@ describe.skipIf(!hasPostgres())("several machines", () => {
     60_000,
   );
 
+  it("[SO2][SO3] a process that starts while every notification is lost starts all the same: it is no pooler that swallows them", async () => {
+    await using proxy = await createProxy(server());
+    proxy.toClient = ({ type }) => (type === "A" ? "drop" : "pass");
+    await using herald = await createNodes(1, {}, [{ through: proxy }]);
+    const chat = randomUUID();
+    await herald.say("hello", { chat });
+    await herald.reply(/offline/i, chat);
+    expect(herald.output()).toMatch(/no notification has come back from PostgreSQL yet/);
+    expect(herald.output()).not.toMatch(/pooler/);
+  });
+
+  const SHUT_DOWN = { code: "57P01", message: "terminating connection due to administrator command" };
+  // The last thing a start does before it is one of the living with a bell, and one of its first.
+  it.each([
+    ["its connections are cut", "cut", "LISTEN"],
+    ["the server shuts down", SHUT_DOWN, "LISTEN"],
+    ["the server shuts down early", SHUT_DOWN, "FROM kept"],
+  ] as const)("[SO3] a process that starts while %s begins anew until it can: nobody has to start it again", async (_how, verdict, at) => {
+    await using proxy = await createProxy(server());
+    let left = 3;
+    proxy.toServer = ({ text }) => (text.includes(at) && left-- > 0 ? verdict : "pass");
+    await using herald = await createNodes(1, {}, [{ through: proxy }]);
+    expect(left).toBeLessThan(0);
+    expect(herald.output()).toMatch(/PostgreSQL went away while Herald started/);
+    const chat = randomUUID();
+    await herald.say("hello", { chat });
+    await herald.reply(/offline/i, chat);
+  });
+
   it("[SO2] NODE-004 every notification lost, then the listening connection a black hole: two seconds at most, and replaced by itself", async () => {
     await using proxy = await createProxy(server());
     await using scene = await createScene({

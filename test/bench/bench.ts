@@ -1,6 +1,6 @@
 // `npm run bench [-- --only <topic>,…] [--against <folder>] [--out <file>] [--figures]`: what Herald costs, as ratios within one run, so that a
 // slow or busy machine cancels out. Prints one Markdown table with the facts of the machine; --out writes the same into a
-// file, --figures into docs/figures.md.
+// file, --figures into docs/figures.md, which has two: of one process (all topics but two), and of several (`--only nodes,postgres`).
 import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { resolve } from "node:path";
@@ -45,6 +45,13 @@ const TOPICS: readonly Topic[] = [
   cost,
 ];
 
+/** Sections of docs/figures.md, each of which shows all of its topics. */
+const OF_SEVERAL: readonly Topic[] = [nodes, postgres];
+const SECTIONS: Readonly<Record<string, readonly Topic[]>> = {
+  "figures:bench": TOPICS.filter((topic) => !OF_SEVERAL.includes(topic)),
+  "figures:bench-nodes": OF_SEVERAL,
+};
+
 function machineFacts(): string {
   const cores = cpus();
   return `${cores.length} cores (${cores[0]?.model.trim() ?? "unknown"}) · Node ${process.versions.node} · Linux ${release()} · ${new Date().toISOString().slice(0, 10)}`;
@@ -78,22 +85,31 @@ async function main(): Promise<void> {
     options: { only: { type: "string" }, against: { type: "string" }, out: { type: "string" }, figures: { type: "boolean" } },
   });
   const topics = chosen(values.only);
-  if (values.figures === true && values.only !== undefined)
-    throw new Error("docs/figures.md shows all topics: --figures goes without --only.");
-  const rows: Row[] = [];
+  const sections = values.figures === true ? sectionsOf(topics) : [];
+  const rows = new Map<Topic, readonly Row[]>();
   for (const topic of topics) {
     const startedAt = performance.now();
-    rows.push(
-      ...(await topic
-        .run({ against: values.against === undefined ? null : resolve(values.against) })
-        .catch((error: unknown) => [failed(topic, error)])),
-    );
+    const against = values.against === undefined ? null : resolve(values.against);
+    rows.set(topic, await topic.run({ against }).catch((error: unknown) => [failed(topic, error)]));
     process.stderr.write(`${topic.name}: ${((performance.now() - startedAt) / 1000).toFixed(1)} s\n`);
   }
-  const table = toMarkdown(rows);
+  const tableOf = (shown: readonly Topic[]): string => toMarkdown(shown.flatMap((topic) => rows.get(topic) ?? []));
+  const table = tableOf(topics);
   process.stdout.write(table);
   if (values.out !== undefined) writeFileSync(values.out, table);
-  if (values.figures === true) writeSection(FIGURES, "figures:bench", table);
+  for (const [name, shown] of sections) writeSection(FIGURES, name, tableOf(shown));
+}
+
+/** Those whose topics are all among these; throws when one would show only some of its own, which would pass for all. */
+function sectionsOf(topics: readonly Topic[]): [string, readonly Topic[]][] {
+  const sections = Object.entries(SECTIONS).filter(([, shown]) => shown.some((topic) => topics.includes(topic)));
+  for (const [name, shown] of sections) {
+    if (shown.every((topic) => topics.includes(topic))) continue;
+    throw new Error(
+      `${name} of docs/figures.md shows all of ${shown.map((topic) => topic.name).join(", ")}: --figures goes with all of them or none.`,
+    );
+  }
+  return sections;
 }
 
 await main();

@@ -73,7 +73,7 @@ export async function createRig({ folder, models }: RigOptions): Promise<Rig> {
   };
   const sandbox = await detectSandbox({ log: silentLogger });
   const channels = await createChannels({ ...base, config: loaded.config, current: () => loaded.config, stores });
-  const tools = createTools({ ...base, ...stores, outlet: noOutlet, loaded, sandbox, agents });
+  const tools = await createTools({ ...base, ...stores, outlet: noOutlet, loaded, sandbox, agents });
   const turns = createTurns({ models, transcripts: stores.transcripts, failpoint: noFailpoints, secrets: createSecrets() });
   const people = createQuestionParts({ ...base, stores, agents, channels });
   const payments = createPaymentParts({ ...base, stores, channels, priceOf: () => () => null });

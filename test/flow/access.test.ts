@@ -304,7 +304,7 @@ describe("every way in", () => {
 
   it("[SC2][SC3] every route of the page but health, sign-in and the page itself wants the token", async () => {
     const web = await startWeb();
-    const routes = [...web.server.routes, { method: "GET", path: "/metrics", access: "token" as const }];
+    const routes = [...(await web.server.routes()), { method: "GET", path: "/metrics", access: "token" as const }];
     await web.close();
     const before = effects();
     for (const { method, path, access } of routes) {

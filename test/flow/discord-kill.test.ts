@@ -107,6 +107,38 @@ describe.concurrent("Discord and kill -9", () => {
     },
   );
 
+  it("[DC1][RC3] again and again, while one channel can't be read: the others are answered, and its own once it can be", {
+    timeout: 60_000 + 60_000 * KILLS,
+  }, async () => {
+    await using scene = await setUp();
+    const { discord, herald } = scene;
+    const answered = (channel: string, text: string, waitMs = 40_000): Promise<unknown> =>
+      waitFor(text, () => discord.messages(channel).some(({ content }) => content === `heard: ${text}`), waitMs);
+    discord.say({ channel: ROOM, text: "known" });
+    await answered(ROOM, "known");
+    discord.faults.add(`getMessages:${ROOM}`, "500", { times: Number.POSITIVE_INFINITY });
+    const said = ["known"];
+    for (let round = 0; round < 2 * KILLS; round++) {
+      await beforeKill(herald);
+      await herald.crash();
+      // Every other time its session lives on, and the gap is known from the disk alone.
+      if (round % 2 === 0) discord.gateway.forget();
+      said.push(`meanwhile ${round}`, `told ${round}`);
+      discord.say({ channel: ROOM, text: `meanwhile ${round}`, isUntold: round % 2 === 0 });
+      await herald.restart();
+      await scene.connected();
+      discord.say({ channel: ROOM, text: `told ${round}` });
+      discord.say({ channel: DIRECT, text: `direct ${round}` });
+      await answered(DIRECT, `direct ${round}`);
+    }
+    expect(discord.messages(ROOM)).toHaveLength(1);
+    discord.faults.clear();
+    // All its answers come now, no faster than Discord takes them in one channel.
+    await answered(ROOM, said.at(-1) ?? "", 40_000 + 2_000 * said.length);
+    await scene.settled();
+    expect(discord.messages(ROOM).map(({ content }) => content)).toEqual(said.map((text) => `heard: ${text}`));
+  });
+
   it("[RC1][DL4] at any moment, with limits, errors, lost answers, cut connections and forgotten sessions: each answered once", {
     timeout: 60_000 + 60_000 * KILLS,
   }, async () => {

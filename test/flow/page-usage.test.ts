@@ -140,7 +140,7 @@ describe.skipIf(!hasBrowser)(`usage${BROWSER_NOTE}`, () => {
     const series = [BAD, `${BAD} too`].map((name) => ({ name, label: name, total: sum, days: [sum] }));
     const budgets = [{ name: BAD, usd: "$1 of $2", tokens: null, share: 0.5, left: "$1" }];
     const web = await startWeb({
-      usage: { read: async () => ({ by: "person", days: ["2026-01-31"], series, others: 0, total: sum, budgets }) },
+      desks: { usage: { read: async () => ({ by: "person", days: ["2026-01-31"], series, others: 0, total: sum, budgets }) } },
     });
     try {
       const page = await visit.open(web.url, web.token);

@@ -16,8 +16,10 @@ export interface DiscordRig extends AsyncDisposable {
   readonly room: Address;
   /** Another process on the same inbox. */
   again(): Channel;
-  /** Started, connected, and nothing before it is missing. */
+  /** Started, and so far. */
   connect(): Promise<void>;
+  /** Resolves when it is on record that there is a session, and nothing before it is missing. */
+  connected(): Promise<unknown>;
   decoded(): Inbound[];
   /** What delivery would send for it, first part. */
   request(message: OutMessage, address: Address, key?: string): SendRequest;
@@ -33,14 +35,17 @@ export async function createDiscordRig(options: Partial<DiscordOptions> = {}, fo
       ...options,
     });
   const channel = again();
+  const connected = (): Promise<unknown> =>
+    waitFor("the connection", async () => /"session":\{.*"gaps":\{\},"unopened":\{\}/.test((await inbox.cursor())?.value ?? ""));
   const base = { channel: "discord", account: channel.account };
   return {
     ...{ fake, channel, inbox, again },
     direct: { ...base, chat: DIRECT, kind: "dm" },
     room: { ...base, chat: ROOM, kind: "channel" },
+    connected,
     async connect() {
       await channel.start(inbox);
-      await waitFor("the connection", async () => /"session":\{/.test((await inbox.cursor())?.value ?? ""));
+      await connected();
     },
     decoded: () => [...inbox.rows.values()].map((raw) => channel.decode(raw)).filter((one) => one !== null),
     request: (message, address, key = "reply:1#0") => ({

@@ -2,6 +2,7 @@
 // interactions; Discord's error codes, and faults before or after execution.
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { buffer } from "node:stream/consumers";
+import { delayOf, faultFor, isBefore, strike } from "./fake-discord-faults.ts";
 import { dispatch } from "./fake-discord-gateway.ts";
 import { answerInteraction } from "./fake-discord-interactions.ts";
 import { buttonsOf, checkMessage, type MessageBody, pings, type Refusal, refuse } from "./fake-discord-rules.ts";
@@ -10,7 +11,6 @@ import {
   channelJson,
   channelOf,
   type FakeChannel,
-  type Fault,
   nextId,
   type SeenAttachment,
   type SeenMessage,
@@ -18,7 +18,7 @@ import {
   toJson,
   wake,
 } from "./fake-discord-state.ts";
-import { isAfter, respondJson, type Strike, spoil } from "./fake-platform.ts";
+import { isAfter, respondJson } from "./fake-platform.ts";
 
 export interface Request {
   readonly body: Record<string, unknown>;
@@ -118,8 +118,8 @@ export async function handleCall(state: State, request: IncomingMessage, respons
   const call: Call = { method, channel: ids[0] ?? "", body: given.body, at: state.now(), executed: false };
   state.calls.push(call);
   wake(state);
-  const fault = state.faults.take(method);
-  if (fault !== null && !isAfter(fault.fault)) {
+  const fault = faultFor(state, call);
+  if (fault !== null && isBefore(fault.fault)) {
     if (fault.fault !== "slow") return strike(response, fault);
     await new Promise((resolve) => setTimeout(resolve, fault.options.delayMs ?? 100));
   }
@@ -128,7 +128,8 @@ export async function handleCall(state: State, request: IncomingMessage, respons
   const answer = needsToken && !isKnown ? refuse(401, 0, "401: Unauthorized") : handle(state, ids, { ...given, query });
   call.executed = "body" in answer;
   wake(state);
-  if (fault !== null && isAfter(fault.fault)) return strike(response, fault, answer);
+  await delayOf(fault);
+  if (fault !== null && isAfter(fault.fault)) return strike(response, fault, "body" in answer ? answer.body : {});
   if ("body" in answer)
     return answer.status === 204 ? void response.writeHead(204).end() : respondJson(response, answer.status, answer.body);
   respondJson(response, answer.status, { message: answer.message, code: answer.code });
@@ -148,22 +149,6 @@ async function readBody(state: State, request: IncomingMessage): Promise<Omit<Re
     files.push({ id: nextId(state), filename, size: content.length, content_type: value.type, bytes: content });
   }
   return { body: JSON.parse(String(form.get("payload_json") ?? "{}")), files };
-}
-
-function strike(response: ServerResponse, { fault, options }: Strike<Fault>, answer: Answer = DONE): void {
-  if (typeof fault === "object") return respondJson(response, fault.status, { message: fault.message, code: fault.code });
-  switch (fault) {
-    case "429": {
-      const after = options.retryAfter ?? 1;
-      const body = { message: "You are being rate limited.", retry_after: after, global: false };
-      return respondJson(response, 429, body, { "retry-after": String(after), "x-ratelimit-scope": "user" });
-    }
-    case "500":
-    case "500_after":
-      return respondJson(response, 500, { message: "500: Internal Server Error", code: 0 });
-    default:
-      return spoil(response, fault, "body" in answer ? answer.body : {});
-  }
 }
 
 const gatewayOf = (state: State): object => ({

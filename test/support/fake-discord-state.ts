@@ -91,7 +91,8 @@ export interface FakeInteraction {
   settled(acknowledged: boolean): void;
 }
 
-export type Fault = PlatformFault | { status: number; code: number; message: string };
+/** `answeredAfter`: executed at once, answered when the test says so. */
+export type Fault = PlatformFault | { status: number; code: number; message: string } | { answeredAfter: Promise<void> };
 
 export interface Call {
   method: string;

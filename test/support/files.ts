@@ -13,7 +13,7 @@ import type { FileDesk } from "../../src/web/files-api.ts";
 
 /** For whoever sends none. */
 export const noOutlet: FileOutlet = {
-  maxBytes: () => 0,
+  maxBytes: async () => 0,
   known: async () => null,
   post: async () => ({ refused: "no" }),
   queue: async () => ({ refused: "no" }),

@@ -106,10 +106,11 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   const agents = createAgents({ config: base.config, stateDir, defaultModel: () => "scripted/model-1" });
   const channels = await createChannels({ ...base, config, current: () => config, stores });
   const models = { call: options.call, check: () => null, checkName: options.checkName ?? (() => null), contextWindow: () => 128_000 };
-  const lane = createLanes({
+  const lanes = await createLanes({
     ...{ ...base, stores, shared: shared ?? null },
     log: { ...silentLogger, error: ({ err }: { err?: unknown }) => void failures.push(err) } as Logger,
-  }).subagent;
+  });
+  const lane = lanes.subagent;
   const judge = createJudge();
   const people = createQuestionParts({ ...base, stores, agents, channels });
   const parts = createSubagentParts({

@@ -39,6 +39,7 @@ import { createMcpRoute } from "../../src/web/mcp-api.ts";
 import type { ProgramDesk } from "../../src/web/program-desk.ts";
 import { createPrograms } from "../../src/web/programs.ts";
 import type { QuestionDesk } from "../../src/web/questions.ts";
+import type { PageDesks } from "../../src/web/routes.ts";
 import type { Steered } from "../../src/web/runs-api.ts";
 import { createWebServer, type WebServer, type WebServerOptions } from "../../src/web/server.ts";
 import type { SetupDesk } from "../../src/web/setup.ts";
@@ -125,7 +126,7 @@ const COMPARED = {
 };
 
 /** Writes down what it is asked to do. */
-function recordingDesk(steered: string[][]): WebServerOptions["runDesk"] {
+function recordingDesk(steered: string[][]): PageDesks["runDesk"] {
   const note = async (...what: string[]): Promise<Steered> => {
     steered.push(what);
     return { status: "done", text: `Noted: ${what[0]}.` };
@@ -140,7 +141,7 @@ function recordingDesk(steered: string[][]): WebServerOptions["runDesk"] {
 }
 
 /** The board's own list, of the rows that are in the database. There is no gateway behind it to steer anything. */
-export function boardParts(db: Database): Pick<WebServerOptions, "lines" | "runDesk" | "sessions"> {
+export function boardParts(db: Database): Pick<PageDesks, "lines" | "runDesk" | "sessions"> {
   const deps = { db, clock: systemClock };
   const stores = { runSearch: createRunSearch(deps), groups: createGroups(deps), digests: createDigests(deps) } as unknown as Stores;
   const { viewsOf } = createRunBoard({
@@ -159,7 +160,7 @@ export function boardParts(db: Database): Pick<WebServerOptions, "lines" | "runD
   };
 }
 /** Of a page without a gateway behind it: nothing can be answered anew, and chats have no sessions. */
-export const NO_CHAT_DESK: WebServerOptions["chats"] = {
+export const NO_CHAT_DESK: PageDesks["chats"] = {
   resend: async () => ({ status: "off" }),
   rename: async () => {},
   about: async () => ({ messages: 0, isAtWork: false, running: 0 }),
@@ -189,7 +190,11 @@ export const noPrograms: ProgramDesk = {
   ...{ send: async () => null, stop: async () => null, answer: async () => null },
 };
 
-export async function startWeb(options: Partial<WebServerOptions> = {}): Promise<WebFixture> {
+export interface WebOptions extends Partial<Omit<WebServerOptions, "desks">> {
+  desks?: Partial<PageDesks>;
+}
+
+export async function startWeb({ desks: given, ...options }: WebOptions = {}): Promise<WebFixture> {
   const stateDir = mkdtempSync(join(tmpdir(), "herald-web-"));
   const bus = createBus((error) => {
     throw error;
@@ -222,6 +227,61 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
   const desk = createQuestionDesk({ stores: { db, questions }, replies, log: silentLogger });
   const transcriptOf = (id: string): string => join(stateDir, `${id}.jsonl`);
   let posted = 0;
+  const desks: PageDesks = {
+    webChats: createWebChats({ db }),
+    chats: NO_CHAT_DESK,
+    files: files.desk,
+    board: { listRuns: async () => runs },
+    details: {
+      async find(id) {
+        const run = runs.find((one) => one.id === id);
+        const record = {
+          task: "Do it",
+          reason: null,
+          incomplete: false,
+          facts: FACTS,
+          repeats: null,
+          repeatedBy: [],
+          children: [],
+          unread: [],
+          briefing: NO_BRIEF,
+        };
+        return run === undefined ? null : { run, ...record, ...details.get(id) };
+      },
+      task: async (id) => (runs.some((run) => run.id === id) ? { task: details.get(id)?.task ?? "Do it", model: "offline" } : null),
+      related: async (id) =>
+        runs.some((run) => run.id === id) ? { repeats: null, repeatedBy: [], others: runs.filter((run) => run.id !== id) } : null,
+      compare: async (id, otherId) => {
+        const [one, other] = [id, otherId].map((wanted) => runs.find((run) => run.id === wanted));
+        return one === undefined || other === undefined ? null : { one, other, ...COMPARED };
+      },
+      transcript: async (id, range) =>
+        existsSync(transcriptOf(id)) ? readTranscriptPage(transcriptOf(id), { ...range, fits: () => true }) : null,
+    },
+    record: {
+      entry: async (id, position) => {
+        if (existsSync(transcriptOf(id)))
+          for (const entry of readBetween(transcriptOf(id), position, Number.MAX_SAFE_INTEGER)) return entry;
+        return null;
+      },
+      ...{ documents: async () => [], document: async () => null, spend: async () => ({ points: [], steps: 0, isCut: false }) },
+    },
+    usage: { read: async () => NO_USAGE },
+    questions: desk,
+    setup: NO_SETUP,
+    briefs: { history: async () => null, give: async () => null, revoke: async () => null },
+    redeliver: async (id) => {
+      const run = runs.find((one) => one.id === id);
+      if (run === undefined) return null;
+      redelivered.push(id);
+      return run.delivery === "blocked"
+        ? { isOnItsWay: true, text: "Its announcement is on its way again." }
+        : { isOnItsWay: false, text: "Its announcement is not blocked." };
+    },
+    ...boardParts(db),
+    runDesk: recordingDesk(steered),
+    ...given,
+  };
   const create = (port: number) =>
     createWebServer({
       host: "127.0.0.1",
@@ -231,66 +291,22 @@ export async function startWeb(options: Partial<WebServerOptions> = {}): Promise
       browsers,
       programs,
       routes: [
-        createMcpRoute({ desk: noPrograms, isValid: programs.isValid, version: () => "0", bus, clock: systemClock, log: silentLogger }),
+        createMcpRoute({
+          desk: async () => noPrograms,
+          isValid: programs.isValid,
+          version: () => "0",
+          bus,
+          clock: systemClock,
+          log: silentLogger,
+        }),
       ],
       log: silentLogger,
       clock: systemClock,
       bus,
       channel,
       messages,
-      webChats: createWebChats({ db }),
-      chats: NO_CHAT_DESK,
-      files: files.desk,
-      board: { listRuns: async () => runs },
-      details: {
-        async find(id) {
-          const run = runs.find((one) => one.id === id);
-          const record = {
-            task: "Do it",
-            reason: null,
-            incomplete: false,
-            facts: FACTS,
-            repeats: null,
-            repeatedBy: [],
-            children: [],
-            unread: [],
-            briefing: NO_BRIEF,
-          };
-          return run === undefined ? null : { run, ...record, ...details.get(id) };
-        },
-        task: async (id) => (runs.some((run) => run.id === id) ? { task: details.get(id)?.task ?? "Do it", model: "offline" } : null),
-        related: async (id) =>
-          runs.some((run) => run.id === id) ? { repeats: null, repeatedBy: [], others: runs.filter((run) => run.id !== id) } : null,
-        compare: async (id, otherId) => {
-          const [one, other] = [id, otherId].map((wanted) => runs.find((run) => run.id === wanted));
-          return one === undefined || other === undefined ? null : { one, other, ...COMPARED };
-        },
-        transcript: async (id, range) =>
-          existsSync(transcriptOf(id)) ? readTranscriptPage(transcriptOf(id), { ...range, fits: () => true }) : null,
-      },
-      record: {
-        entry: async (id, position) => {
-          if (existsSync(transcriptOf(id)))
-            for (const entry of readBetween(transcriptOf(id), position, Number.MAX_SAFE_INTEGER)) return entry;
-          return null;
-        },
-        ...{ documents: async () => [], document: async () => null, spend: async () => ({ points: [], steps: 0, isCut: false }) },
-      },
-      usage: { read: async () => NO_USAGE },
-      questions: desk,
       pairing,
-      setup: NO_SETUP,
-      briefs: { history: async () => null, give: async () => null, revoke: async () => null },
-      redeliver: async (id) => {
-        const run = runs.find((one) => one.id === id);
-        if (run === undefined) return null;
-        redelivered.push(id);
-        return run.delivery === "blocked"
-          ? { isOnItsWay: true, text: "Its announcement is on its way again." }
-          : { isOnItsWay: false, text: "Its announcement is not blocked." };
-      },
-      ...boardParts(db),
-      runDesk: recordingDesk(steered),
+      desks: async () => desks,
       redact: (text) => text,
       heldBack: () => 0,
       nodes: async () => [],

@@ -1,4 +1,5 @@
 // Set-up as the page has it, made at its first use: a gateway that is set up rarely needs it.
+import { onFirstUse } from "../../core/first-use.ts";
 import type { SetupDesk } from "../../web/setup.ts";
 import type { SettingsAccess, SetupDeps } from "./desk.ts";
 
@@ -8,11 +9,7 @@ export function createSetup({
   ...deps
 }: Omit<SetupDeps, "access"> & { readonly access: SettingsAccess | undefined }): SetupDesk | null {
   if (access === undefined) return null;
-  let made: Promise<SetupDesk> | null = null;
-  const desk = (): Promise<SetupDesk> => {
-    made ??= import("./desk.ts").then(({ createSetupDesk }) => createSetupDesk({ ...deps, access }));
-    return made;
-  };
+  const desk = onFirstUse(async () => (await import("./desk.ts")).createSetupDesk({ ...deps, access }));
   return {
     view: async () => (await desk()).view(),
     test: async (touched) => (await desk()).test(touched),

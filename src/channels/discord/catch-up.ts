@@ -1,101 +1,159 @@
-// After an outage that no session spans: what was said meanwhile is read channel by channel, from the last message that is on record.
-// What may have come both ways is one row, by its id; what is told in the new session waits behind it, so that a channel keeps its order.
+// After an outage that no session spans: what was said meanwhile is read, each channel by itself, from the last message that is on record,
+// and tried again until it can be. What may have come both ways is one row, by its id; what is told in the new session comes behind it.
 
-import { safeParse } from "../../core/safe-parse.ts";
-import { explainFailure } from "./api.ts";
-import { advance, learnDirect, learnPlace } from "./journal.ts";
-import { channelSchema } from "./payload.ts";
-import { placeFor, type Receiver, takeMessage } from "./receive.ts";
-import { byAge, isAfter, laterOf, snowflakeAt } from "./snowflake.ts";
+import { errorText } from "../../core/errors.ts";
+import { type ApiFailure, explainFailure } from "./api.ts";
+import { openDirectChat, startOf } from "./gaps.ts";
+import { advance, type Gap } from "./journal.ts";
+import { placeFor, type Receiver, takeMessage, WRITE_EVERY_MS, writeJournal } from "./receive.ts";
+import { byAge, isAfter } from "./snowflake.ts";
 
-/** As long as Telegram keeps what was not fetched: to answer what somebody asked last week helps nobody. */
-const MAX_GAP_MS = 24 * 3_600_000;
-/** Discord's clock and ours may differ. */
-const SKEW_MS = 60_000;
 const PAGE = 100;
+/** Of what no session told. */
 const MAX_PAGES = 50;
-const MAX_OPENED = 10;
+/** Discord takes fifty calls a second in all: however many channels are to be read, most of them are for answers. */
+const SPACING_MS = 50;
+/** All that are left are written with each. */
+const FEW = 20;
 const MIN_WAIT_MS = 500;
+const BASE_DELAY_MS = 1_000;
+const MAX_DELAY_MS = 30_000;
 
-/** Throws when it can't be read to the end, or the disk refuses: then it is still missing. */
-export async function catchUp(receiver: Receiver, since: number): Promise<void> {
-  const { journal, listed } = receiver;
-  await openDirectChats(receiver);
-  const known = [...journal.channels].flatMap(([channel, { last }]) => (last === null ? [] : [channel]));
-  for (const channel of new Set([...known, ...journal.direct.values(), ...listed()])) {
-    const last = journal.channels.get(channel)?.last ?? null;
-    await readOn(receiver, channel, laterOf(last ?? snowflakeAt(since - SKEW_MS), oldest(receiver)));
-    if (receiver.signal.aborted) return;
+/** Discord can't be asked now. */
+class Unanswered extends Error {
+  readonly failure: ApiFailure;
+  constructor(failure: ApiFailure) {
+    super(failure.reason);
+    this.failure = failure;
   }
 }
 
-/**
- * Discord lists no direct chats: what somebody said in their first one would be lost with the session. It can be opened any number of
- * times, and is the same one; but who opens many is taken for a nuisance.
- */
-async function openDirectChats(receiver: Receiver): Promise<void> {
-  const { api, journal, people, signal } = receiver;
-  const unknown = people().filter((person) => !journal.direct.has(person));
-  for (const person of unknown.slice(0, MAX_OPENED)) {
-    if (signal.aborted) return;
-    const opened = await askPatiently(receiver, () => api.users.createDM(person));
-    // Nobody of that name, or nobody who takes messages: what can't be opened was not written in.
-    if (opened === null) continue;
-    learnPlace(journal, opened.id, { kind: "dm" });
-    learnDirect(journal, person, opened.id);
-  }
+/** Begins to read what nobody reads yet. Returns at once. */
+export function readGaps(receiver: Receiver): void {
+  const { gaps, unopened } = receiver.journal;
+  for (const channel of gaps.keys())
+    begin(receiver, channel, { isOpen: () => gaps.has(channel), attempt: () => fillGap(receiver, channel) });
+  for (const person of unopened.keys())
+    begin(receiver, `person:${person}`, { isOpen: () => unopened.has(person), attempt: () => findDirectChat(receiver, person) });
 }
 
-/**
- * Threads that were begun meanwhile in a channel people may talk in: Discord lists them with their server. Of one that somebody began to
- * read, and was killed, the rest is read.
- */
-export async function catchUpThreads(receiver: Receiver, threads: readonly unknown[], since: number): Promise<void> {
-  const { journal, listed } = receiver;
-  for (const one of threads) {
-    const { id, parent_id: parent, last_message_id: last } = safeParse(channelSchema, one).data ?? {};
-    if (id === undefined || typeof parent !== "string" || typeof last !== "string") continue;
-    const from = laterOf(journal.channels.get(id)?.last ?? snowflakeAt(since - SKEW_MS), oldest(receiver));
-    if (isAfter(last, from) && listed().includes(parent)) await readOn(receiver, id, from);
-  }
+interface Task {
+  isOpen(): boolean;
+  attempt(): Promise<void>;
 }
 
-const oldest = ({ clock }: Receiver): string => snowflakeAt(clock.now() - MAX_GAP_MS);
-
-async function readOn(receiver: Receiver, channel: string, from: string): Promise<void> {
-  // Asked first: a message that is read doesn't say where it stands.
-  const place = await placeFor(receiver, channel);
-  if (place === null) return;
-  let after = from;
-  for (let page = 0; page < MAX_PAGES && !receiver.signal.aborted; page++) {
-    const messages = await readPage(receiver, channel, after);
-    if (messages === null) return void receiver.journal.channels.delete(channel);
-    for (const message of messages) await takeMessage(receiver, message, null);
-    const last = messages.at(-1)?.id;
-    // Also when it is our own: what is read is not read again.
-    if (last !== undefined) advance(receiver.journal, { seq: null, said: { channel, id: last, place } });
-    after = last ?? after;
-    if (messages.length < PAGE) return;
-  }
-  if (!receiver.signal.aborted) receiver.log.warn({ channel }, "too much was said while Discord was not heard; the rest is left out");
+function begin(receiver: Receiver, key: string, task: Task): void {
+  if (!receiver.underWay.has(key) && !receiver.signal.aborted) receiver.underWay.set(key, keepTrying(receiver, key, task));
 }
 
-/** Oldest first; null: the channel is gone, closed to us, or one that holds no messages (a forum has its threads). */
-async function readPage(receiver: Receiver, channel: string, after: string): Promise<{ id: string }[] | null> {
-  const messages = await askPatiently(receiver, () => receiver.api.channels.getMessages(channel, { after, limit: PAGE }));
-  return messages === null ? null : [...messages].sort(byAge);
-}
-
-/** Null: Discord refuses it, which it would do the next time, too; nothing else must wait for that. Throws when it can't be asked. */
-async function askPatiently<T>({ signal, clock }: Receiver, ask: () => Promise<T>): Promise<T | null> {
-  for (;;) {
+/** Until it is closed, or all is over. Never throws. */
+async function keepTrying({ clock, signal, log, underWay, unread }: Receiver, key: string, { isOpen, attempt }: Task): Promise<void> {
+  for (let failures = 0; isOpen() && !signal.aborted; ) {
     try {
-      return await ask();
+      await attempt();
+      failures = 0;
+      unread.delete(key);
     } catch (error) {
-      const failure = explainFailure(error);
-      if (failure.kind === "refused") return null;
-      if (failure.kind !== "limited" || signal.aborted) throw error;
-      await clock.sleep(Math.max(failure.afterMs, MIN_WAIT_MS), signal);
+      if (signal.aborted) break;
+      failures++;
+      const failure = error instanceof Unanswered ? error.failure : null;
+      const reason = failure?.reason ?? `can't record what was said: ${errorText(error)}`;
+      const delayMs = delayFor(failure, failures);
+      // With all of Discord out of reach, it is not a line for each.
+      log[unread.size === 0 ? "warn" : "debug"]({ of: key, reason, delayMs }, "what was missed on Discord can't be read yet; trying again");
+      unread.set(key, reason);
+      await clock.sleep(delayMs, signal);
     }
+  }
+  // In the same moment as isOpen was asked: opened again a moment later it would be taken for being read, and nobody would.
+  underWay.delete(key);
+  unread.delete(key);
+}
+
+function delayFor(failure: ApiFailure | null, failures: number): number {
+  if (failure?.kind === "limited" && failure.afterMs > 0) return Math.max(failure.afterMs, MIN_WAIT_MS);
+  return Math.min(BASE_DELAY_MS * 2 ** (failures - 1), MAX_DELAY_MS) * (0.5 + Math.random() / 2);
+}
+
+/** It can be opened any number of times, and is the same one. */
+async function findDirectChat(receiver: Receiver, person: string): Promise<void> {
+  const opened = await ask(receiver, () => receiver.api.users.createDM(person));
+  if (opened !== null) openDirectChat(receiver, person, opened.id);
+  // Nobody of that name, or nobody who takes messages: what can't be opened was not written in.
+  else if (receiver.journal.unopened.delete(person)) await noteClosed(receiver);
+}
+
+/** Throws when it can't be read to the end, or the disk refuses: then it is still open. */
+async function fillGap(receiver: Receiver, channel: string): Promise<void> {
+  const { journal, signal } = receiver;
+  const gap = journal.gaps.get(channel);
+  if (gap === undefined) return;
+  gap.isBehind = false;
+  await readOn(receiver, channel, gap);
+  // A message that comes while the last page is on its way may be missing in it, and finds the gap open: it is in `told`, and recorded
+  // here. Between "nothing is left" and the end of the gap there is no await, or one could come in between and be lost.
+  while (!gap.isBehind) {
+    signal.throwIfAborted();
+    if (gap.told.length === 0) {
+      journal.gaps.delete(channel);
+      return noteClosed(receiver);
+    }
+    await takeMessage(receiver, gap.told[0], null);
+    gap.told.shift();
+  }
+}
+
+/** Of many, not with each: read again after a kill, everything is known by its id. */
+async function noteClosed(receiver: Receiver): Promise<void> {
+  const { journal, clock, log } = receiver;
+  const isFew = journal.gaps.size + journal.unopened.size < FEW;
+  if (!isFew && clock.now() - journal.writtenAt <= WRITE_EVERY_MS) return;
+  try {
+    await writeJournal(receiver);
+  } catch (error) {
+    log.debug({ err: error }, "how far Discord was read could not be recorded");
+  }
+}
+
+async function readOn(receiver: Receiver, channel: string, gap: Gap): Promise<void> {
+  const { journal, signal, api, log } = receiver;
+  // Asked first: a message that is read doesn't say where it stands.
+  const place = await answerTo(() => placeFor(receiver, channel));
+  if (place === null) return;
+  let after = startOf(receiver, channel, gap);
+  for (let page = 1; ; page++) {
+    const messages = await ask(receiver, () => api.channels.getMessages(channel, { after, limit: PAGE }));
+    // Gone, closed to us, or one that holds no messages (a forum has its threads).
+    if (messages === null) return void journal.channels.delete(channel);
+    const inOrder = [...messages].sort(byAge);
+    for (const message of inOrder) {
+      signal.throwIfAborted();
+      await takeMessage(receiver, message, null);
+    }
+    after = inOrder.at(-1)?.id ?? after;
+    if (page >= MAX_PAGES && inOrder.length === PAGE && isAfter(gap.until, after)) {
+      log.warn({ channel }, "too much was said while Discord was not heard; the rest of it is left out");
+      after = gap.until;
+    }
+    // Also when it is our own: what is read is not read again.
+    if (isAfter(after, startOf(receiver, channel, gap))) advance(journal, { seq: null, said: { channel, id: after, place } });
+    if (inOrder.length < PAGE) return;
+  }
+}
+
+/** Null: Discord refuses it, which it would do the next time, too. Throws when it can't be asked. */
+async function ask<T>({ clock, signal, inPace }: Receiver, call: () => Promise<T>): Promise<T | null> {
+  await inPace(() => clock.sleep(SPACING_MS, signal));
+  signal.throwIfAborted();
+  return answerTo(call);
+}
+
+async function answerTo<T>(call: () => Promise<T>): Promise<T | null> {
+  try {
+    return await call();
+  } catch (error) {
+    const failure = explainFailure(error);
+    if (failure.kind === "refused") return null;
+    throw new Unanswered(failure);
   }
 }

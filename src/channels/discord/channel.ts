@@ -6,9 +6,11 @@ import type { API } from "@discordjs/core/http-only";
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
+import { createInTurn } from "../../core/in-turn.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Channel, ChannelState } from "../../core/message.ts";
 import { API_URL, type ApiFailure, createApi, explainFailure } from "./api.ts";
+import { readGaps } from "./catch-up.ts";
 import { registerCommands } from "./commands.ts";
 import { decodePayload } from "./decode.ts";
 import { createDrafts, type Drafting } from "./draft.ts";
@@ -49,6 +51,8 @@ interface State {
   refused: string | null;
   /** Messages came without their words. */
   isBlind: boolean;
+  /** Channels that can't be read after an outage, and why. */
+  unread: Map<string, string>;
   /** Discord has our slash commands. */
   hasCommands: boolean;
   stopping: AbortController;
@@ -139,6 +143,7 @@ const createState = (side: API): State => ({
   receiving: { state: "off" },
   refused: null,
   isBlind: false,
+  unread: new Map(),
   hasCommands: false,
   stopping: new AbortController(),
   running: Promise.resolve(),
@@ -147,10 +152,18 @@ const createState = (side: API): State => ({
   loose: new Set(),
 });
 
-function healthOf({ receiving, refused, isBlind }: State): { state: ChannelState; detail?: string } {
+function healthOf({ receiving, refused, isBlind, unread }: State): { state: ChannelState; detail?: string } {
   if (receiving.state === "off") return receiving;
   if (refused !== null) return { state: "failed", detail: refused };
-  return receiving.state === "on" && isBlind ? { state: "on", detail: NO_INTENT } : receiving;
+  const detail = isBlind ? NO_INTENT : unreadText(unread);
+  return receiving.state === "on" && detail !== null ? { state: "on", detail } : receiving;
+}
+
+function unreadText(unread: ReadonlyMap<string, string>): string | null {
+  const [reason] = unread.values();
+  if (reason === undefined) return null;
+  const which = unread.size === 1 ? "one channel" : `${unread.size} channels`;
+  return `${which} can't be read yet, and what is said there waits: ${reason}`;
 }
 
 function createSender(
@@ -172,14 +185,16 @@ type Doors = Pick<Receiver, "inbox"> & { readonly echoes: Echoes; readonly inter
 async function start(settings: Settings, state: State, doors: Doors): Promise<void> {
   state.stopping = new AbortController();
   state.receiving = { state: "starting" };
-  Object.assign(state, { isBlind: false, hasCommands: false });
+  Object.assign(state, { isBlind: false, unread: new Map(), hasCommands: false });
   const { signal } = state.stopping;
   state.side = createApi({ ...settings, signal });
   state.running = receive(settings, state, doors, signal);
 }
 
-async function receive(settings: Settings, state: State, doors: Doors, signal: AbortSignal): Promise<void> {
+async function receive(settings: Settings, state: State, doors: Doors, stopped: AbortSignal): Promise<void> {
   const { clock, log, account: me, listed, people } = settings;
+  const over = new AbortController();
+  const signal = AbortSignal.any([stopped, over.signal]);
   const show: Receiver["show"] = (next, detail) => {
     state.receiving = { state: next, ...(detail === undefined ? {} : { detail }) };
     if (next === "on" && !state.hasCommands) loosely(settings, state, "commands", (api) => makeKnown(state, api));
@@ -189,12 +204,17 @@ async function receive(settings: Settings, state: State, doors: Doors, signal: A
   const receiver: Receiver = {
     ...doors,
     ...{ api: state.side, clock, log, me, signal, listed, people, journal, show, unlisted: null },
+    ...{ inPace: createInTurn(), underWay: new Map(), unread: state.unread, gapOpened: () => readGaps(receiver) },
     sawBlank() {
       if (!state.isBlind) log.warn({ reason: NO_INTENT }, "messages from Discord come without their words");
       state.isBlind = true;
     },
   };
+  // What another process did not come to.
+  receiver.gapOpened();
   await runGateway(receiver, settings);
+  over.abort();
+  await Promise.all(receiver.underWay.values());
   await putAway(receiver);
 }
 

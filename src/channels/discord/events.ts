@@ -1,8 +1,8 @@
 // What an event of the gateway means for the receive side. Each is looked at in the order it was told, and counts as heard only then:
 // the number it has in its session goes on record behind it, so that whoever connects next asks for what is missing.
-import { catchUp, catchUpThreads } from "./catch-up.ts";
-import { advance, textAfter } from "./journal.ts";
-import { learnChannels, type Receiver, takeInteraction, takeMessage } from "./receive.ts";
+import { openGaps, openThreads } from "./gaps.ts";
+import { advance } from "./journal.ts";
+import { learnChannels, type Receiver, takeInteraction, takeMessage, writeJournal } from "./receive.ts";
 
 /** As much of it as is read. */
 export interface Dispatch {
@@ -29,9 +29,9 @@ export function takeEvent(receiver: Receiver, { t, s, d }: Dispatch): Taken {
 
 async function handle(receiver: Receiver, type: string, d: unknown, seq: number): Promise<void> {
   if (type === "READY") receiver.unlisted = new Set(listOf(d, "guilds").map(idOf));
-  // Before anything that the session tells, also when it is taken up again with the gap still open: a channel is read on from its last
+  // Before anything that the session tells, also when it is taken up again before this was done: a channel is read on from its last
   // message, and what comes later must not be that.
-  await fillGap(receiver);
+  await noteGap(receiver);
   switch (type) {
     case "MESSAGE_CREATE":
       return takeMessage(receiver, d, seq);
@@ -47,18 +47,14 @@ async function handle(receiver: Receiver, type: string, d: unknown, seq: number)
   }
 }
 
-async function fillGap(receiver: Receiver): Promise<void> {
-  const { journal, inbox, clock } = receiver;
+/** On record before anything of the session counts: whoever is killed behind it must know which channels are still to be read. */
+async function noteGap(receiver: Receiver): Promise<void> {
+  const { journal, clock } = receiver;
   const since = journal.missingSince;
   if (since === null) return;
-  // What is told in the new session meanwhile waits behind this.
-  const heardAt = clock.now();
-  await catchUp(receiver, since);
-  // Broken off, it is still missing, and what waits behind it is not heard.
-  receiver.signal.throwIfAborted();
-  Object.assign(journal, { missingSince: null, heardAt });
-  await inbox.put([], textAfter(journal, { seq: null }));
-  journal.writtenAt = clock.now();
+  openGaps(receiver, since);
+  Object.assign(journal, { missingSince: null, heardAt: clock.now() });
+  await writeJournal(receiver);
 }
 
 /** Comes for each server at the beginning of a session, and when the bot is invited to one. */
@@ -68,11 +64,11 @@ async function takeServer(receiver: Receiver, server: unknown): Promise<void> {
   learnChannels(receiver, [...listOf(server, "channels"), ...threads]);
   // In an outage of its own it lists nothing, and comes again after it.
   if (journal.threadsSince === null || (server as { readonly unavailable?: unknown } | null)?.unavailable === true) return;
-  await catchUpThreads(receiver, threads, journal.threadsSince);
-  receiver.signal.throwIfAborted();
+  const hasOpened = openThreads(receiver, threads, journal.threadsSince);
   unlisted?.delete(idOf(server));
   // Whoever took the session up in its middle can't know it: the next one lists them all, and reads nothing twice.
   if (unlisted?.size === 0) journal.threadsSince = null;
+  if (hasOpened) await writeJournal(receiver);
 }
 
 const idOf = (value: unknown): unknown => (value as { readonly id?: unknown } | null)?.id;

@@ -3,6 +3,7 @@
 import type { API } from "@discordjs/core/http-only";
 import type { FetchedFile } from "../../core/attachment.ts";
 import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+import { responseBytes } from "../response-bytes.ts";
 import { explainFailure } from "./api.ts";
 
 export interface FileServer {
@@ -48,7 +49,7 @@ async function download(url: string, signal: AbortSignal): Promise<FetchedFile> 
   } catch (error) {
     return { status: "retry", reason: `Discord can't be reached (${explainRequestFailure(error).code})` };
   }
-  if (response.status === 200 && response.body !== null) return { status: "open", pieces: response.body };
+  if (response.status === 200 && response.body !== null) return { status: "open", pieces: responseBytes(response) };
   await response.body?.cancel();
   if (response.status === 404 || response.status === 410) return { status: "refused", reason: "it is no longer there" };
   return {

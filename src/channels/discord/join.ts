@@ -3,9 +3,13 @@
 import type { Pace, Part } from "../../core/message.ts";
 import { type DiscordPart, MAX_LENGTH } from "./render.ts";
 
-/** Within five in five seconds, whenever they begin; and fifty calls a second in all, of which some are no messages. */
+/**
+ * Within five in five seconds, whenever they begin; and fifty calls a second in all, of which some are no messages.
+ * A thread is a channel with a count of its own.
+ */
 export const DISCORD_PACE: Pace = {
   chat: { burst: 2, everyMs: 1_300, answersOnTop: 1 },
+  threadsApart: true,
   account: { max: 30, perMs: 1_050 },
   editEveryMs: { alone: 3_000, group: 3_000 },
 };

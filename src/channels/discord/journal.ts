@@ -23,13 +23,31 @@ export interface Journal {
    * itself, behind the gap's other channels.
    */
   threadsSince: number | null;
-  /** When it was last certain that nothing is missing. */
+  /** When it was last certain that nothing is missing but what `gaps` and `unopened` name. */
   heardAt: number;
+  /** Channels that have to be read before anything that is told of them counts (gaps.ts). */
+  readonly gaps: Map<string, Gap>;
+  /** People whose direct chat may hold something, and is not known. */
+  readonly unopened: Map<string, Span>;
   readonly channels: Map<string, Known>;
   /** The direct chats of people, by their ids. */
   readonly direct: Map<string, string>;
   /** When it was last written. */
   writtenAt: number;
+}
+
+/** Where a session is missing, as ids of that moment. */
+export interface Span {
+  readonly from: string;
+  /** What came later was told in a session. */
+  readonly until: string;
+}
+
+export interface Gap extends Span {
+  /** What is told of the channel meanwhile, in order. Not written: whoever is killed reads it. */
+  readonly told: unknown[];
+  /** Something was said that `told` doesn't have, and that a reading which has begun may lack. */
+  isBehind: boolean;
 }
 
 interface Known {
@@ -43,6 +61,7 @@ const MAX_WRITTEN = 200;
 const MAX_KNOWN = 5_000;
 
 const id = z.string().regex(SNOWFLAKE);
+const span = z.object({ from: id, until: id });
 const stored = z.object({
   session: z
     .object({ id: z.string().max(200), url: z.string().max(500), seq: z.number().int() })
@@ -53,6 +72,9 @@ const stored = z.object({
   heardAt: z.number().optional().catch(undefined),
   channels: z.record(id, z.object({ place: placeSchema, last: id })),
   direct: z.record(id, id).catch({}),
+  // Unreadable, they are not "none": then nothing of it is believed, and all is read since it was written.
+  gaps: z.record(id, span).default({}),
+  unopened: z.record(id, span).default({}),
 });
 
 export function openJournal(cursor: { readonly value: string; readonly at: number } | null, now: number): Journal {
@@ -63,13 +85,21 @@ export function openJournal(cursor: { readonly value: string; readonly at: numbe
     heardAt: cursor?.at ?? now,
     channels: new Map(),
     direct: new Map(),
+    gaps: new Map(),
+    unopened: new Map(),
     writtenAt: 0,
   };
   const parsed = cursor === null ? null : safeParse(stored, parseJson(cursor.value));
   if (parsed?.success !== true) return empty;
-  const { heardAt = empty.heardAt, channels, direct, ...rest } = parsed.data;
-  return { ...empty, ...rest, heardAt, channels: new Map(Object.entries(channels)), direct: new Map(Object.entries(direct)) };
+  const { heardAt = empty.heardAt, channels, direct, gaps, unopened, ...rest } = parsed.data;
+  return {
+    ...{ ...empty, ...rest, heardAt, channels: new Map(Object.entries(channels)), direct: new Map(Object.entries(direct)) },
+    gaps: new Map(Object.entries(gaps).map(([channel, one]) => [channel, createGap(one)])),
+    unopened: new Map(Object.entries(unopened)),
+  };
 }
+
+export const createGap = (span: Span): Gap => ({ ...span, told: [], isBehind: false });
 
 function parseJson(text: string): unknown {
   try {
@@ -95,7 +125,10 @@ export function textAfter(journal: Journal, { seq, said }: Step): string {
     channels.set(said.channel, { place: said.place, last: laterOf(said.id, channels.get(said.channel)?.last ?? "1") });
   const kept = missingSince !== null || session === null ? null : { ...session, seq: seq ?? session.seq };
   const direct = [...journal.direct].slice(-MAX_WRITTEN);
-  const lists = { channels: Object.fromEntries(channels), direct: Object.fromEntries(direct) };
+  // All of them, however many: of one that is left out nobody would ever hear what was missed.
+  const gaps = [...journal.gaps].map(([channel, { from, until }]) => [channel, { from, until }] as const);
+  const missing = { gaps: Object.fromEntries(gaps), unopened: Object.fromEntries(journal.unopened) };
+  const lists = { channels: Object.fromEntries(channels), direct: Object.fromEntries(direct), ...missing };
   // Who is stopped in the middle of an outage writes this, too: the time of the write says nothing.
   return JSON.stringify({ session: kept, missingSince, threadsSince, heardAt, ...lists });
 }

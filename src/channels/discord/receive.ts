@@ -1,15 +1,15 @@
 // What the receive side shares: the way of an event into the inbox, and where it was said.
 // Discord → socket.ts → takeEvent → inbox row and journal (durable) → only then counted as heard.
 import type { API } from "@discordjs/core/http-only";
-import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { ChannelState, InboxSink } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { explainFailure } from "./api.ts";
 import { decodePayload, isBlank, isSaid } from "./decode.ts";
 import type { Echoes } from "./echoes.ts";
+import { type Listening, openGap, waitsForReading } from "./gaps.ts";
 import type { Interactions } from "./interactions.ts";
-import { advance, type Journal, learnDirect, learnPlace, type Step, textAfter } from "./journal.ts";
+import { advance, learnDirect, learnPlace, type Step, textAfter } from "./journal.ts";
 import {
   channelSchema,
   type DiscordMessage,
@@ -20,43 +20,50 @@ import {
   placeOf,
   type Stored,
 } from "./payload.ts";
+import { idBefore } from "./snowflake.ts";
 
 /** The receive side's state, one per start. */
-export interface Receiver {
+export interface Receiver extends Listening {
   readonly api: API;
-  readonly clock: Clock;
   readonly log: Logger;
   readonly inbox: InboxSink;
   /** The bot's user id. */
   readonly me: string;
   /** Ends everything the receive side does. */
   readonly signal: AbortSignal;
-  readonly journal: Journal;
   readonly interactions: Interactions;
   readonly echoes: Echoes;
+  /** Calls that read come one by one, so that people's answers have room beside them. */
+  inPace<T>(work: () => Promise<T>): Promise<T>;
+  /** Gaps that somebody reads, by their keys. */
+  readonly underWay: Map<string, Promise<void>>;
+  /** Why one can't be read, while it can't. */
+  readonly unread: Map<string, string>;
   /** Servers that have not listed their threads yet in this session; null: it was begun by another process. */
   unlisted: Set<unknown> | null;
-  /** Channels of servers that people may talk in. */
-  listed(): readonly string[];
-  /** Who may write to us directly, by their ids, as far as the settings say. */
-  people(): readonly string[];
   show(state: ChannelState, detail?: string): void;
   /** People's words come without words: said once. */
   sawBlank(): void;
 }
 
 /** Whatever else is said around us moves the session on, too; so often that is written without anybody's message. */
-const WRITE_EVERY_MS = 15_000;
+export const WRITE_EVERY_MS = 15_000;
 
-/** Throws when the disk refuses, or when Discord can't be asked where it was said: then it is not heard, and has to come again. */
+/** `seq` is null when it was read. Throws when the disk refuses, or when Discord can't be asked where that was: then it has to come again. */
 export async function takeMessage(receiver: Receiver, payload: unknown, seq: number | null): Promise<void> {
   const parsed = safeParse(messageSchema, payload);
   if (!parsed.success) return;
   const message = parsed.data;
   receiver.echoes.heard(message, receiver.me);
   if (!isSaid(message, receiver.me)) return;
-  const isServers = seq === null ? null : typeof (payload as { guild_id?: unknown }).guild_id === "string";
-  const place = isServers === false ? DIRECT : await placeFor(receiver, message.channel_id);
+  const isDirect = seq !== null && typeof (payload as { guild_id?: unknown }).guild_id !== "string";
+  const known = isDirect ? DIRECT : knownPlace(receiver, message.channel_id);
+  // Would the session wait until Discord says where this was said, one thread nobody knows could keep the whole bot from hearing. So it
+  // is a gap that begins with this message, and whoever reads it asks.
+  const span = { from: idBefore(message.id), until: idBefore(message.id) };
+  if (seq !== null && known === null) openGap(receiver, message.channel_id, span);
+  if (seq !== null && waitsForReading(receiver, message, { payload, isDirect })) return;
+  const place = known ?? (await placeFor(receiver, message.channel_id));
   if (place === null) return;
   if (place.kind === "channel" && isBlank(message)) receiver.sawBlank();
   await record(receiver, message, { place, payload, seq });
@@ -83,6 +90,12 @@ async function record(
   advance(journal, step);
 }
 
+/** Throws when the disk refuses. */
+export async function writeJournal({ journal, inbox, clock }: Receiver): Promise<void> {
+  await inbox.put([], textAfter(journal, { seq: null }));
+  journal.writtenAt = clock.now();
+}
+
 /**
  * Recorded at once, whatever else waits to be: Discord wants to hear within three seconds that it was taken, and it is told only what is
  * on record. Throws when the disk refuses.
@@ -105,11 +118,16 @@ async function placeOfInteraction(receiver: Receiver, { channel, channel_id, gui
   return typeof channel_id === "string" ? placeFor(receiver, channel_id) : null;
 }
 
+/** Null: it has to be asked for. */
+function knownPlace({ journal, listed }: Receiver, channel: string): Place | null {
+  return journal.channels.get(channel)?.place ?? (listed().includes(channel) ? { kind: "channel" } : null);
+}
+
 /** Null: it is no place of ours any more. Throws when Discord can't be asked. */
-export async function placeFor({ api, journal, listed }: Receiver, channel: string): Promise<Place | null> {
-  const known = journal.channels.get(channel);
-  if (known !== undefined) return known.place;
-  if (listed().includes(channel)) return { kind: "channel" };
+export async function placeFor(receiver: Receiver, channel: string): Promise<Place | null> {
+  const { api, journal } = receiver;
+  const known = knownPlace(receiver, channel);
+  if (known !== null) return known;
   try {
     const parsed = safeParse(channelSchema, await api.channels.get(channel));
     const place = parsed.success ? placeOf(parsed.data) : null;

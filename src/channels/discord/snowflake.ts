@@ -9,6 +9,8 @@ export const SNOWFLAKE = /^[1-9]\d{0,19}$/;
 /** The smallest id of a moment. */
 export const snowflakeAt = (at: number): string => String(BigInt(Math.max(0, Math.floor(at) - EPOCH_MS)) << 22n);
 
+export const idBefore = (id: string): string => (id === "1" ? id : String(BigInt(id) - 1n));
+
 export const isAfter = (id: string, other: string): boolean => BigInt(id) > BigInt(other);
 
 export const laterOf = (id: string, other: string): string => (isAfter(id, other) ? id : other);

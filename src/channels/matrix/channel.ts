@@ -118,7 +118,7 @@ export async function createMatrixChannel(options: MatrixOptions): Promise<Chann
 }
 
 function readSettings(options: MatrixOptions) {
-  const { homeserver, accessToken, log, redact = (text: string) => text } = options;
+  const { homeserver, accessToken, redact = (text: string) => text } = options;
   if (!URL.canParse(homeserver))
     throw new AppError("config", "channels.matrix.homeserver is not an address like https://matrix.example.org");
   if (!/^[\x21-\x7e]+$/.test(accessToken)) throw new AppError("config", "channels.matrix.accessToken is not an access token");
@@ -126,7 +126,6 @@ function readSettings(options: MatrixOptions) {
   return {
     ...options,
     ...{ homeserver: homeserver.replace(/\/+$/, ""), redact, timeoutMs, settleMs: options.settleMs ?? timeoutMs + 4_000 },
-    log: log.child({ channel: "matrix" }),
   };
 }
 

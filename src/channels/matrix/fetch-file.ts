@@ -2,6 +2,7 @@
 // in there. One attempt; the address stays good, so whoever was killed asks again.
 import type { FetchedFile } from "../../core/attachment.ts";
 import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+import { responseBytes } from "../response-bytes.ts";
 
 export interface FileServer {
   readonly homeserver: string;
@@ -25,7 +26,7 @@ export async function fetchFile(server: FileServer, address: string, signal: Abo
       redirect: "follow",
       signal: AbortSignal.any([signal, AbortSignal.timeout(server.timeoutMs)]),
     });
-    if (response.status === 200 && response.body !== null) return { status: "open", pieces: response.body };
+    if (response.status === 200 && response.body !== null) return { status: "open", pieces: responseBytes(response) };
     await response.body?.cancel();
     return explainStatus(response);
   } catch (error) {

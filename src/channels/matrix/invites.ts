@@ -1,9 +1,10 @@
 // Invitations: the bot goes where people ask it to who may talk to it, and nowhere else. Whoever may not gets no answer at all, and their
-// invitation stays where it is. Joining may take a remote server a minute, so nothing waits for it; what failed is tried again behind the
-// next start, when all open invitations are looked at (sync.ts).
+// invitation stays where it is; only the log names them, for whoever wants to let them in. Joining may take a remote server a minute, so
+// nothing waits for it; what failed is tried again behind the next start, when all open invitations are looked at (sync.ts).
 import { z } from "zod";
 import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../core/logger.ts";
+import { createRateLimit } from "../../core/rate-limit.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { type Api, explainFailure, v3 } from "./api.ts";
 import { noteDirect } from "./direct.ts";
@@ -35,17 +36,25 @@ const invited = z.object({
 
 const JOIN_MS = 90_000;
 const TRIES_MS = [2_000, 15_000, 60_000];
+/** Anybody can invite as often as they like: more of them in a minute are not written down. */
+const LOGGED = { burst: 20, refillMs: 60_000 };
 
 export function createInvites(deps: InviteDeps): Invites {
   /** One after the other of each person: a server that is slow to be joined keeps nobody else's waiting. */
   const last = new Map<string, Promise<void>>();
   const known = new Set<string>();
+  const logged = createRateLimit({ ...LOGGED, clock: deps.clock });
+  const mayInvite = async (sender: string, room: string): Promise<boolean> => {
+    if (await deps.mayInvite(sender, room)) return true;
+    if (logged.take("denied")) deps.log.info({ audit: "denied", sender, chat: room, reason: "invited by an unknown person" }, "denied");
+    return false;
+  };
   return {
     async look(rooms) {
       if (typeof rooms !== "object" || rooms === null) return;
       for (const [room, body] of Object.entries(rooms)) {
         const invite = safeParse(roomId, room).success ? inviteOf(body, deps.me()) : null;
-        if (invite === null || known.has(room) || !(await deps.mayInvite(invite.sender, room))) continue;
+        if (invite === null || known.has(room) || !(await mayInvite(invite.sender, room))) continue;
         // Two may be looking.
         if (known.has(room)) continue;
         known.add(room);

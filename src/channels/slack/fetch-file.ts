@@ -2,6 +2,7 @@
 // and no redirect is followed: one leads to a sign-in page, which is what an app without files:read gets.
 import type { FetchedFile } from "../../core/attachment.ts";
 import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
+import { responseBytes } from "../response-bytes.ts";
 import { isSlacks } from "./given-url.ts";
 
 export interface FileServer {
@@ -20,7 +21,7 @@ export async function fetchFile({ apiUrl, botToken, timeoutMs }: FileServer, url
       redirect: "manual",
       signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
     });
-    if (response.status === 200 && response.body !== null) return { status: "open", pieces: response.body };
+    if (response.status === 200 && response.body !== null) return { status: "open", pieces: responseBytes(response) };
     await response.body?.cancel();
     return explainStatus(response);
   } catch (error) {

@@ -3,6 +3,7 @@
 import type { Api } from "grammy/web";
 import type { FetchedFile } from "../../core/attachment.ts";
 import { askedWaitMs } from "../connecting.ts";
+import { responseBytes } from "../response-bytes.ts";
 import { asGrammySignal, explainFailure } from "./api.ts";
 
 export interface FileServer {
@@ -34,7 +35,7 @@ export async function fetchFile(server: FileServer, fileId: string, signal: Abor
 
 async function download(url: string, signal: AbortSignal): Promise<FetchedFile> {
   const response = await fetch(url, { redirect: "error", signal });
-  if (response.ok && response.body !== null) return { status: "open", pieces: response.body };
+  if (response.ok && response.body !== null) return { status: "open", pieces: responseBytes(response) };
   await response.body?.cancel();
   const reason = `Telegram answered with status ${response.status}`;
   return { status: "retry", afterMs: askedWaitMs(response.headers.get("retry-after")), reason };

@@ -7,7 +7,7 @@ import type { SentFile } from "../../core/attachment.ts";
 import { errorText } from "../../core/errors.ts";
 import type { Bus } from "../../core/events.ts";
 import { isUuid } from "../../core/ids.ts";
-import { type Channel, type Inbound, type OutMessage, type Part, statsLine } from "../../core/message.ts";
+import { type Channel, type Inbound, type OutMessage, type Part, type SendRequest, statsLine } from "../../core/message.ts";
 import type { Person } from "../../core/question.ts";
 
 interface Posted {
@@ -17,13 +17,16 @@ interface Posted {
 
 /** What the channel needs of its table and of the inbox (stores/web-posts.ts). */
 interface Posts {
-  say(message: { chat: string; key: string; text: string; extra: Readonly<Record<string, unknown>> }): Promise<Posted>;
+  /** Null: it was not to be said any more. */
+  say(
+    message: { address: Address; key: string; text: string; extra: Readonly<Record<string, unknown>> },
+    within?: SendRequest["within"],
+  ): Promise<Posted | null>;
   edit(message: { chat: string; seq: number; text: string; extra: Readonly<Record<string, unknown>> }): Promise<boolean>;
   take(
     update: { externalId: string; raw: unknown },
     message: { chat: string; key: string; text: string; files?: { ids: readonly string[]; chat: string } } | null,
   ): Promise<Posted | "no-file" | null>;
-  findByKey(key: string): Promise<{ readonly seq: number } | null>;
 }
 
 export interface WebChannelOptions {
@@ -74,7 +77,7 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     account: WEB.account,
     showsRuns: true,
     isOperators: true,
-    isIdempotent: true,
+    isOwnTable: true,
     isCalled: true,
     async start() {
       isOn = true;
@@ -96,12 +99,12 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     isChat,
     decode,
     render: (message) => renderParts(message, options.split),
-    async send({ address, part, key }) {
+    async send({ address, part, key, within }) {
       try {
         const { text, ...extra } = part as { text: string };
-        const { seq, status } = await options.posts.say({ chat: address.chat, key, text, extra });
-        if (status === "inserted") posted(address.chat, seq);
-        return { status: "sent", ref: String(seq) };
+        const said = await options.posts.say({ address, key, text, extra }, within);
+        if (said?.status === "inserted") posted(address.chat, said.seq);
+        return said === null || within !== undefined ? { status: "recorded" } : { status: "sent", ref: String(said.seq) };
       } catch (error) {
         // A refused write is rolled back as a whole, so the row is surely not there.
         return { status: "retry", reason: errorText(error) };
@@ -116,14 +119,6 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
         return { status: "shown" };
       } catch (error) {
         return { status: "retry", reason: errorText(error) };
-      }
-    },
-    async reconcile({ key }) {
-      try {
-        const found = await options.posts.findByKey(key);
-        return found === null ? { status: "absent" } : { status: "found", ref: String(found.seq) };
-      } catch (error) {
-        return { status: "unknown", reason: errorText(error) };
       }
     },
   };

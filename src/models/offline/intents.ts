@@ -22,7 +22,7 @@ const EXAMPLES = [
   '"send three helpers to wait 5, 10 and 20 seconds"',
   '"in the background, ask me: red or blue?"',
 ];
-const ABILITIES = `I follow rules, so plain requests work best, for example:\n\n${EXAMPLES.map((example) => `- ${example}`).join("\n")}\n\nI can also list, search, write, run, fetch, remember, ask, wait and do simple sums, as far as those tools are offered here.`;
+const ABILITIES = `I follow rules, so plain requests work best, for example:\n\n${EXAMPLES.map((example) => `- ${example}`).join("\n")}\n\nI can also list, search, write, send, run, fetch, remember, ask, wait and do simple sums, as far as those tools are offered here.`;
 
 const PATH = "`[^`]+`|\"[^\"]+\"|'[^']+'|\\.(?=\\s|$)|[\\w@~+*./-]*[\\w*/]";
 /** A bare word is a file only when it looks like one: "read README" yes, "read about ships" no. */
@@ -149,6 +149,11 @@ const INTENTS: readonly Intent[] = [
       `^(?:run|exec(?:ute)?)\\s+(?:the\\s+command\\s+)?(?:\`(?<quoted>[^\`]+)\`(?:\\s+(?:on|in|over|for)\\s+(?<target>${PATH}))?|(?<bare>[^\`]+))`,
     ),
     act: (desk, groups) => runCommand(desk, (groups.quoted ?? groups.bare ?? "").trim(), groups.target && unquote(groups.target)),
+  },
+  {
+    name: "send",
+    match: rule(`^(?:send|give|post|upload)\\s+(?:(?:me|us)\\s+)?(?:the\\s+)?(?:file\\s+)?(?<path>${FILE})(?:\\s+here)?[.!]?$`),
+    act: (desk, { path }) => callTool(desk, "send_file", { path: unquote(path) }, (text) => text),
   },
   {
     name: "headings",

@@ -8,6 +8,7 @@ import { withoutFences } from "../../core/fence.ts";
 import type { ChatMessage, ModelEvent, ModelReply, ModelRequest, Models, ToolCall } from "../model.ts";
 import { confusion } from "./intents.ts";
 import { type Ask, type Call, createDesk, cut, type Desk, type Outcome, quote, type Result } from "./job.ts";
+import { ownWords } from "./own-words.ts";
 import { type Evidence, toAnnouncement, toBrief, toCompaction, toLanding, toSections } from "./report.ts";
 import { type Errand, lookAtMentioned, toErrands } from "./request.ts";
 import { afterGroup } from "./spawn.ts";
@@ -66,18 +67,11 @@ async function paidFor(request: ModelRequest, call: () => Promise<ModelReply>): 
 
 const tokensOf = (text: string): number => Math.ceil(Buffer.byteLength(text) / BYTES_PER_TOKEN);
 
-/** As gateway/attaching.ts writes it: what stands in a file that came along is nobody's request. */
-const FILE =
-  /^\[(?:Attached|Not attached:) [^\n]*\](?:\n<untrusted ([0-9a-f]{12}) from="attached file [^\n]*>\n[\s\S]*?\n<\/untrusted \1>)?(?:\n|$)/gm;
-const withoutFiles = (text: string): string => text.replace(FILE, "") || (text === "" ? "" : FILES_ALONE);
-/** Without a word beside them they are only shown. */
-const FILES_ALONE = "list attachments";
-
 async function answer(asked: ModelRequest, onEvent: OnEvent, clock: Clock): Promise<ModelReply> {
-  // It obeys rules of its own and no text, so it needs no fences to tell data from instructions.
+  // It obeys rules of its own and no text: what stands in results and notes needs no fences to be told from instructions.
   const request = {
     ...asked,
-    messages: asked.messages.map((message) => ({ ...message, text: withoutFences(withoutFiles(message.text)) })),
+    messages: asked.messages.map((message) => ({ ...message, text: withoutFences(ownWords(message.text)) })),
   };
   const step = request.signal.aborted ? { abortedAt: "" } : await takeStep(request, onEvent, clock);
   if ("abortedAt" in step) return aborted(request, step.abortedAt);

@@ -6,15 +6,14 @@
 // every few seconds that must come back.
 import type { Client } from "pg";
 import type { Clock } from "../../core/clock.ts";
-import { AppError, errorText } from "../../core/errors.ts";
+import { errorText } from "../../core/errors.ts";
 import { type AppEvent, type Bus, crosses } from "../../core/events.ts";
 import type { Logger } from "../../core/logger.ts";
-import { POOLED } from "./connections.ts";
 import type { PostgresDatabase } from "./database.ts";
 import { createTextIn, createTextOut, isText } from "./text-stream.ts";
 
 export interface Bell {
-  /** Throws AppError("state") when the way to the database carries no bells (a pooler in transaction mode). */
+  /** Rejects when the server is away. */
   start(): Promise<void>;
   close(): Promise<void>;
 }
@@ -46,7 +45,7 @@ interface Message {
 }
 
 export function createBell(options: BellOptions): Bell {
-  const { bus, clock, db } = options;
+  const { bus, clock, db, log } = options;
   const over = new AbortController();
   const channel = `herald_${db.namespace}`;
   const ears = createEars(options, channel, over.signal);
@@ -58,10 +57,11 @@ export function createBell(options: BellOptions): Bell {
       await ears.open();
       await mouth.open();
       mouth.beat();
-      for (let waited = 0; !ears.hasHeard(); waited += 50) {
-        if (waited >= FIRST_MS) throw new AppError("state", POOLED);
-        await clock.sleep(50);
-      }
+      for (let waited = 0; !ears.hasHeard() && waited < FIRST_MS; waited += 50) await clock.sleep(50);
+      // No pooler swallows them: that was refused at the first look (first-look.ts). So it passes, and to give up would only need somebody
+      // who starts this process again; until then everybody looks every SWEEP_MS.
+      if (!ears.hasHeard())
+        log.warn({}, "no notification has come back from PostgreSQL yet; until one does, news of other processes come two seconds late");
       off = bus.on((event) => {
         if (crosses(event)) mouth.say(event);
       }, "here");

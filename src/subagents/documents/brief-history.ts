@@ -1,5 +1,5 @@
 // What became of a child's briefs: who gave, changed or took back what, and what the child reads otherwise since. Pure.
-// brief_changes → briefHistory → the page
+// brief_changes → briefHistory → the page. Loaded by whoever looks, with its package.
 import { createTwoFilesPatch } from "diff";
 import type { BriefChange } from "../../stores/briefs.ts";
 import { oneLine } from "../quoting.ts";

@@ -11,7 +11,7 @@ import type { Briefs } from "../../stores/briefs.ts";
 import type { Tx } from "../../stores/database.ts";
 import type { Runs } from "../../stores/runs.ts";
 import type { SessionDocuments } from "../../stores/session-documents.ts";
-import { type BriefEvent, briefHistory } from "./brief-history.ts";
+import type { BriefEvent } from "./brief-history.ts";
 import { type BriefParams, listReferences, parseBriefParams, type RequesterBrief, renderBrief } from "./brief-params.ts";
 
 /** The child a brief is for. */
@@ -81,7 +81,10 @@ export function createBriefing(deps: BriefingDeps): Briefing {
       return removed;
     },
     list,
-    history: async ({ sessionId }) => briefHistory(await deps.briefs.changes(sessionId, MAX_CHANGES)),
+    async history({ sessionId }) {
+      const { briefHistory } = await import("./brief-history.ts");
+      return briefHistory(await deps.briefs.changes(sessionId, MAX_CHANGES));
+    },
     version: ({ sessionId }) => deps.briefs.version(sessionId),
     // Most children have no brief, and this is asked at every look at a run: looking costs less than a lock.
     write: (child) =>

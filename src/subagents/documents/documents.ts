@@ -6,7 +6,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { Bus } from "../../core/events.ts";
 import { isUnfinished, type Run } from "../../core/run.ts";
 import { MAX_DEATHS, type Tries } from "../../stores/tries.ts";
-import { listTrace, type RunDocumentDeps, writeDocuments } from "./run-documents.ts";
+import type { RunDocumentDeps } from "./run-documents.ts";
 
 export interface DocumentDeps extends RunDocumentDeps {
   readonly bus: Bus;
@@ -74,7 +74,10 @@ export function createDocuments(deps: DocumentDeps): Documents {
       await queue.idle();
       done.abort();
     },
-    trace: (run, limit) => listTrace(deps, run, limit),
+    async trace(run, limit) {
+      const { listTrace } = await import("./run-documents.ts");
+      return listTrace(deps, run, limit);
+    },
   };
 }
 
@@ -138,6 +141,8 @@ async function writeOne(deps: DocumentDeps, runId: string): Promise<Written | "m
   try {
     const run = await deps.runs.get(runId);
     if (run === null) return "more";
+    // Most starts see no run.
+    const { writeDocuments } = await import("./run-documents.ts");
     await writeDocuments(deps, run);
     return isUnfinished(run.state) ? "more" : { id: run.id, generation: run.generation };
   } catch (error) {

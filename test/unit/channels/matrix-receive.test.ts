@@ -1,6 +1,7 @@
 // What /sync brings and what is recorded of it, where people or servers do the unusual: events that nobody can look up or write down,
 // presses by number, gaps in which the room itself changed, who was ever in one.
 import { describe, expect, it } from "vitest";
+import { type Logger, silentLogger } from "../../../src/core/logger.ts";
 import { PERSON } from "../../support/fake-matrix.ts";
 import { DEEP } from "../../support/fake-matrix-state.ts";
 import { createMatrixRig, DIRECT, type MatrixRig, OTHER, ROOM } from "../../support/matrix-rig.ts";
@@ -210,4 +211,33 @@ describe("invitations", () => {
     await fake.until(() => fake.isIn("!other:home.test"), "the other room");
     expect(fake.isIn("!slow:far.test")).toBe(false);
   });
+
+  it("[MX1][SC1] one of somebody unknown is not followed, and the log names them and the room, though not without end", async () => {
+    const denied: unknown[] = [];
+    const log: Logger = { ...silentLogger, info: (fields) => void denied.push(fields), child: () => log };
+    await using rig = await createMatrixRig({ log });
+    const { fake } = rig;
+    await rig.started();
+    for (let n = 0; n < 30; n++) fake.invite(`!trap${n}:far.test`, OTHER);
+    fake.invite("!welcome:home.test", PERSON);
+    await fake.until(() => fake.isIn("!welcome:home.test"), "the room of somebody known");
+    const written = denied.filter((fields) => (fields as { audit?: string }).audit === "denied");
+    expect(written[0]).toEqual({ audit: "denied", sender: OTHER, chat: "!trap0:far.test", reason: "invited by an unknown person" });
+    expect(written).toHaveLength(20);
+    expect(fake.isIn("!trap0:far.test")).toBe(false);
+  });
+});
+
+it("[CH1] log lines bear the name of the account they were given, and no other beside it", async () => {
+  const named: object[] = [];
+  const log: Logger = {
+    ...silentLogger,
+    child(fields) {
+      named.push(fields);
+      return log;
+    },
+  };
+  await using rig = await createMatrixRig({ log });
+  await rig.started();
+  expect(named).toEqual([]);
 });

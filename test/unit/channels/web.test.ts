@@ -115,15 +115,29 @@ describe("receiving", () => {
 describe("sending", () => {
   const send = (text: string, key: string) => channel.send({ address: MAIN, part: { text }, key, repeated: false });
 
-  it("[DL4] the same key twice shows one message, and reconcile finds it", async () => {
-    expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toEqual({ status: "absent" });
+  it("[DL4] the same key twice shows one message", async () => {
     const first = await send("hi", "reply:1#0");
     const again = await send("hi", "reply:1#0");
     expect(first).toMatchObject({ status: "sent" });
     expect(again).toEqual(first);
     expect(await shown()).toHaveLength(1);
     expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
-    expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toMatchObject({ status: "found" });
+  });
+
+  it("[DL4] posted and recorded are one: what is recorded fails, or says that nobody wants it, and nothing is shown", async () => {
+    const request = { address: MAIN, part: { text: "hi" }, key: "reply:1#0", repeated: false };
+    const failing = async (_tx: unknown, post: () => Promise<string>): Promise<void> => {
+      await post();
+      throw new Error("disk full");
+    };
+    expect(await channel.send({ ...request, within: failing })).toEqual({ status: "retry", reason: "disk full" });
+    expect(await channel.send({ ...request, within: async () => {} })).toEqual({ status: "recorded" });
+    expect(await shown()).toEqual([]);
+    const refs: string[] = [];
+    const within = async (_tx: unknown, post: () => Promise<string>): Promise<void> => void refs.push(await post());
+    for (let n = 0; n < 2; n++) expect(await channel.send({ ...request, within })).toEqual({ status: "recorded" });
+    expect((await shown()).map(({ text, seq }) => [text, [String(seq), String(seq)]])).toEqual([["hi", refs]]);
+    expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
   });
 
   it("[LV3] a message is changed where it stands, buttons and all; one that is not there is gone", async () => {
@@ -146,7 +160,6 @@ describe("sending", () => {
     await db.transaction([], (tx) => tx.run("ALTER TABLE web_messages RENAME TO gone"));
     expect(await send("hi", "reply:1#0")).toMatchObject({ status: "retry" });
     expect(await channel.edit?.({ address: MAIN, ref: "1", part: { text: "x" } })).toMatchObject({ status: "retry" });
-    expect(await channel.reconcile?.({ address: MAIN, part: {}, key: "reply:1#0", since: 0 })).toMatchObject({ status: "unknown" });
     await db.transaction([], (tx) => tx.run("ALTER TABLE gone RENAME TO web_messages"));
   });
 

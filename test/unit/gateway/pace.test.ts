@@ -1,5 +1,6 @@
 // The pace of messages against a platform that counts strictly, on a clock the test drives.
 import { beforeEach, describe, expect, it } from "vitest";
+import { DISCORD_PACE } from "../../../src/channels/discord/join.ts";
 import type { Address } from "../../../src/core/address.ts";
 import type { Pace } from "../../../src/core/message.ts";
 import { createPacer, type Pacer } from "../../../src/gateway/pace.ts";
@@ -51,6 +52,19 @@ describe("a chat", () => {
       pacer.take(dm("1")).over();
     }
     expect([pacer.waitMs(dm("1"), true), pacer.waitMs(dm("1"), false)]).toEqual([1_000, 7_000]);
+  });
+
+  it("[DL5] [DC1] on Discord a thread has places of its own: a channel that fails and is tried again takes none of them", async () => {
+    pacer = createPacer(clock, () => DISCORD_PACE);
+    const at = (thread?: string): Address => ({
+      ...{ channel: "discord", account: "bot", chat: "1", kind: "channel" },
+      ...(thread === undefined ? {} : { thread }),
+    });
+    for (let n = 0; n < 5; n++) await send(at());
+    expect(pacer.waitMs(at(), false)).toBeGreaterThan(0);
+    expect([pacer.waitMs(at("2"), false), pacer.waitMs(at("3"), false)]).toEqual([0, 0]);
+    pacer.silence(at("2"), 60_000);
+    expect([pacer.waitMs(at("2"), true), pacer.waitMs(at("3"), true)]).toEqual([60_000, 0]);
   });
 
   it("[DL7] says when whoever comes next has to wait", async () => {

@@ -134,7 +134,12 @@ describe("default model", () => {
       log: silentLogger,
       limits: { idleMs: 10_000, stepMs: 20_000 },
     });
-    const router = createRouter({ offline: sdk, loadSdk: async () => sdk, providers: () => providers, findKey: () => null });
+    const router = createRouter({
+      loadOffline: async () => sdk,
+      loadSdk: async () => sdk,
+      providers: () => providers,
+      findKey: () => null,
+    });
     const request = { model, fallbacks: [], thinking: "off", system: "", tools: [], agentId: "main" } as const;
     const signal = new AbortController().signal;
     const reply = await router.call({ ...request, messages: [{ role: "user", text: "hello" }], signal }, () => {});

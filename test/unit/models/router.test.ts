@@ -29,7 +29,7 @@ const reply = (more: Partial<ModelReply> = {}): ModelReply => ({
 const sdkOf = (call: Models["call"]): Pick<Models, "call"> => ({ call });
 const create = (more: Partial<RouterOptions> = {}) =>
   createRouter({
-    offline: createOfflineModel({ clock: systemClock }),
+    loadOffline: async () => createOfflineModel({ clock: systemClock }),
     loadSdk: async () => sdkOf(async () => reply()),
     providers: () => ({}),
     findKey: () => null,

@@ -26,7 +26,7 @@ beforeEach(() => {
 afterEach(() => rmSync(workspace, { recursive: true, force: true }));
 
 const outlet: FileOutlet = {
-  maxBytes: () => 1_000_000,
+  maxBytes: async () => 1_000_000,
   known: async (call) => stored.get(call) ?? null,
   async post({ call, name, bytes, caption, address }) {
     posted.push({ name, text: bytes.toString(), caption, address });

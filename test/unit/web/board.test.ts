@@ -149,7 +149,7 @@ describe("briefs", () => {
     };
     const ids: Record<string, string> = { taken: newId(), late: newId(), unfit: newId(), none: newId() };
     await web.close();
-    web = await startWeb({ redact, briefs: { history: async () => null, give: answer, revoke: answer } });
+    web = await startWeb({ redact, desks: { briefs: { history: async () => null, give: answer, revoke: answer } } });
     const given = { version: 1, brief: { mission: "Mind it." }, replaces: null };
     const revoked = { version: 1, from: "agent:main:web:dm:main" };
     for (const [path, body] of [["brief", given] as const, ["brief/revoke", revoked] as const]) {

@@ -92,7 +92,14 @@ describe.each(MODES)("what leaves, to a client of %s", (_year, options) => {
     const facts = { runId: "r", label: SECRET, state: "running", status: null, delivery: "none" } as unknown as ProgramRun["facts"];
     const run = (): ProgramRun => ({ facts, isOver: looks++ > 0, doing: `runs ${SECRET}`, step: null, questions: [] });
     const desk = { ...noPrograms, find: async () => run(), list: async () => [run()] };
-    const route = createMcpRoute({ desk, isValid: async () => true, version: () => "0", bus, clock: systemClock, log: silentLogger });
+    const route = createMcpRoute({
+      desk: async () => desk,
+      isValid: async () => true,
+      version: () => "0",
+      bus,
+      clock: systemClock,
+      log: silentLogger,
+    });
     web = await startWeb({ redact: (text) => text.replaceAll(SECRET, "[KEY]"), routes: [route] });
     await using program = await connectProgram(web.url, await makeToken(), options);
     const seen: string[] = [];

@@ -54,10 +54,11 @@ const message = (text: string, id = newId()) => ({ id, text });
 
 describe("the route table", () => {
   it("[SC2] [SC3] every handler but health, sign-in and the page's own files refuses without a token", async () => {
-    const open = web.server.routes.filter((route) => route.access === "public");
+    const routes = await web.server.routes();
+    const open = routes.filter((route) => route.access === "public");
     expect(open.filter((route) => route.path.startsWith("/api/")).map((route) => route.path)).toEqual(["/api/login"]);
-    expect(web.server.routes.filter((route) => route.access === "token").length).toBeGreaterThanOrEqual(5);
-    for (const { method, path, access } of web.server.routes) {
+    expect(routes.filter((route) => route.access === "token").length).toBeGreaterThanOrEqual(5);
+    for (const { method, path, access } of routes) {
       const url = `${web.url}${path.replace(":chat", "main")}`;
       const headers = { origin: web.url, "content-type": "application/json" };
       const response = await fetch(url, { method, headers, ...(method === "POST" && { body: "{}" }) });
@@ -68,7 +69,7 @@ describe("the route table", () => {
   });
 
   it("[SC3] HTTP-001 HTTP-003 every handler but health refuses a foreign Host, and all a foreign Origin and a token in the URL", async () => {
-    for (const { method, path, access } of web.server.routes) {
+    for (const { method, path, access } of await web.server.routes()) {
       const target = path.replace(":chat", "main");
       const auth = [`Authorization: Bearer ${web.token}`, "Content-Length: 0"];
       const host = `Host: 127.0.0.1:${web.port}`;
@@ -79,7 +80,7 @@ describe("the route table", () => {
   });
 
   it("[SC3] FM-026 no page holds the token, every answer carries the same strict headers", async () => {
-    for (const { path, access } of web.server.routes) {
+    for (const { path, access } of await web.server.routes()) {
       if (access !== "public" || path.startsWith("/api/")) continue;
       const response = await fetch(`${web.url}${path}`);
       const text = await response.text();
@@ -136,9 +137,9 @@ describe("health", () => {
       const browsers = createBrowsers({ db, clock: systemClock });
       early.server = createWebServer({
         ...{ host: "127.0.0.1", port: 0, publicUrl: () => null, token: () => token, browsers, programs: { find: async () => null } },
-        ...{ log: silentLogger, clock: systemClock, bus, channel, messages, questions: desk, pairing, files: files.desk },
-        ...{ webChats: createWebChats({ db }), chats: NO_CHAT_DESK },
-        ...{
+        ...{ log: silentLogger, clock: systemClock, bus, channel, messages, pairing },
+        desks: async () => ({
+          ...{ questions: desk, files: files.desk, webChats: createWebChats({ db }), chats: NO_CHAT_DESK },
           redeliver: async () => null,
           ...boardParts(db),
           briefs: { history: async () => null, give: async () => null, revoke: async () => null },
@@ -149,7 +150,7 @@ describe("health", () => {
           },
           record: { entry: async () => null, documents: async () => null, document: async () => null, spend: async () => null },
           usage: { read: async () => NO_USAGE },
-        },
+        }),
         ...{
           redact: (text) => text,
           heldBack: () => 0,

@@ -28,7 +28,7 @@ const desk: SetupDesk = {
 
 let web: WebFixture;
 beforeEach(async () => {
-  web = await startWeb({ setup: desk });
+  web = await startWeb({ desks: { setup: desk } });
   called.length = 0;
   failure = null;
 });
