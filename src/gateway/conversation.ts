@@ -100,7 +100,8 @@ export function createConversations(deps: ConversationDeps): Conversations {
       await noteStopped(deps, tx, sessionKey, dropped, "request");
       await noteUnread(deps, tx, sessionKey, waiting);
       for (const row of waiting) await bringBackReplaced(deps, tx, row, decode(deps, row));
-      return dropped.length > 0 || desk.get(sessionKey) !== null;
+      // What was told to end already is not ended a second time, though it may take a moment to go.
+      return dropped.length > 0 || desk.get(sessionKey)?.abort.signal.aborted === false;
     },
     async stopAnswer(tx, sessionKey, { note, buttons }, onlyFor) {
       const job = desk.get(sessionKey)?.job ?? (await answeredElsewhere(deps, drafts, sessionKey));

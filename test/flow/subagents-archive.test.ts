@@ -87,12 +87,13 @@ const FORMS: readonly Form[] = hasPostgres() ? ["alone", "two on PostgreSQL"] : 
 describe.each(FORMS)("the due time, %s", (form) => {
   inForm(form);
   it("[AR1] counts from the end and its settled announcement; a running run is never archived", async () => {
-    let finish: (reply: ModelReply) => void = () => {};
+    const asked = Promise.withResolvers<(reply: ModelReply) => void>();
     reply = ({ messages }) =>
-      messages.at(-1)?.text.startsWith("Your work is over.") ? okReply("done") : new Promise((resolve) => (finish = resolve));
+      messages.at(-1)?.text.startsWith("Your work is over.") ? okReply("done") : new Promise((resolve) => asked.resolve(resolve));
     await open({ archiveAfterMinutes: 60 });
     const { id } = await stage.spawn();
-    await waitFor("it to run", async () => (await stage.get(id)).state === "running");
+    // Not only running: its model has been asked, and waits.
+    const finish = await asked.promise;
     await clock.leap(10 * 60 * MINUTE);
     expect(await stage.get(id)).toMatchObject({ state: "running", archivedAt: null });
     finish(okReply("after ten hours"));

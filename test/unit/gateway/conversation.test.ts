@@ -141,6 +141,20 @@ it("[AG1] what arrives during a turn waits and is answered next, in order", asyn
   ]);
 });
 
+it("[ST2] a second stop while the first one's turn is still going finds nothing more to end", async () => {
+  const door = Promise.withResolvers<void>();
+  // A model that takes its time to notice.
+  answer = () => door.promise.then(() => ({ text: "too late" }));
+  await arrive("one");
+  await waitFor("the model to be asked", () => asked.length === 1);
+  expect(await halt()).toBe(true);
+  expect(conversations.isActive(KEY)).toBe(true);
+  expect(await halt()).toBe(false);
+  door.resolve();
+  await ended();
+  expect(await replies()).toEqual([]);
+});
+
 it("[AG4] the chat shows that it works, again every few seconds, and rests afterwards", async () => {
   const door = Promise.withResolvers<void>();
   answer = () => door.promise.then(() => ({ text: "done" }));
