@@ -21,7 +21,7 @@ export function createSketches(stores: SketchStores, clock: Clock): Pick<Painter
     const known = batches.get(runId);
     if (known !== undefined) return known;
     if (batches.size >= MAX_KNOWN) batches.clear();
-    const batch = (await stores.runs.get(runId))?.batch ?? null;
+    const batch = await stores.runs.batchOf(runId);
     batches.set(runId, batch);
     return batch;
   };

@@ -69,8 +69,9 @@ export function runColumns(run: NewRun, now: number): RunRow {
 
 /** Throws AppError("state") naming the row when one of its JSON columns is damaged. */
 export function fromRunRow(row: RunRow): Run {
+  // Most are null, and a run is read more often than anything else.
   const json = <T>(column: string): T =>
-    parseColumn<T>(row[column] === null ? "null" : String(row[column]), { table: "runs", id: String(row.id), column });
+    row[column] === null ? (null as T) : parseColumn<T>(String(row[column]), { table: "runs", id: String(row.id), column });
   const text = (name: string): string => String(row[name]);
   const maybe = (name: string): string | null => (row[name] === null ? null : String(row[name]));
   const number = (name: string): number => Number(row[name]);

@@ -64,6 +64,10 @@ export interface Runs extends RunLists, RunOutcomes, RunProgress {
   /** What a child's transcript begins with, as long as its file may not be there (stores/transcripts.ts). */
   openingOf(sessionId: string): Promise<RunOpening | null>;
   get(id: string): Promise<Run | null>;
+  /** Whose status message it is part of (LV1). */
+  batchOf(id: string): Promise<string | null>;
+  /** Where its transcript lies now; null: there is no such run. */
+  archivedAs(id: string): Promise<Pick<Run, "archivedAt" | "archiveName"> | null>;
   findBySpawnKey(key: string): Promise<Run | null>;
   findByChildKey(key: string): Promise<Run | null>;
   findBySession(sessionId: string): Promise<Run | null>;
@@ -135,6 +139,12 @@ export function createRuns(deps: RunDeps): Runs {
         ),
       ),
     get,
+    batchOf: async (id) => (await db.get<{ batch: string | null }>("SELECT batch FROM runs WHERE id = ?", id))?.batch ?? null,
+    archivedAs: async (id) =>
+      (await db.get<Pick<Run, "archivedAt" | "archiveName">>(
+        'SELECT archived_at AS "archivedAt", archive_name AS "archiveName" FROM runs WHERE id = ?',
+        id,
+      )) ?? null,
     findBySpawnKey: async (key) => one(await db.get<RunRow>("SELECT * FROM runs WHERE spawn_key = ?", key)),
     findBySession: async (sessionId) =>
       one(await db.get<RunRow>("SELECT * FROM runs WHERE child_key = (SELECT key FROM sessions WHERE id = ?)", sessionId)),

@@ -96,8 +96,7 @@ async function briefOf(deps: RunDocumentDeps, run: Run): Promise<Brief> {
  */
 async function fromTranscript<T>({ log, runs }: RunDocumentDeps, run: Run, read: (found: Run) => Promise<T>): Promise<T | null> {
   try {
-    const { archivedAt, archiveName } = (await runs.get(run.id)) ?? run;
-    return await read({ ...run, archivedAt, archiveName });
+    return await read({ ...run, ...(await runs.archivedAs(run.id)) });
   } catch (error) {
     // It may be read later; then the document is written then.
     if (isStorageError(error)) throw error;
