@@ -7,7 +7,8 @@ import { explainRequestFailure } from "./connecting.ts";
 export type CallFailure<Refusal extends object> = Unanswered | ({ readonly kind: "refused"; readonly reason: string } & Refusal);
 
 export type Unanswered =
-  | { readonly kind: "limited"; readonly afterMs: number; readonly reason: string }
+  /** `isGlobal`: for calls of every kind. */
+  | { readonly kind: "limited"; readonly afterMs: number; readonly reason: string; readonly isGlobal?: boolean }
   /** Surely not executed: no connection was made, or the platform says so. */
   | { readonly kind: "offline"; readonly reason: string }
   /** May have been executed: the answer is missing, cut, a server error, or not the platform's. */

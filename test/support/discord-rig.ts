@@ -58,3 +58,10 @@ export async function createDiscordRig(options: Partial<DiscordOptions> = {}, fo
     },
   };
 }
+
+/** Ends as a process that was killed does: nothing was written behind this. `edit`: what is found on record instead. */
+export async function kill({ channel, inbox }: DiscordRig, edit: (cursor: object) => object = (cursor) => cursor): Promise<void> {
+  const cursor = await inbox.cursor();
+  await channel.stop();
+  await inbox.put([], JSON.stringify(edit(JSON.parse(cursor?.value ?? "{}") as object)));
+}

@@ -22,10 +22,13 @@ export function strike(response: ServerResponse, { fault, options }: Strike<Faul
   if (typeof fault === "object")
     return isHeldBack(fault) ? undefined : respondJson(response, fault.status, { message: fault.message, code: fault.code });
   switch (fault) {
-    case "429": {
+    case "429":
+    case "429_global": {
       const after = options.retryAfter ?? 1;
-      const body = { message: "You are being rate limited.", retry_after: after, global: false };
-      return respondJson(response, 429, body, { "retry-after": String(after), "x-ratelimit-scope": "user" });
+      const isGlobal = fault === "429_global";
+      const body = { message: "You are being rate limited.", retry_after: after, global: isGlobal };
+      const scope = isGlobal ? [["x-ratelimit-global", "true"] as const] : [];
+      return respondJson(response, 429, body, Object.fromEntries([["retry-after", String(after)], ...scope]));
     }
     case "500":
     case "500_after":

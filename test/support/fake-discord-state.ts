@@ -91,8 +91,8 @@ export interface FakeInteraction {
   settled(acknowledged: boolean): void;
 }
 
-/** `answeredAfter`: executed at once, answered when the test says so. */
-export type Fault = PlatformFault | { status: number; code: number; message: string } | { answeredAfter: Promise<void> };
+/** `429_global`: all calls are limited, not those of one kind. `answeredAfter`: executed at once, answered when the test says so. */
+export type Fault = PlatformFault | "429_global" | { status: number; code: number; message: string } | { answeredAfter: Promise<void> };
 
 export interface Call {
   method: string;

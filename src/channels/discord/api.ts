@@ -82,15 +82,17 @@ function lineUpNobody(rest: REST): void {
 /** What a failed call means. Never throws. */
 export function explainFailure(error: unknown): ApiFailure {
   if (error instanceof Unauthorized) return { kind: "auth", reason: BAD_TOKEN };
-  if (error instanceof TurnedAway) return { kind: "limited", afterMs: BARE_WAIT_MS, reason: `turned away (${error.message})` };
+  if (error instanceof TurnedAway)
+    return { kind: "limited", afterMs: BARE_WAIT_MS, isGlobal: true, reason: `turned away (${error.message})` };
   if (error instanceof RateLimitError) return explainLimit(error);
   if (error instanceof HTTPError) return { kind: "lost", reason: `Discord answered with status ${error.status}` };
   if (error instanceof DiscordAPIError) return explainAnswer(error);
   return explainSilence(error, "Discord");
 }
 
-function explainLimit({ retryAfter, global }: RateLimitError): ApiFailure {
-  return { kind: "limited", afterMs: askedWaitMs(retryAfter / 1_000), reason: global ? "rate limited (all calls)" : "rate limited" };
+function explainLimit({ retryAfter, global: isGlobal }: RateLimitError): ApiFailure {
+  const reason = isGlobal ? "rate limited (all calls)" : "rate limited";
+  return { kind: "limited", afterMs: askedWaitMs(retryAfter / 1_000), isGlobal, reason };
 }
 
 function explainAnswer(error: DiscordAPIError): ApiFailure {

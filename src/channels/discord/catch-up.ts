@@ -2,31 +2,17 @@
 // and tried again until it can be. What may have come both ways is one row, by its id; what is told in the new session comes behind it.
 
 import { errorText } from "../../core/errors.ts";
-import { type ApiFailure, explainFailure } from "./api.ts";
+import type { ApiFailure } from "./api.ts";
+import { backOff, Unanswered } from "./ask.ts";
 import { openDirectChat, startOf } from "./gaps.ts";
-import { advance, type Gap } from "./journal.ts";
-import { placeFor, type Receiver, takeMessage, WRITE_EVERY_MS, writeJournal } from "./receive.ts";
+import { advance, forgetLast, type Gap } from "./journal.ts";
+import { DIRECT, type Place } from "./payload.ts";
+import { fetchPlace, isWriteDue, knownPlace, type Receiver, takeRead, writeJournal } from "./receive.ts";
 import { byAge, isAfter } from "./snowflake.ts";
 
 const PAGE = 100;
 /** Of what no session told. */
 const MAX_PAGES = 50;
-/** Discord takes fifty calls a second in all: however many channels are to be read, most of them are for answers. */
-const SPACING_MS = 50;
-/** All that are left are written with each. */
-const FEW = 20;
-const MIN_WAIT_MS = 500;
-const BASE_DELAY_MS = 1_000;
-const MAX_DELAY_MS = 30_000;
-
-/** Discord can't be asked now. */
-class Unanswered extends Error {
-  readonly failure: ApiFailure;
-  constructor(failure: ApiFailure) {
-    super(failure.reason);
-    this.failure = failure;
-  }
-}
 
 /** Begins to read what nobody reads yet. Returns at once. */
 export function readGaps(receiver: Receiver): void {
@@ -70,14 +56,13 @@ async function keepTrying({ clock, signal, log, underWay, unread }: Receiver, ke
   unread.delete(key);
 }
 
-function delayFor(failure: ApiFailure | null, failures: number): number {
-  if (failure?.kind === "limited" && failure.afterMs > 0) return Math.max(failure.afterMs, MIN_WAIT_MS);
-  return Math.min(BASE_DELAY_MS * 2 ** (failures - 1), MAX_DELAY_MS) * (0.5 + Math.random() / 2);
-}
+/** Also a limit: one that is never over is asked for less and less. */
+const delayFor = (failure: ApiFailure | null, failures: number): number =>
+  Math.max(failure?.kind === "limited" ? failure.afterMs : 0, backOff(failures));
 
 /** It can be opened any number of times, and is the same one. */
 async function findDirectChat(receiver: Receiver, person: string): Promise<void> {
-  const opened = await ask(receiver, () => receiver.api.users.createDM(person));
+  const opened = await receiver.ask(`person:${person}`, () => receiver.api.users.createDM(person));
   if (opened !== null) openDirectChat(receiver, person, opened.id);
   // Nobody of that name, or nobody who takes messages: what can't be opened was not written in.
   else if (receiver.journal.unopened.delete(person)) await noteClosed(receiver);
@@ -89,71 +74,58 @@ async function fillGap(receiver: Receiver, channel: string): Promise<void> {
   const gap = journal.gaps.get(channel);
   if (gap === undefined) return;
   gap.isBehind = false;
-  await readOn(receiver, channel, gap);
+  const place = await readOn(receiver, channel, gap);
   // A message that comes while the last page is on its way may be missing in it, and finds the gap open: it is in `told`, and recorded
   // here. Between "nothing is left" and the end of the gap there is no await, or one could come in between and be lost.
   while (!gap.isBehind) {
     signal.throwIfAborted();
-    if (gap.told.length === 0) {
+    const [told] = gap.told;
+    if (told === undefined) {
       journal.gaps.delete(channel);
       return noteClosed(receiver);
     }
-    await takeMessage(receiver, gap.told[0], null);
+    const its = told.isDirect ? DIRECT : place;
+    if (its !== null) await takeRead(receiver, told.payload, its);
     gap.told.shift();
   }
 }
 
-/** Of many, not with each: read again after a kill, everything is known by its id. */
 async function noteClosed(receiver: Receiver): Promise<void> {
-  const { journal, clock, log } = receiver;
-  const isFew = journal.gaps.size + journal.unopened.size < FEW;
-  if (!isFew && clock.now() - journal.writtenAt <= WRITE_EVERY_MS) return;
+  if (!isWriteDue(receiver)) return;
   try {
     await writeJournal(receiver);
   } catch (error) {
-    log.debug({ err: error }, "how far Discord was read could not be recorded");
+    receiver.log.debug({ err: error }, "how far Discord was read could not be recorded");
   }
 }
 
-async function readOn(receiver: Receiver, channel: string, gap: Gap): Promise<void> {
-  const { journal, signal, api, log } = receiver;
+/** Where that is; null: it is no place of ours any more. */
+async function readOn(receiver: Receiver, channel: string, gap: Gap): Promise<Place | null> {
+  const { journal, signal, api, log, ask } = receiver;
   // Asked first: a message that is read doesn't say where it stands.
-  const place = await answerTo(() => placeFor(receiver, channel));
-  if (place === null) return;
-  let after = startOf(receiver, channel, gap);
-  for (let page = 1; ; page++) {
-    const messages = await ask(receiver, () => api.channels.getMessages(channel, { after, limit: PAGE }));
+  const place = knownPlace(receiver, channel) ?? (await ask(channel, () => fetchPlace(receiver, channel)));
+  if (place === null) return null;
+  for (let after = startOf(receiver, channel, gap); ; ) {
+    const from = after;
+    const messages = await ask(channel, () => api.channels.getMessages(channel, { after: from, limit: PAGE }));
     // Gone, closed to us, or one that holds no messages (a forum has its threads).
-    if (messages === null) return void journal.channels.delete(channel);
+    if (messages === null) {
+      forgetLast(journal, channel);
+      return place;
+    }
     const inOrder = [...messages].sort(byAge);
     for (const message of inOrder) {
       signal.throwIfAborted();
-      await takeMessage(receiver, message, null);
+      await takeRead(receiver, message, place);
     }
     after = inOrder.at(-1)?.id ?? after;
-    if (page >= MAX_PAGES && inOrder.length === PAGE && isAfter(gap.until, after)) {
+    gap.pages++;
+    if (gap.pages >= MAX_PAGES && inOrder.length === PAGE && isAfter(gap.until, after)) {
       log.warn({ channel }, "too much was said while Discord was not heard; the rest of it is left out");
       after = gap.until;
     }
     // Also when it is our own: what is read is not read again.
     if (isAfter(after, startOf(receiver, channel, gap))) advance(journal, { seq: null, said: { channel, id: after, place } });
-    if (inOrder.length < PAGE) return;
-  }
-}
-
-/** Null: Discord refuses it, which it would do the next time, too. Throws when it can't be asked. */
-async function ask<T>({ clock, signal, inPace }: Receiver, call: () => Promise<T>): Promise<T | null> {
-  await inPace(() => clock.sleep(SPACING_MS, signal));
-  signal.throwIfAborted();
-  return answerTo(call);
-}
-
-async function answerTo<T>(call: () => Promise<T>): Promise<T | null> {
-  try {
-    return await call();
-  } catch (error) {
-    const failure = explainFailure(error);
-    if (failure.kind === "refused") return null;
-    throw new Unanswered(failure);
+    if (inOrder.length < PAGE) return place;
   }
 }

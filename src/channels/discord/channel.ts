@@ -6,10 +6,10 @@ import type { API } from "@discordjs/core/http-only";
 import type { Address } from "../../core/address.ts";
 import type { Clock } from "../../core/clock.ts";
 import { AppError } from "../../core/errors.ts";
-import { createInTurn } from "../../core/in-turn.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Channel, ChannelState } from "../../core/message.ts";
 import { API_URL, type ApiFailure, createApi, explainFailure } from "./api.ts";
+import { createAsk } from "./ask.ts";
 import { readGaps } from "./catch-up.ts";
 import { registerCommands } from "./commands.ts";
 import { decodePayload } from "./decode.ts";
@@ -204,7 +204,7 @@ async function receive(settings: Settings, state: State, doors: Doors, stopped: 
   const receiver: Receiver = {
     ...doors,
     ...{ api: state.side, clock, log, me, signal, listed, people, journal, show, unlisted: null },
-    ...{ inPace: createInTurn(), underWay: new Map(), unread: state.unread, gapOpened: () => readGaps(receiver) },
+    ...{ ask: createAsk({ clock, signal }), underWay: new Map(), unread: state.unread, gapOpened: () => readGaps(receiver) },
     sawBlank() {
       if (!state.isBlind) log.warn({ reason: NO_INTENT }, "messages from Discord come without their words");
       state.isBlind = true;

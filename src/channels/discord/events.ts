@@ -2,7 +2,7 @@
 // the number it has in its session goes on record behind it, so that whoever connects next asks for what is missing.
 import { openGaps, openThreads } from "./gaps.ts";
 import { advance } from "./journal.ts";
-import { learnChannels, type Receiver, takeInteraction, takeMessage, writeJournal } from "./receive.ts";
+import { learnChannels, type Receiver, takeInteraction, takeTold, writeJournal } from "./receive.ts";
 
 /** As much of it as is read. */
 export interface Dispatch {
@@ -34,7 +34,7 @@ async function handle(receiver: Receiver, type: string, d: unknown, seq: number)
   await noteGap(receiver);
   switch (type) {
     case "MESSAGE_CREATE":
-      return takeMessage(receiver, d, seq);
+      return takeTold(receiver, d, seq);
     case "GUILD_CREATE":
       return takeServer(receiver, d);
     case "CHANNEL_CREATE":

@@ -5,7 +5,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { createGap, type Gap, type Journal, learnDirect, learnPlace, type Span } from "./journal.ts";
-import { channelSchema, type DiscordMessage } from "./payload.ts";
+import { channelSchema, DIRECT, type DiscordMessage } from "./payload.ts";
 import { isAfter, laterOf, snowflakeAt } from "./snowflake.ts";
 
 /** As long as Telegram keeps what was not fetched: to answer what somebody asked last week helps nobody. */
@@ -86,7 +86,7 @@ export function openDirectChat(side: Listening, person: string, channel: string)
   const span = journal.unopened.get(person);
   if (span === undefined) return null;
   journal.unopened.delete(person);
-  learnPlace(journal, channel, { kind: "dm" });
+  learnPlace(journal, channel, DIRECT);
   learnDirect(journal, person, channel);
   return openGap(side, channel, span);
 }
@@ -100,13 +100,15 @@ export function waitsForReading(
   { channel_id: channel, author }: DiscordMessage,
   { payload, isDirect }: { payload: unknown; isDirect: boolean },
 ): boolean {
-  const { gaps } = side.journal;
+  const { journal } = side;
+  const { gaps } = journal;
   const gap = gaps.get(channel) ?? (isDirect ? openDirectChat(side, author.id, channel) : null);
   if (gap === null) return false;
+  if (isDirect) learnPlace(journal, channel, DIRECT);
   const held = [...gaps.values()].reduce((sum, { told }) => sum + told.length, 0);
   // What is left out stands in the channel's history, before what is kept behind it: nothing kept is recorded until that is read anew, or
   // it would be the last message, and what was left out lie before the place to read on from.
   if (held >= MAX_TOLD) gap.isBehind = true;
-  else gap.told.push(payload);
+  else gap.told.push({ payload, isDirect });
   return true;
 }

@@ -4,7 +4,7 @@
 // is known by its id.
 import { z } from "zod";
 import { safeParse } from "../../core/safe-parse.ts";
-import { type Place, placeSchema } from "./payload.ts";
+import { DIRECT, type Place, placeSchema } from "./payload.ts";
 import { laterOf, SNOWFLAKE } from "./snowflake.ts";
 
 export interface Session {
@@ -45,9 +45,17 @@ export interface Span {
 
 export interface Gap extends Span {
   /** What is told of the channel meanwhile, in order. Not written: whoever is killed reads it. */
-  readonly told: unknown[];
+  readonly told: Told[];
   /** Something was said that `told` doesn't have, and that a reading which has begun may lack. */
   isBehind: boolean;
+  /** How many were read of it, however often that was broken off. */
+  pages: number;
+}
+
+export interface Told {
+  readonly payload: unknown;
+  /** The event says so, and a message doesn't. */
+  readonly isDirect: boolean;
 }
 
 interface Known {
@@ -92,14 +100,17 @@ export function openJournal(cursor: { readonly value: string; readonly at: numbe
   const parsed = cursor === null ? null : safeParse(stored, parseJson(cursor.value));
   if (parsed?.success !== true) return empty;
   const { heardAt = empty.heardAt, channels, direct, gaps, unopened, ...rest } = parsed.data;
-  return {
+  const journal: Journal = {
     ...{ ...empty, ...rest, heardAt, channels: new Map(Object.entries(channels)), direct: new Map(Object.entries(direct)) },
     gaps: new Map(Object.entries(gaps).map(([channel, one]) => [channel, createGap(one)])),
     unopened: new Map(Object.entries(unopened)),
   };
+  // Where nothing was said yet no place is written.
+  for (const channel of journal.direct.values()) learnPlace(journal, channel, DIRECT);
+  return journal;
 }
 
-export const createGap = (span: Span): Gap => ({ ...span, told: [], isBehind: false });
+export const createGap = (span: Span): Gap => ({ ...span, told: [], isBehind: false, pages: 0 });
 
 function parseJson(text: string): unknown {
   try {
@@ -147,6 +158,12 @@ export function advance(journal: Journal, { seq, said }: Step): void {
 export function learnPlace(journal: Journal, channel: string, place: Place): void {
   journal.channels.set(channel, { place, last: journal.channels.get(channel)?.last ?? null });
   forgetOldest(journal);
+}
+
+/** It can't be read: it is not asked for after each outage. Where it stands stays known, for what is told of it. */
+export function forgetLast({ channels }: Journal, channel: string): void {
+  const known = channels.get(channel);
+  if (known !== undefined) channels.set(channel, { ...known, last: null });
 }
 
 export function learnDirect({ direct }: Journal, person: string, channel: string): void {

@@ -23,6 +23,8 @@ export const placeSchema = z.object({
 });
 export type Place = z.output<typeof placeSchema>;
 
+export const DIRECT: Place = { kind: "dm" };
+
 export const attachmentSchema = z.object({
   id,
   filename: text.nullish(),
@@ -106,7 +108,7 @@ export type Stored = z.output<typeof storedSchema>;
 
 /** Discord's numbers for kinds of channels. */
 const THREADS: ReadonlySet<number> = new Set([10, 11, 12]);
-const DIRECT = 1;
+const ONE_PERSON = 1;
 
 const channelSchema = z.object({ id, type: z.number(), parent_id: id.nullish(), last_message_id: id.nullish().catch(null) });
 export type DiscordChannel = z.output<typeof channelSchema>;
@@ -114,7 +116,7 @@ export { channelSchema };
 
 /** Null: nothing we talk in (a group of people, which no bot can be in). */
 export function placeOf({ type, parent_id: parent }: Pick<DiscordChannel, "type" | "parent_id">): Place | null {
-  if (type === DIRECT) return { kind: "dm" };
+  if (type === ONE_PERSON) return DIRECT;
   if (THREADS.has(type)) return typeof parent === "string" ? { kind: "channel", parent } : null;
   return type === 3 ? null : { kind: "channel" };
 }

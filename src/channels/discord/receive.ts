@@ -5,6 +5,7 @@ import type { Logger } from "../../core/logger.ts";
 import type { ChannelState, InboxSink } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { explainFailure } from "./api.ts";
+import type { Ask } from "./ask.ts";
 import { decodePayload, isBlank, isSaid } from "./decode.ts";
 import type { Echoes } from "./echoes.ts";
 import { type Listening, openGap, waitsForReading } from "./gaps.ts";
@@ -12,6 +13,7 @@ import type { Interactions } from "./interactions.ts";
 import { advance, learnDirect, learnPlace, type Step, textAfter } from "./journal.ts";
 import {
   channelSchema,
+  DIRECT,
   type DiscordMessage,
   type Interaction,
   interactionSchema,
@@ -33,8 +35,8 @@ export interface Receiver extends Listening {
   readonly signal: AbortSignal;
   readonly interactions: Interactions;
   readonly echoes: Echoes;
-  /** Calls that read come one by one, so that people's answers have room beside them. */
-  inPace<T>(work: () => Promise<T>): Promise<T>;
+  /** For calls that read. */
+  readonly ask: Ask;
   /** Gaps that somebody reads, by their keys. */
   readonly underWay: Map<string, Promise<void>>;
   /** Why one can't be read, while it can't. */
@@ -47,35 +49,54 @@ export interface Receiver extends Listening {
 }
 
 /** Whatever else is said around us moves the session on, too; so often that is written without anybody's message. */
-export const WRITE_EVERY_MS = 15_000;
+const WRITE_EVERY_MS = 15_000;
+/** All gaps that are left are written with each row. */
+const FEW_GAPS = 20;
 
-/** `seq` is null when it was read. Throws when the disk refuses, or when Discord can't be asked where that was: then it has to come again. */
-export async function takeMessage(receiver: Receiver, payload: unknown, seq: number | null): Promise<void> {
-  const parsed = safeParse(messageSchema, payload);
-  if (!parsed.success) return;
-  const message = parsed.data;
-  receiver.echoes.heard(message, receiver.me);
-  if (!isSaid(message, receiver.me)) return;
-  const isDirect = seq !== null && typeof (payload as { guild_id?: unknown }).guild_id !== "string";
-  const known = isDirect ? DIRECT : knownPlace(receiver, message.channel_id);
+/** Throws when the disk refuses: then it has to come again. */
+export async function takeTold(receiver: Receiver, payload: unknown, seq: number): Promise<void> {
+  const message = readMessage(receiver, payload);
+  if (message === null) return;
+  const isDirect = typeof (payload as { guild_id?: unknown }).guild_id !== "string";
+  const place = isDirect ? DIRECT : knownPlace(receiver, message.channel_id);
   // Would the session wait until Discord says where this was said, one thread nobody knows could keep the whole bot from hearing. So it
   // is a gap that begins with this message, and whoever reads it asks.
   const span = { from: idBefore(message.id), until: idBefore(message.id) };
-  if (seq !== null && known === null) openGap(receiver, message.channel_id, span);
-  if (seq !== null && waitsForReading(receiver, message, { payload, isDirect })) return;
-  const place = known ?? (await placeFor(receiver, message.channel_id));
-  if (place === null) return;
-  if (place.kind === "channel" && isBlank(message)) receiver.sawBlank();
+  if (place === null) openGap(receiver, message.channel_id, span);
+  if (waitsForReading(receiver, message, { payload, isDirect }) || place === null) return;
   await record(receiver, message, { place, payload, seq });
 }
 
-const DIRECT: Place = { kind: "dm" };
+/** What was read, or was told and waited for that. Throws when the disk refuses. */
+export async function takeRead(receiver: Receiver, payload: unknown, place: Place): Promise<void> {
+  const message = readMessage(receiver, payload);
+  if (message !== null) await record(receiver, message, { place, payload, seq: null });
+}
+
+/** Null: nobody's. */
+function readMessage({ echoes, me }: Receiver, payload: unknown): DiscordMessage | null {
+  const parsed = safeParse(messageSchema, payload);
+  if (!parsed.success) return null;
+  echoes.heard(parsed.data, me);
+  return isSaid(parsed.data, me) ? parsed.data : null;
+}
+
+/**
+ * Whether the journal is written with what was read. All gaps go along each time: with many of them, only now and then. Whoever is killed
+ * meanwhile reads it once more, and knows it by its id.
+ */
+export function isWriteDue({ journal, clock }: Receiver): boolean {
+  const isFew = journal.gaps.size + journal.unopened.size < FEW_GAPS;
+  return isFew || clock.now() - journal.writtenAt > WRITE_EVERY_MS;
+}
 
 async function record(
   receiver: Receiver,
-  { id, channel_id: channel, author }: DiscordMessage,
+  message: DiscordMessage,
   { place, payload, seq }: { place: Place; payload: unknown; seq: number | null },
 ): Promise<void> {
+  const { id, channel_id: channel, author } = message;
+  if (place.kind === "channel" && isBlank(message)) receiver.sawBlank();
   const raw: Stored = { me: receiver.me, kind: "message", place, payload };
   const inbound = decodePayload(raw, receiver.me);
   if (inbound === null) return;
@@ -83,10 +104,11 @@ async function record(
   if (place.kind === "dm") learnDirect(journal, author.id, channel);
   const step: Step = { seq, said: { channel, id, place } };
   // Where people talk among themselves all day, not every word is worth a write; said to us, it goes with its row.
-  const isToUs = inbound.kind !== "message" || inbound.mentioned || seq === null;
-  const isDue = isToUs || clock.now() - journal.writtenAt > WRITE_EVERY_MS;
+  const isToUs = inbound.kind !== "message" || inbound.mentioned;
+  const isDue = seq === null ? isWriteDue(receiver) : isToUs || clock.now() - journal.writtenAt > WRITE_EVERY_MS;
   await inbox.put([{ externalId: `msg:${channel}:${id}`, raw }], isDue ? textAfter(journal, step) : undefined);
   if (isDue) journal.writtenAt = clock.now();
+  // Behind its row: the next write, whosever it is, says of all that is named here that it is on record.
   advance(journal, step);
 }
 
@@ -115,28 +137,27 @@ export async function takeInteraction(receiver: Receiver, payload: unknown): Pro
 async function placeOfInteraction(receiver: Receiver, { channel, channel_id, guild_id }: Interaction): Promise<Place | null> {
   if (channel !== null && channel !== undefined) return placeOf(channel);
   if (typeof guild_id !== "string") return DIRECT;
-  return typeof channel_id === "string" ? placeFor(receiver, channel_id) : null;
-}
-
-/** Null: it has to be asked for. */
-function knownPlace({ journal, listed }: Receiver, channel: string): Place | null {
-  return journal.channels.get(channel)?.place ?? (listed().includes(channel) ? { kind: "channel" } : null);
-}
-
-/** Null: it is no place of ours any more. Throws when Discord can't be asked. */
-export async function placeFor(receiver: Receiver, channel: string): Promise<Place | null> {
-  const { api, journal } = receiver;
-  const known = knownPlace(receiver, channel);
-  if (known !== null) return known;
+  if (typeof channel_id !== "string") return null;
   try {
-    const parsed = safeParse(channelSchema, await api.channels.get(channel));
-    const place = parsed.success ? placeOf(parsed.data) : null;
-    if (place !== null) learnPlace(journal, channel, place);
-    return place;
+    // A person waits for it: it takes no turn among what is read.
+    return knownPlace(receiver, channel_id) ?? (await fetchPlace(receiver, channel_id));
   } catch (error) {
     if (explainFailure(error).kind === "refused") return null;
     throw error;
   }
+}
+
+/** Null: it has to be asked for. */
+export function knownPlace({ journal, listed }: Receiver, channel: string): Place | null {
+  return journal.channels.get(channel)?.place ?? (listed().includes(channel) ? { kind: "channel" } : null);
+}
+
+/** Null: no place of ours. Throws when Discord refuses, or can't be asked. */
+export async function fetchPlace({ api, journal }: Receiver, channel: string): Promise<Place | null> {
+  const parsed = safeParse(channelSchema, await api.channels.get(channel));
+  const place = parsed.success ? placeOf(parsed.data) : null;
+  if (place !== null) learnPlace(journal, channel, place);
+  return place;
 }
 
 /** What Discord tells of its channels, so that nobody has to ask. */

@@ -1,19 +1,12 @@
 // What was said while Discord was not heard, and no session brings any more: read to its end, in order, whatever breaks off in between.
 import { describe, expect, it } from "vitest";
-import { createDiscordRig, type DiscordRig } from "../../support/discord-rig.ts";
+import { createDiscordRig, type DiscordRig, kill } from "../../support/discord-rig.ts";
 import { DIRECT, ROOM } from "../../support/fake-discord.ts";
 import { createImpatientClock } from "../../support/fast-clock.ts";
 
 const HOUR_MS = 3_600_000;
 
 const texts = (rig: DiscordRig): string[] => rig.decoded().map(({ text }) => text);
-
-/** Ends as a process that was killed does: nothing was written behind this. */
-async function kill({ channel, inbox }: DiscordRig): Promise<void> {
-  const cursor = await inbox.cursor();
-  await channel.stop();
-  await inbox.put([], cursor?.value);
-}
 
 const readsOf = ({ fake }: DiscordRig, one: string): number =>
   fake.calls.filter(({ method, channel }) => method === "getMessages" && channel === one).length;
