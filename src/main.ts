@@ -94,7 +94,8 @@ async function startAgain(error: unknown, log: Logger, { isShared, told }: { isS
   if (!wentAway(error)) throw error;
   log.warn({ reason: errorText(error) }, "PostgreSQL went away while Herald started; it begins anew");
   await new Promise((resolve) => setTimeout(resolve, START_AGAIN_MS));
-  return told.isStopping ? process.exit(1) : becomeAnew();
+  // The stop ends the process, when what was at work already is put aside (RN4).
+  return told.isStopping ? new Promise<never>(() => {}) : becomeAnew();
 }
 
 const START_AGAIN_MS = 1_000;

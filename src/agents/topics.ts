@@ -3,8 +3,7 @@
 // what was told stays where it is: every request begins with the whole of the one before (SE8). Pure; model-step.ts calls
 // this before each step.
 import { hash } from "node:crypto";
-import { type Entry, HELD_NOTE, isHeldNote, TOLD_NOTE } from "../stores/transcript-entry.ts";
-import type { NewEntry } from "../stores/transcripts.ts";
+import { type Entry, HELD_NOTE, isHeldNote, type NewEntry, TOLD_NOTE } from "../stores/transcript-entry.ts";
 
 export interface Topic {
   readonly name: string;

@@ -5,8 +5,8 @@ import { newId } from "../core/ids.ts";
 import type { Wait } from "../core/run.ts";
 import { visibleText } from "../core/visible-text.ts";
 import type { ModelError, ModelReply, Models, ToolCall } from "../models/model.ts";
-import type { CutShort, Entry } from "../stores/transcript-entry.ts";
-import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
+import type { CutShort, Entry, NewEntry } from "../stores/transcript-entry.ts";
+import type { Transcripts } from "../stores/transcripts.ts";
 import { type Compacted, readHistory, windowChars } from "./compact.ts";
 import { lastAssistantText, type RecordedCall, sinceLastMessage, standingOf } from "./context.ts";
 import {

@@ -98,8 +98,8 @@ async function post(state: State, row: OutboxRow, channel: Channel, place: Place
     ...contentOf(row, row.key),
     repeated: false,
     async within(tx, post) {
-      // What a stop has taken back since it was looked up is not said (ST2).
-      if (await state.outbox.isOpen(tx as Tx, row.id)) await recordSent(state, tx as Tx, row, await post());
+      // What a stop has taken back since it was looked up is not said (ST2), and what is said now can't be taken back.
+      if (await state.outbox.hold(tx as Tx, row.id)) await recordSent(state, tx as Tx, row, await post());
     },
   });
   place.over();

@@ -13,8 +13,8 @@ import type { Tx } from "../stores/database.ts";
 import type { InboxRow } from "../stores/inbox.ts";
 import type { MailStore } from "../stores/mail.ts";
 import type { Session, Sessions } from "../stores/sessions.ts";
-import { type Entry, isTopicNote } from "../stores/transcript-entry.ts";
-import type { NewEntry, Transcripts } from "../stores/transcripts.ts";
+import { type Entry, isTopicNote, type NewEntry } from "../stores/transcript-entry.ts";
+import type { Transcripts } from "../stores/transcripts.ts";
 import type { Gathered } from "./attaching.ts";
 
 export interface RequestDeps {

@@ -54,8 +54,8 @@ export interface Outbox extends Joined {
   get(id: number): Promise<OutboxRow | null>;
   /** Where the parts of a delivery stand, as far as they are sent. */
   refsOf(delivery: string): Promise<string[]>;
-  /** False: it is not to be sent any more. */
-  isOpen(tx: Tx, id: number): Promise<boolean>;
+  /** Nobody takes it back before this transaction's end, whatever locks they hold. False: it is not to be sent any more. */
+  hold(tx: Tx, id: number): Promise<boolean>;
   /** Written before the call goes out. False: it is not to be sent any more. */
   markSending(tx: Tx, id: number, staysInDoubt?: boolean): Promise<boolean>;
   markSent(tx: Tx, id: number, ref: string): Promise<void>;
@@ -172,7 +172,7 @@ async function refsOf(db: Database, delivery: string): Promise<string[]> {
 
 type Transitions = Pick<
   Outbox,
-  | "isOpen"
+  | "hold"
   | "markSending"
   | "markSent"
   | "markBlocked"
@@ -188,7 +188,8 @@ type Transitions = Pick<
 
 function transitions(db: Database, clock: Clock, bootId: string): Transitions {
   return {
-    isOpen: async (tx, id) => (await tx.get(`SELECT 1 FROM outbox WHERE id = ? AND ${OPEN}`, id)) !== undefined,
+    // Not only looked at: in PostgreSQL a row that was read may be another's a moment later, one that was written is not.
+    hold: async (tx, id) => (await tx.run(`UPDATE outbox SET owner = ? WHERE id = ? AND ${OPEN}`, bootId, id)) === 1,
     async markSending(tx, id, staysInDoubt = false) {
       // Whether it arrived together with others is known by now.
       const sql =

@@ -5,6 +5,9 @@
 import type { Entry } from "./transcript-entry.ts";
 
 export interface RecentEntries {
+  /** As lines of the file. */
+  bytes(): number;
+  forget(): void;
   /** Appended where the file ended at `from`. */
   add(from: number, bytes: number, entries: readonly Entry[]): void;
   /** Read from a file of `size` bytes, from `from` on, oldest first. `isWhole`: nothing stands before them. */
@@ -13,8 +16,8 @@ export interface RecentEntries {
   read(size: number, enough: (taken: Entry[]) => boolean): Entry[] | null;
 }
 
-/** As lines of the file. Of each transcript held open. */
-const MAX_BYTES = 32 * 1024;
+/** A conversation that fills a large context window; beyond it, what is oldest is forgotten. */
+const MAX_BYTES = 2 * 1024 * 1024;
 
 interface Piece {
   readonly bytes: number;
@@ -25,11 +28,12 @@ export function createRecentEntries(): RecentEntries {
   /** Oldest first, without a gap up to `end`. */
   let pieces: Piece[] = [];
   let end = 0;
+  let bytes = 0;
   let isWhole = false;
   const keep = (piece: Piece): void => {
     pieces.push(piece);
     end += piece.bytes;
-    let bytes = pieces.reduce((sum, one) => sum + one.bytes, 0);
+    bytes += piece.bytes;
     while (bytes > MAX_BYTES) {
       bytes -= pieces.shift()?.bytes ?? 0;
       isWhole = false;
@@ -37,10 +41,13 @@ export function createRecentEntries(): RecentEntries {
   };
   const beginAt = (from: number, whole: boolean): void => {
     pieces = [];
+    bytes = 0;
     end = from;
     isWhole = whole;
   };
   return {
+    bytes: () => bytes,
+    forget: () => beginAt(0, false),
     add(from, bytes, entries) {
       // Nobody has read the file yet, or somebody else has written in between.
       if (from !== end) beginAt(from, false);

@@ -1,5 +1,6 @@
 // One line of a transcript, as JSON. The shapes a reader may meet, and the only way to make a line or read one.
 import { type Attachment, isPicture } from "../core/attachment.ts";
+import { newId } from "../core/ids.ts";
 import type { InputCount, Usage } from "../core/usage.ts";
 
 export interface TranscriptHeader {
@@ -126,4 +127,28 @@ export function parseEntry(line: string): Entry | null {
   if (fields === undefined || typeof entry.id !== "string" || typeof entry.timestamp !== "string") return null;
   for (const name in fields) if (typeof entry[name] !== fields[name]) return null;
   return value as Entry;
+}
+
+/** `id` may be given to make an append recognisable after a crash; else one is made. */
+export type NewEntry = EntryBody & { readonly id?: string; readonly phase?: "announce" };
+
+/** New entries as they are kept, one line each, behind the entry `lastId`. */
+export function toLines(
+  deps: { now(): number; redact(text: string): string },
+  entries: readonly NewEntry[],
+  lastId: string | null,
+): { full: Entry[]; lines: string[] } {
+  const timestamp = new Date(deps.now()).toISOString();
+  let parentId = lastId;
+  const lines: string[] = [];
+  const full = entries.map((entry): Entry => {
+    const made = { ...entry, id: entry.id ?? newId(), parentId, timestamp };
+    parentId = made.id;
+    const text = JSON.stringify(made);
+    const redacted = deps.redact(text);
+    lines.push(redacted);
+    // A turn goes on with what a resumed one would read: no secret reaches a provider through a tool's result either.
+    return redacted === text ? made : (JSON.parse(redacted) as Entry);
+  });
+  return { full, lines };
 }

@@ -5,12 +5,12 @@
 import { closeSync, existsSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
-import { isAgentId, isUuid, newId } from "../core/ids.ts";
+import { isAgentId, isUuid } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
 import { type ArchivedTranscript, listArchived, removeArchived } from "./archived-transcripts.ts";
 import { createRewinding, stillCounting } from "./rewinding.ts";
 import { findCompaction, readBackwards, readEnd } from "./transcript-end.ts";
-import type { Entry, EntryBody, TranscriptHeader } from "./transcript-entry.ts";
+import { type Entry, type NewEntry, type TranscriptHeader, toLines } from "./transcript-entry.ts";
 import { appendLines, moveFile, type OpenFile, openForAppend, probeRoom, startFile, syncFile, syncFileNow } from "./transcript-file.ts";
 import { type PageRange, readBetween, readTranscriptPage, type TranscriptPage } from "./transcript-page.ts";
 
@@ -29,9 +29,6 @@ export interface Opening {
   readonly parent: string | null;
   readonly entries?: readonly NewEntry[];
 }
-
-/** `id` may be given to make an append recognisable after a crash; else one is made. */
-export type NewEntry = EntryBody & { readonly id?: string; readonly phase?: "announce" };
 
 export interface Transcripts {
   /** Makes the file with its header line and first entries; durable on return. */
@@ -91,6 +88,8 @@ interface State extends Deps {
 }
 
 const MAX_OPEN = 64;
+/** Of all that are held open together, as lines of the files: parsed they take a few times as much. */
+const MAX_REMEMBERED = 4 * 1024 * 1024;
 
 export function createTranscripts(deps: Deps): TranscriptFiles {
   const state: State = { ...deps, open: new Map() };
@@ -117,6 +116,7 @@ export function createTranscripts(deps: Deps): TranscriptFiles {
       const file = take(state, await present(state, ref));
       const { full, lines } = toLines(deps, entries, file.lastId);
       appendLines(file, joined(lines), full);
+      forgetOldest(state);
       return full;
     },
     async sync(ref) {
@@ -203,7 +203,21 @@ function start(state: State, ref: TranscriptRef, about: Opening): OpenFile {
 async function readLast(state: State, ref: TranscriptRef, until: () => (taken: readonly Entry[]) => boolean): Promise<Entry[]> {
   const path = await present(state, ref);
   const file = state.open.get(path);
-  return (file === undefined ? readBackwards(path, state.log, until()) : readEnd(file, state.log, until)).reverse();
+  if (file === undefined) return readBackwards(path, state.log, until()).reverse();
+  const entries = readEnd(file, state.log, until).reverse();
+  forgetOldest(state);
+  return entries;
+}
+
+/** What is remembered of those that were not written for longest, until the rest is few enough. */
+function forgetOldest({ open }: State): void {
+  let left = 0;
+  for (const { recent } of open.values()) left += recent.bytes();
+  for (const { recent } of open.values()) {
+    if (left <= MAX_REMEMBERED) return;
+    left -= recent.bytes();
+    recent.forget();
+  }
 }
 
 const joined = (lines: readonly string[]): string => lines.map((line) => `${line}\n`).join("");
@@ -257,27 +271,6 @@ function tryLetGo(state: State, path: string): void {
   } catch (error) {
     state.log.error({ path, reason: errorText(error) }, "a transcript could not be closed");
   }
-}
-
-/** New entries as they are kept, one line each, behind the entry `lastId`. */
-export function toLines(
-  deps: Pick<Deps, "now" | "redact">,
-  entries: readonly NewEntry[],
-  lastId: string | null,
-): { full: Entry[]; lines: string[] } {
-  const timestamp = new Date(deps.now()).toISOString();
-  let parentId = lastId;
-  const lines: string[] = [];
-  const full = entries.map((entry): Entry => {
-    const made = { ...entry, id: entry.id ?? newId(), parentId, timestamp };
-    parentId = made.id;
-    const text = JSON.stringify(made);
-    const redacted = deps.redact(text);
-    lines.push(redacted);
-    // A turn goes on with what a resumed one would read: no secret reaches a provider through a tool's result either.
-    return redacted === text ? made : (JSON.parse(redacted) as Entry);
-  });
-  return { full, lines };
 }
 
 /** When a window is full, or at the entry the last compaction kept. */

@@ -7,7 +7,8 @@ import type { Attachment } from "../core/attachment.ts";
 import type { Run, SpawnParams } from "../core/run.ts";
 import type { Tool } from "../core/tool.ts";
 import { FINISH_TOOL, SESSION_TOOLS } from "../core/tool-names.ts";
-import type { NewEntry } from "../stores/transcripts.ts";
+import type { NewEntry } from "../stores/transcript-entry.ts";
+
 import { PLAN_TOOL } from "./plan-tool.ts";
 import { parseRole, type Role } from "./roles.ts";
 import { isTyped } from "./typed-result.ts";

@@ -14,7 +14,7 @@ import { silentLogger } from "../../src/core/logger.ts";
 import { ALWAYS } from "../../src/core/run.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tx } from "../../src/stores/database.ts";
-import type { NewEntry } from "../../src/stores/transcripts.ts";
+import type { NewEntry } from "../../src/stores/transcript-entry.ts";
 
 /** Messages of a live session, each with its reply. */
 const EXCHANGES = 10;

@@ -1,7 +1,8 @@
 // Appending to a transcript and reading its end, with few entries in it and with many (SE4).
 import { randomUUID } from "node:crypto";
 import { silentLogger } from "../../src/core/logger.ts";
-import { createTranscripts, type NewEntry, type TranscriptRef, type Transcripts } from "../../src/stores/transcripts.ts";
+import type { NewEntry } from "../../src/stores/transcript-entry.ts";
+import { createTranscripts, type TranscriptRef, type Transcripts } from "../../src/stores/transcripts.ts";
 import { atMost, interleave, type Row, type Topic, us, withFolder } from "./measure.ts";
 
 const FEW = 10;

@@ -2,8 +2,8 @@
 // without losing a line. transcripts.test.ts runs it over JSONL files.
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { newId } from "../../src/core/ids.ts";
-import type { Entry } from "../../src/stores/transcript-entry.ts";
-import type { NewEntry, TranscriptRef, Transcripts } from "../../src/stores/transcripts.ts";
+import type { Entry, NewEntry } from "../../src/stores/transcript-entry.ts";
+import type { TranscriptRef, Transcripts } from "../../src/stores/transcripts.ts";
 
 export interface TranscriptRig extends AsyncDisposable {
   readonly transcripts: Transcripts;

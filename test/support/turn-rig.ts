@@ -7,8 +7,8 @@ import { newId } from "../../src/core/ids.ts";
 import { createSecrets } from "../../src/core/secrets.ts";
 import type { Tool } from "../../src/core/tool.ts";
 import type { ModelEvent, ModelReply, ModelRequest, Models } from "../../src/models/model.ts";
-import type { Entry } from "../../src/stores/transcript-entry.ts";
-import type { NewEntry, TranscriptRef } from "../../src/stores/transcripts.ts";
+import type { Entry, NewEntry } from "../../src/stores/transcript-entry.ts";
+import type { TranscriptRef } from "../../src/stores/transcripts.ts";
 import { createStateFolder, type StateFolder } from "./state-folder.ts";
 
 export type Answer = (request: ModelRequest, onEvent: (event: ModelEvent) => void) => Partial<ModelReply> | Promise<Partial<ModelReply>>;

@@ -7,9 +7,9 @@ import { isAgentId, isUuid } from "../../core/ids.ts";
 import type { Logger } from "../../core/logger.ts";
 import type { Tx } from "../database.ts";
 import { createRewinding, stillCounting } from "../rewinding.ts";
-import { type Entry, parseEntry } from "../transcript-entry.ts";
+import { type Entry, type NewEntry, parseEntry, toLines } from "../transcript-entry.ts";
 import type { TranscriptPage } from "../transcript-page.ts";
-import { headerOf, type NewEntry, type Opening, type TranscriptRef, type Transcripts, toLines, windowEnd } from "../transcripts.ts";
+import { headerOf, type Opening, type TranscriptRef, type Transcripts, windowEnd } from "../transcripts.ts";
 import type { PostgresDatabase } from "./database.ts";
 
 interface Deps {

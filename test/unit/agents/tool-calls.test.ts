@@ -1,4 +1,5 @@
 // Carrying out tool calls: whatever goes wrong is a result the model can read (AG3).
+
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type CallingTurn, createToolCalls } from "../../../src/agents/tool-calls.ts";
@@ -8,7 +9,7 @@ import { silentLogger } from "../../../src/core/logger.ts";
 import { createSecrets } from "../../../src/core/secrets.ts";
 import { type Capability, defineTool, type Tool } from "../../../src/core/tool.ts";
 import type { ToolCall } from "../../../src/models/model.ts";
-import type { NewEntry } from "../../../src/stores/transcripts.ts";
+import type { NewEntry } from "../../../src/stores/transcript-entry.ts";
 
 let tools: Tool[];
 let entries: NewEntry[];

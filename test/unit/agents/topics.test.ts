@@ -2,8 +2,7 @@
 import { expect, it } from "vitest";
 import { toMessages } from "../../../src/agents/context.ts";
 import { newsOf, type Topic } from "../../../src/agents/topics.ts";
-import type { Entry } from "../../../src/stores/transcript-entry.ts";
-import type { NewEntry } from "../../../src/stores/transcripts.ts";
+import type { Entry, NewEntry } from "../../../src/stores/transcript-entry.ts";
 
 const live = (...names: string[]): Topic => ({ name: "live", text: names.join(" "), over: "none at work" });
 const brief = (text: string): Topic => ({ name: "brief", text, isHeld: true });

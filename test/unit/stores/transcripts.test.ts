@@ -222,13 +222,33 @@ it("[SE4] what this process wrote or read last is not read from the file again; 
   await expect(texts()).rejects.toThrow("can't be opened");
 });
 
+it("[SE4] a long conversation is in memory; of many, those that were written last", async () => {
+  const { transcripts } = folder.stores;
+  const others = Array.from({ length: 8 }, () => ({ agentId: "main", sessionId: newId() }));
+  const readOf = async (one: TranscriptRef): Promise<number> =>
+    (await ioOf(async () => expect(await transcripts.tail(one, 10_000)).toHaveLength(1_000))).read;
+  for (const one of [ref, ...others]) {
+    if (one !== ref) await transcripts.create(one, { key: "agent:main:web:dm:other", parent: null });
+    for (let n = 0; n < 10; n++)
+      await transcripts.append(
+        one,
+        Array.from({ length: 100 }, () => user("x".repeat(500))),
+      );
+    expect(await readOf(one)).toBeGreaterThan(500_000);
+    expect(await readOf(one)).toBe(0);
+  }
+  const [newest, last] = [others.at(-1) ?? ref, others.at(-2) ?? ref];
+  expect([await readOf(newest), await readOf(last)]).toEqual([0, 0]);
+  expect(await readOf(ref)).toBeGreaterThan(500_000);
+});
+
 it("[SE4] whatever was appended and read before, a process that knows nothing yet reads the same", async () => {
   const { transcripts } = folder.stores;
   const random = createRandom(7);
   for (let n = 0; n < 120; n++) {
     const count = 1 + random.between(0, 3);
     // Now and then more at once than is kept in memory.
-    const long = random.chance(0.1) ? 40_000 : 2_000;
+    const long = random.chance(0.1) ? 400_000 : 2_000;
     await transcripts.append(
       ref,
       Array.from({ length: count }, () => user("é".repeat(random.between(0, long)))),
