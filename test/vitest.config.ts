@@ -1,4 +1,4 @@
-// Five projects: `unit` is quick and in-process (npm run check), `deep` has real servers, programs, the sandbox and long
+// Five projects: `unit` is quick and in-process (npm run check), `deep` has real servers, databases, programs, the sandbox and long
 // property tests, `flow` drives the whole program as a process, and what needs the machine for itself
 // comes last, `alone`. `nodes` are suites of `flow` over two processes on PostgreSQL, where it is installed. `npm test` runs all of them.
 import { existsSync, statfsSync } from "node:fs";
@@ -20,13 +20,16 @@ const retry =
 const common = { root, environment: "node" as const, testTimeout: 60_000, hookTimeout: 60_000, retry };
 
 const DEEP = [
-  "test/contract/{slack,telegram}.test.ts",
+  "test/contract/*.test.ts",
   "test/unit/{tools,web}/**/*.test.ts",
-  "test/unit/app/move.test.ts",
-  "test/unit/channels/{slack,telegram}-*.test.ts",
+  "test/unit/app/{backup,move,setup-desk}.test.ts",
+  "test/unit/channels/{slack,telegram,matrix,discord}-*.test.ts",
   "test/unit/models/{ai-sdk,ai-sdk-faults,credentials,resolve}.test.ts",
-  "test/unit/{chaos/tabs,chaos/pg-proxy,lanes/lanes,stores/database,subagents/run-texts}.test.ts",
-  "test/unit/config/{config,watch}.test.ts",
+  "test/unit/{chaos/tabs,chaos/pg-proxy,gateway/delivery,gateway/main-turn,lanes/lanes}.test.ts",
+  "test/unit/stores/{database,journal,transcripts,versions}.test.ts",
+  "test/unit/stores/postgres/*.test.ts",
+  "test/unit/subagents/{groups,run-texts,waits}.test.ts",
+  "test/unit/config/{config,edit,watch}.test.ts",
   "test/unit/brief/{document,trace,brief}.test.ts",
   "test/unit/channels/{markdown,split}.test.ts",
   "test/bad-inputs/*.test.ts",
@@ -101,7 +104,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "unit",
-          include: ["test/unit/**/*.test.ts", "test/contract/**/*.test.ts", "test/*.test.ts"],
+          include: ["test/unit/**/*.test.ts", "test/*.test.ts"],
           exclude: DEEP,
           isolate: false,
           env: { TMPDIR: quickFolder() },
