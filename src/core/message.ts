@@ -13,6 +13,8 @@ export interface Inbound {
   readonly address: Address;
   readonly sender: { readonly id: string; readonly name?: string };
   readonly text: string;
+  /** What they wrote, where `text` begins with notes on what came with it: a command is looked for here. */
+  readonly words?: string;
   /** What the person shows and did not write here: the message they answer, a forwarded one. Models read it behind a fence (IN4). */
   readonly quoted?: Quoted;
   /** True when the bot was addressed: a direct message, a mention, a reply to it, a slash command or a press. */

@@ -17,7 +17,7 @@ import { MAX_DEATHS } from "../stores/tries.ts";
 import type { Access } from "./access.ts";
 import { type Answering, createAnswering, type Item } from "./answering.ts";
 import { parseCommandLine } from "./command-line.ts";
-import type { Commands } from "./commands.ts";
+import type { Answer, Commands } from "./commands.ts";
 import { FUTILE_PRESS } from "./pressing.ts";
 import { meantQuestion, type ReplyingDeps, replyAnswer, waitingText } from "./replying.ts";
 import { type Route, routeOf } from "./route.ts";
@@ -60,6 +60,7 @@ interface State extends AcceptingDeps {
   readonly answering: Answering;
 }
 
+const UNUSED = "_📎 What was attached was not used: commands take no files._";
 const TOO_MANY = "Too many commands at once: this one was not carried out. Wait a moment, then send it again.";
 
 export function createAccepting(deps: AcceptingDeps, stopped: AbortSignal): Accepting {
@@ -88,7 +89,7 @@ async function accept(state: State, row: InboxRow, { deaths, onOver }: Trying): 
   const item = { row, channel, inbound, sessionKey: route.sessionKey };
   if (!(await admit(state, item))) return "over";
   if (inbound.unreadable !== undefined) return say(state, item, inbound.unreadable);
-  const line = parseCommandLine(inbound.text, state.commands.isKnown);
+  const line = parseCommandLine(inbound.words ?? inbound.text, state.commands.isKnown);
   const isFutile = inbound.kind === "button" && (line === null || !state.commands.isKnown(line.name));
   if (line === null && !isFutile) return take(state, item, route, onOver);
   // Somebody must be able to stop at any time.
@@ -97,9 +98,16 @@ async function accept(state: State, row: InboxRow, { deaths, onOver }: Trying): 
   if (deaths >= MAX_DEATHS) return say(state, item, `⚠️ This was not carried out: the gateway ended ${deaths} times at it.`);
   return state.answering.carryOut(item, {
     isSlow: state.commands.isSlow(line.name),
-    run: () => state.commands.run(line, { ...route, inboxId: row.id, inbound }),
+    run: async () => withUnused(inbound, await state.commands.run(line, { ...route, inboxId: row.id, inbound })),
     onOver,
   });
+}
+
+/** The answer to a command, and a sentence on what came with it. */
+function withUnused({ words, files = [] }: Inbound, done: Answer): Answer {
+  if (words === undefined && files.length === 0) return done;
+  const add = (text: string | null): string => (text === null ? UNUSED : `${text}\n\n${UNUSED}`);
+  return "act" in done ? { act: async (tx) => add(await done.act(tx)) } : { text: add(done.text) };
 }
 
 async function drop(state: State, row: InboxRow): Promise<"over"> {

@@ -239,6 +239,11 @@ describe("files", () => {
     expect(JSON.stringify(request.body)).toContain("the word is crane");
     matrix.say({ room: DIRECT, text: "evil.txt", extra: { msgtype: "m.file", url: "mxc://home.test/../../secret" } });
     await saying(DIRECT, /“evil\.txt” could not be fetched: it has no address on a homeserver\./);
+    const file = { url, v: "v2", iv: "i", key: { kty: "oct", k: "k" }, hashes: {} };
+    matrix.say({ room: DIRECT, text: "enc.txt", extra: { msgtype: "m.file", filename: "enc.txt", file } });
+    await saying(DIRECT, /“enc\.txt” could not be fetched: it is encrypted, and I can't read that\./);
+    matrix.say({ room: DIRECT, text: "/status", extra: { msgtype: "m.file", filename: "plan.md", url } });
+    await saying(DIRECT, /What was attached was not used: commands take no files\./);
     await scene.settled();
   });
 

@@ -56,7 +56,7 @@ it("[SC1][SC5] any payload is nobody's message, or one of our workspace with Sla
       checkPrototype();
       if (inbound === null) return;
       decoded++;
-      const { address, sender, text, kind, mentioned, ref, onlyTo, repliesTo, isWordless, ...rest } = inbound;
+      const { address, sender, text, words, kind, mentioned, ref, onlyTo, repliesTo, isWordless, ...rest } = inbound;
       expect(Object.keys(rest)).toEqual([]);
       // Answered to its sender alone, and only where others read along.
       if (onlyTo !== undefined) {
@@ -66,6 +66,7 @@ it("[SC1][SC5] any payload is nobody's message, or one of our workspace with Sla
       // A reply is to a message of its own thread.
       if (repliesTo !== undefined) expect([kind, repliesTo]).toEqual(["message", address.thread]);
       if (isWordless !== undefined) expect(kind).toBe("message");
+      if (words !== undefined) expect(kind === "command" || (kind === "message" && text.includes(words))).toBe(true);
       const place = [address.channel, address.account, address.chat, address.thread ?? "-", address.kind].join(" ");
       expect(place).toMatch(/^slack A1 [CDG][A-Z0-9]{1,30} (-|\d{1,12}\.\d{1,9}) (dm|group|channel)$/);
       expect(`${sender.id} ${ref ?? "1.1"}`).toMatch(/^[UW][A-Z0-9]{1,30} \d{1,12}\.\d{1,9}$/);

@@ -44,6 +44,7 @@ function checkInbound({
   address,
   sender,
   text,
+  words,
   kind,
   mentioned,
   ref,
@@ -76,6 +77,8 @@ function checkInbound({
   if (onlyTo !== undefined) expect([kind, Object.keys(onlyTo)]).toEqual(["button", ["press"]]);
   expect(repliesTo ?? "1").toMatch(/^-?\d+$/);
   if (isWordless !== undefined) expect(kind).toBe("message");
+  // Nobody else's: only there a command is looked for.
+  if (words !== undefined) expect(kind === "command" || (kind === "message" && text.includes(words))).toBe(true);
   if (address.kind === "dm") expect(mentioned).toBe(true);
   expect(typeof text === "string" && (kind === "button" || text.trim() !== "") && (ref === undefined || /^-?\d+$/.test(ref))).toBe(true);
 }

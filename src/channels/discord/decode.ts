@@ -70,26 +70,26 @@ const pressedCommand = (data: string): string => (data.startsWith("/") && data.i
 function decodeMessage(message: DiscordMessage, { me, place }: Stored, account: string): Inbound | null {
   if (!isSaid(message, me)) return null;
   const address = addressOf(message.channel_id, place, account);
-  const base = { address, sender: senderOf(message.author), ref: message.id };
+  const origin = { address, sender: senderOf(message.author), ref: message.id };
   const written = (message.content ?? "").slice(0, MAX_TEXT).toWellFormed();
   const named = written.slice(firstWordAt(written)).replace(new RegExp(`^<@!?${me}>[,:]?`), "");
   const words = toReadable(named.slice(firstWordAt(named)), message).trimEnd();
   const isNamed = new RegExp(`<@!?${me}>`).test(written) || (message.mentions ?? []).some((one) => one.id === me);
   const mentioned = address.kind === "dm" || isNamed || message.referenced_message?.author.id === me;
-  if (message.message_reference?.type === FORWARD) return decodeForward(message, { ...base, mentioned });
+  if (message.message_reference?.type === FORWARD) return decodeForward(message, { ...origin, mentioned });
+  const attached = filesOf(message.attachments);
+  const notes = [...attached.map(fileNote), ...otherNotes(message)];
+  const base = { ...origin, ...(notes.length === 0 ? {} : { words }), ...sentFiles(message, attached) };
   const [, command = ""] = COMMAND.exec(words) ?? [];
   // Among people a word with a stroke is not always meant for us: without our name only what we know is.
   if (command !== "" && (mentioned || COMMAND_NAMES.has(command.toLowerCase())))
     return { ...base, kind: "command", text: `/${command.toLowerCase()}${words.slice(command.length + 1)}`, mentioned: true };
-  const attached = filesOf(message.attachments);
-  const notes = [...attached.map(fileNote), ...otherNotes(message)];
   // The bot's name alone is a call, too.
   const text = [...notes, words].filter((part) => part !== "").join("\n") || toReadable(written, message).trim();
   if (text === "") return null;
   const about = {
     ...replyOf(message, me),
     ...(words === "" ? { isWordless: true as const } : {}),
-    ...sentFiles(message, attached),
   };
   return { ...base, kind: "message", text, ...about, mentioned };
 }

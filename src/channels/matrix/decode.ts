@@ -6,7 +6,7 @@ import type { Inbound } from "../../core/message.ts";
 import { safeParse } from "../../core/safe-parse.ts";
 import { shortText } from "../../core/visible-text.ts";
 import { commandAt, numberOf } from "./buttons.ts";
-import { type MessageContent, messageContent, relation, type Stored, storedSchema, VOICE } from "./event.ts";
+import { isMessage, type MessageContent, readMessage, relation, SEALED, STICKER, type Stored, storedSchema, VOICE } from "./event.ts";
 
 /** Clients keep `/` for commands of their own, so `!` does as well. Anything else in a room is said to whoever is called. */
 const WRITTEN_COMMAND = /^[!/](?:subagents|stop)(?=\s|$)/i;
@@ -19,7 +19,7 @@ const ENCRYPTED =
   "I can't read encrypted rooms, so nothing you write here reaches me: please write to me in a room without encryption (it can't be turned off in this one).";
 
 const KINDS: Readonly<Record<string, FileKind>> = { "m.image": "photo", "m.file": "file", "m.audio": "audio", "m.video": "video" };
-const SPOKEN = new Set(["m.text", "m.emote", "m.location", ...Object.keys(KINDS)]);
+const SPOKEN = new Set(["m.text", "m.emote", "m.location", STICKER, ...Object.keys(KINDS)]);
 
 /** Never throws. */
 export function decodeEvent(raw: unknown, account: string): Inbound | null {
@@ -30,8 +30,8 @@ export function decodeEvent(raw: unknown, account: string): Inbound | null {
   if (event.sender === me.userId) return null;
   if (stored.isEncrypted === true) return refuse(stored, account);
   if (event.type === "m.reaction") return decodeReaction(stored, account);
-  if (event.type !== "m.room.message") return null;
-  const content = safeParse(messageContent, event.content);
+  if (!isMessage(event)) return null;
+  const content = readMessage(event);
   return content.success ? decodeMessage(stored, content.data, account) : null;
 }
 
@@ -66,26 +66,30 @@ function decodeMessage(stored: Stored, content: MessageContent, account: string)
   const { thread, repliesTo, isMalformed } = relationOf(content);
   if (isMalformed || !SPOKEN.has(content.msgtype)) return null;
   const file = fileOf(content);
-  const caption = file === null ? content.body : content.filename === undefined || content.filename === content.body ? "" : content.body;
+  const note = content.msgtype === STICKER ? bracket("sticker", content.body) : file === null ? "" : noteOf(file);
+  const caption = note === "" ? content.body : content.filename === undefined || content.filename === content.body ? "" : content.body;
   const said = repliesTo === undefined && thread === undefined ? caption : caption.replace(REPLY_FALLBACK, "");
   const words = withoutName(said.toWellFormed(), me).trim();
-  if (repliesTo !== undefined && about?.sender === me.userId && file === null) {
+  if (repliesTo !== undefined && about?.sender === me.userId && note === "") {
     const n = numberOf(words);
     const press = n === null ? null : pressOf(stored, account, n);
     if (press !== null) return press;
   }
-  const base = { address: addressOf(stored, account, thread), sender: { id: event.sender }, ref: event.event_id };
+  const base = {
+    ...{ address: addressOf(stored, account, thread), sender: { id: event.sender }, ref: event.event_id },
+    ...(note === "" ? {} : { words }),
+    ...(file === null ? {} : { files: [file] }),
+  };
   if (WRITTEN_COMMAND.test(words)) return { ...base, kind: "command", text: words, mentioned: true };
   // The bot's name alone is a call, too.
-  const text = [...(file === null ? [] : [noteOf(file)]), words].filter((part) => part !== "").join("\n") || said.trim();
+  const text = [note, words].filter((part) => part !== "").join("\n") || said.trim();
   if (text === "") return null;
   const isReply = about?.sender === me.userId || root?.sender === me.userId;
   const mentioned = stored.isDirect || isReply || isNamed(content, said, me);
   return {
     ...{ ...base, kind: "message" as const, text, mentioned },
     ...(repliesTo === undefined ? {} : { repliesTo }),
-    ...(words === "" && file !== null ? { isWordless: true as const } : {}),
-    ...(file === null ? {} : { files: [file] }),
+    ...(words === "" && note !== "" ? { isWordless: true as const } : {}),
     ...quotedOf(stored),
   };
 }
@@ -132,22 +136,27 @@ function isNamed({ "m.mentions": mentions }: MessageContent, said: string, me: S
   return new RegExp(`(?<![\\p{L}\\p{N}_@])(?:${namesOf(me)})(?![\\p{L}\\p{N}_])`, "iu").test(said);
 }
 
-function fileOf({ msgtype, body, filename, url, info, [VOICE]: spoken }: MessageContent): SentFile | null {
+function fileOf({ msgtype, body, filename, url, file: sealed, info, [VOICE]: spoken }: MessageContent): SentFile | null {
   const kind = KINDS[msgtype];
-  if (kind === undefined || url === undefined) return null;
+  if (kind === undefined) return null;
   const isVoice = kind === "audio" && spoken !== undefined;
   const size = info?.size === undefined ? {} : { size: info.size };
-  return { source: { remote: url }, kind: isVoice ? "voice message" : kind, name: filename ?? body, ...size };
+  // Without any address it is fetched in vain, and whoever sent it hears so (fetch-file.ts).
+  const remote = url ?? (sealed === undefined ? "" : SEALED);
+  return { source: { remote }, kind: isVoice ? "voice message" : kind, name: filename ?? body, ...size };
 }
 
-/** `[photo holiday.jpg 12 KB]`. Brackets and control characters can't forge a note. */
-function noteOf({ kind, name, size }: SentFile): string {
-  const clean = name
+/** `[photo holiday.jpg 12 KB]`. */
+const noteOf = ({ kind, name, size }: SentFile): string => bracket(kind, name, size === undefined ? "" : sizeText(size));
+
+const bracket = (...words: string[]): string => `[${words.map(clean).filter(Boolean).join(" ")}]`;
+
+/** Brackets and control characters can't forge a note. */
+const clean = (text: string): string =>
+  text
     .slice(0, 400)
     .replace(/[\p{C}[\]]/gu, " ")
     .replace(/\s+/g, " ")
     .trim()
     .slice(0, 100)
     .toWellFormed();
-  return `[${[kind, clean, size === undefined ? "" : sizeText(size)].filter((word) => word !== "").join(" ")}]`;
-}

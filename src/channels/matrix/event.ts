@@ -57,12 +57,17 @@ export const eventSchema = z.object({
 export type MatrixEvent = z.output<typeof eventSchema>;
 
 export const VOICE = "org.matrix.msc3245.voice";
+export const STICKER = "m.sticker";
+/** Stands in the place of an address: the file at it is encrypted. */
+export const SEALED = "encrypted";
 
-export const messageContent = z.object({
+const messageContent = z.object({
   msgtype: short,
   body: text,
   filename: short.optional().catch(undefined),
   url: short.optional().catch(undefined),
+  /** It is encrypted, and this is its key: only that it is there is kept. */
+  file: z.object({}).optional().catch({}),
   info: z
     .object({ size: z.number().optional().catch(undefined) })
     .optional()
@@ -76,12 +81,18 @@ export const messageContent = z.object({
   "m.relates_to": relation.nullish().transform((related) => related ?? undefined),
 });
 export type MessageContent = z.output<typeof messageContent>;
+
+/** What somebody said; a sticker is a type of its own, which has no `msgtype`. */
+export const readMessage = ({ type, content }: Pick<MatrixEvent, "type" | "content">) =>
+  safeParse(messageContent, type === STICKER ? { ...content, msgtype: STICKER } : content);
+export const isMessage = ({ type }: Pick<MatrixEvent, "type">): boolean => type === "m.room.message" || type === STICKER;
+
 const reactionContent = z.object({ "m.relates_to": relation });
 
 /** With what is read of its content and nothing else: lists may stand in it inside lists, deeper than anybody can write them down again. */
-export function toKept({ content, ...event }: MatrixEvent): MatrixEvent {
-  const schema = event.type === "m.reaction" ? reactionContent : messageContent;
-  return { ...event, content: safeParse(schema, content).data ?? {} };
+export function toKept(event: MatrixEvent): MatrixEvent {
+  const { data } = event.type === "m.reaction" ? safeParse(reactionContent, event.content) : readMessage(event);
+  return { ...event, content: data ?? {} };
 }
 
 /** What another event said: one that is answered, reacted to, or the first of a thread. */

@@ -3,6 +3,7 @@
 import type { FetchedFile } from "../../core/attachment.ts";
 import { askedWaitMs, explainRequestFailure } from "../connecting.ts";
 import { responseBytes } from "../response-bytes.ts";
+import { SEALED } from "./event.ts";
 
 export interface FileServer {
   readonly homeserver: string;
@@ -16,6 +17,7 @@ const ADDRESS = /^mxc:\/\/([A-Za-z0-9.:[\]-]{1,230})\/([A-Za-z0-9_~=-][A-Za-z0-9
 
 /** Never throws. */
 export async function fetchFile(server: FileServer, address: string, signal: AbortSignal): Promise<FetchedFile> {
+  if (address === SEALED) return { status: "refused", reason: "it is encrypted, and I can't read that" };
   const [, host, id] = ADDRESS.exec(address) ?? [];
   if (host === undefined || id === undefined) return { status: "refused", reason: "it has no address on a homeserver" };
   try {

@@ -9,7 +9,7 @@ import { safeParse } from "../../core/safe-parse.ts";
 import { type Answer, type Api, explainFailure, isRefused } from "./api.ts";
 import { numberOf } from "./buttons.ts";
 import { decodeEvent } from "./decode.ts";
-import { eventSchema, type MatrixEvent, type Other, relation, roomId, type Stored, toKept } from "./event.ts";
+import { eventSchema, isMessage, type MatrixEvent, type Other, relation, roomId, STICKER, type Stored, toKept } from "./event.ts";
 import { pagesBack } from "./history.ts";
 import type { Invites } from "./invites.ts";
 import { lookAt, type Standing } from "./looking.ts";
@@ -36,7 +36,15 @@ export interface Row {
 type Me = Stored["me"];
 
 /** What is asked for: everything else costs a server and a line, and says nothing to us. */
-export const TYPES = ["m.room.message", "m.reaction", "m.room.encrypted", "m.room.encryption", "m.room.member", "m.room.redaction"];
+export const TYPES = [
+  "m.room.message",
+  STICKER,
+  "m.reaction",
+  "m.room.encrypted",
+  "m.room.encryption",
+  "m.room.member",
+  "m.room.redaction",
+];
 /** So much of one room is read back after an outage; what is older than this was missed. */
 const MAX_PAGES = 50;
 /** Some minutes, at the pace of sync.ts. */
@@ -180,7 +188,7 @@ async function rowOf(reader: Reader, event: MatrixEvent): Promise<Row[]> {
   if (event.sender === me.userId) return [];
   if (event.type === "m.reaction") return reactionRow(reader, event);
   const isSealed = event.type === "m.room.encrypted" || event.type === "m.room.encryption";
-  if (!isSealed && event.type !== "m.room.message") return [];
+  if (!isSealed && !isMessage(event)) return [];
   const plain: Stored = { me, room, isDirect: false, event };
   // Of most that nobody said to us this is all that is done.
   if (!isSealed && decodeEvent(plain, "") === null) return [];

@@ -75,17 +75,21 @@ function decodeMessage(event: MessageEvent, source: Source): Inbound | null {
   const kind = kindOf(source, hint);
   // A message in the channel itself is the root of what follows; people's direct chats go on where they are.
   const thread = event.thread_ts ?? (kind === "channel" ? event.ts : undefined);
-  const base = { address: addressOf(source, { ...hint, thread }), sender: { id: event.user }, ref: event.ts };
 
   const written = (event.text ?? "").slice(0, MAX_TEXT).toWellFormed();
   const own = `<@${me.userId}(?:\\|[^<>]{0,200})?>`;
   const bare = written.replace(new RegExp(`^\\s*${own}[,:]?`), "").replace(new RegExp(`${own}\\s*$`), "");
   const words = toReadable(bare).trim();
-  if (WRITTEN_COMMAND.test(words)) return { ...base, kind: "command", text: words, mentioned: true };
-
   const attached = (event.files ?? []).flatMap((file) => safeParse(fileSchema, file).data ?? []);
   const notes = attached.flatMap(fileNote);
   const sent = attached.flatMap(toFile);
+  const base = {
+    ...{ address: addressOf(source, { ...hint, thread }), sender: { id: event.user }, ref: event.ts },
+    ...(notes.length === 0 ? {} : { words }),
+    ...(sent.length === 0 ? {} : { files: sent }),
+  };
+  if (WRITTEN_COMMAND.test(words)) return { ...base, kind: "command", text: words, mentioned: true };
+
   const cut = (event.text ?? "").length > MAX_TEXT ? ["[the rest of this message was cut]"] : [];
   // The bot's name alone is a call, too.
   const text = [...notes, words, ...cut].filter((part) => part !== "").join("\n") || toReadable(written).trim();
@@ -96,7 +100,6 @@ function decodeMessage(event: MessageEvent, source: Source): Inbound | null {
   const about = {
     ...(typeof event.thread_ts === "string" && event.thread_ts !== event.ts ? { repliesTo: event.thread_ts } : {}),
     ...(words === "" ? { isWordless: true as const } : {}),
-    ...(sent.length === 0 ? {} : { files: sent }),
   };
   return { ...base, kind: "message", text, ...about, mentioned };
 }

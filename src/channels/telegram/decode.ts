@@ -152,19 +152,19 @@ function decodeMessage(source: Message, album: readonly Message[], me: Me, accou
   const unnamed = named.slice(firstWordAt(named));
   const marked = quotedFrom(written, written.length - unnamed.length, marksOf(source));
   const words = marked ?? unnamed.trimEnd();
-  const base = { address, sender: senderOf(from), ref: String(source.message_id) };
+  const media = [source, ...album];
+  const notes = media.map((item) => mediaNote(item)).filter((note) => note !== "");
+  const sent = media.map(mediaFile).filter((file) => file !== null);
+  const origin = { address, sender: senderOf(from), ref: String(source.message_id), ...(sent.length === 0 ? {} : { files: sent }) };
   // Forwarded words are somebody else's, and so are a bot's that they had write for them: to read, not to run.
   const forwarded = source.forward_origin !== undefined || source.via_bot !== undefined;
+  const base = { ...origin, ...(notes.length === 0 || forwarded ? {} : { words }) };
   const command = forwarded ? null : COMMAND.exec(words);
   if (command !== null) {
     const [head, name = "", target] = command;
     if (target !== undefined && target.toLowerCase() !== me.username.toLowerCase()) return null;
     return { ...base, kind: "command", text: `/${name.toLowerCase()}${words.slice(head.length)}`, mentioned: true };
   }
-  const media = [source, ...album];
-  const notes = media.map((item) => mediaNote(item));
-  const sent = media.map(mediaFile).filter((file) => file !== null);
-  const files = sent.length === 0 ? {} : { files: sent };
   // The bot's name alone is a call, too.
   const body = [...notes, words].filter((part) => part !== "").join("\n") || written.trim();
   if (body === "") return null;
@@ -176,12 +176,11 @@ function decodeMessage(source: Message, album: readonly Message[], me: Me, accou
       text: "[forwarded message]",
       quoted: forwardOf(source, body),
       isWordless: true,
-      ...files,
       mentioned,
     };
   const quoted = quoteOf(source, me);
   const about = { ...replyOf(source, me), ...(words === "" ? { isWordless: true as const } : {}), ...(quoted === null ? {} : { quoted }) };
-  return { ...base, kind: "message", text: body, ...about, ...files, mentioned };
+  return { ...base, kind: "message", text: body, ...about, mentioned };
 }
 
 const isPerson = (from: User): boolean => from.is_bot !== true && !STAND_INS.has(from.id);

@@ -80,6 +80,13 @@ describe("messages", () => {
       { source: { remote: "500/900/72" }, kind: "voice message" },
     ]);
   });
+
+  it("[CH2][CM1] a command keeps its file, and its words stand apart", () => {
+    const attachments = [{ id: "71", filename: "a.txt", url: "https://cdn.discordapp.com/a" }];
+    const [known, other] = ["/status", "!status"].map((content) => decode(said({ content, attachments })));
+    expect(known).toMatchObject({ kind: "command", text: "/status", files: [{ name: "a.txt" }] });
+    expect(other).toMatchObject({ text: "[file a.txt]\n!status", words: "!status", files: [{ name: "a.txt" }] });
+  });
 });
 
 describe("interactions", () => {

@@ -53,7 +53,7 @@ describe("words", () => {
     ["a reference", message("x", { "m.relates_to": { rel_type: "m.reference", event_id: "$0" } })],
     ["nothing", message("  ")],
     ["a verification", event({ msgtype: "m.key.verification.request", body: "x" })],
-    ["another type", { ...message("x"), type: "m.sticker" }],
+    ["another type", { ...message("x"), type: "m.call.invite" }],
     ["no person", { ...message("x"), sender: "ann" }],
   ])("[MX1] %s is nobody's message", (_what, raw) => {
     expect(decode(raw, { isDirect: true })).toBeNull();
@@ -121,6 +121,25 @@ describe("files and what can't be read", () => {
     expect(decode(captioned)).toMatchObject({ text: "[file a.txt]\nread this" });
     const voice = event({ msgtype: "m.audio", body: "v.ogg", url: "mxc://home.test/v", "org.matrix.msc3245.voice": {} });
     expect(decode(voice)).toMatchObject({ files: [{ kind: "voice message" }] });
+  });
+
+  it("[CH2][MX1] a file without an address is a file, not its name", () => {
+    const names = { body: "enc.txt", filename: "enc.txt" };
+    const sealed = event({ msgtype: "m.file", ...names, file: { url: "mxc://home.test/abc", key: { k: "x" } } });
+    expect(decode(sealed)).toMatchObject({ text: "[file enc.txt]", isWordless: true, files: [{ source: { remote: "encrypted" } }] });
+    expect(decode(event({ msgtype: "m.image", ...names }))).toMatchObject({ isWordless: true, files: [{ source: { remote: "" } }] });
+  });
+
+  it("[CH2][MX1] a sticker is named, and is no words", () => {
+    const sticker = { ...event({ body: "Herald [waves]", url: "mxc://home.test/abc", info: {} }), type: "m.sticker" };
+    expect(decode(sticker)).toMatchObject({ text: "[sticker Herald waves]", words: "", isWordless: true, mentioned: false });
+    expect(decode(sticker)).not.toHaveProperty("files");
+  });
+
+  it("[CH2][CM1] a command keeps its file, and its words stand apart", () => {
+    const sent = (body: string) => decode(event({ msgtype: "m.file", body, filename: "a.txt", url: "mxc://home.test/abc" }));
+    expect(sent("!stop")).toMatchObject({ kind: "command", text: "!stop", files: [{ name: "a.txt" }] });
+    expect(sent("Herald: /new")).toMatchObject({ text: "[file a.txt]\n/new", words: "/new", files: [{ name: "a.txt" }] });
   });
 
   it("[MX1] what is encrypted is refused in a sentence, and is nothing else", () => {

@@ -49,6 +49,19 @@ describe("an event that means harm", () => {
   });
 });
 
+it("[CH2][MX1] a sticker and an encrypted file are recorded as what they are", async () => {
+  await using rig = await createMatrixRig();
+  const { fake } = rig;
+  await rig.started();
+  fake.inject(DIRECT, PERSON, "m.sticker", { body: "waves", url: "mxc://home.test/a", info: {} });
+  fake.inject(DIRECT, PERSON, "m.room.message", { msgtype: "m.file", body: "enc.txt", file: { url: "mxc://home.test/b", key: {} } });
+  await fake.until(() => textsOf(rig).length === 2, "both");
+  expect(rig.heard()).toMatchObject([
+    { text: "[sticker waves]", isWordless: true },
+    { text: "[file enc.txt]", isWordless: true, files: [{ source: { remote: "encrypted" } }] },
+  ]);
+});
+
 describe("a room the server can't say anything about", () => {
   it("[MX1][DL5] is waited for, but not for ever; the next time nobody waits, and it is heard again once it is in order", async () => {
     await using rig = await createMatrixRig();

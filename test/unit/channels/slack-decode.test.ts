@@ -157,6 +157,15 @@ describe("decodePayload", () => {
     ]);
   });
 
+  it("[CH2][CM1] a command keeps its file, and its words stand apart", () => {
+    const files = [{ name: "a.txt", url_private: "https://files.slack.com/a" }];
+    const sent = (text: string) => decode(event({ subtype: "file_share", text, files }));
+    expect(sent("!stop")).toMatchObject({ kind: "command", text: "!stop", files: [{ name: "a.txt" }] });
+    expect(sent("!new")).toMatchObject({ text: "[file a.txt]\n!new", words: "!new", files: [{ name: "a.txt" }] });
+    // Also where Slack keeps the file back.
+    expect(decode(event({ subtype: "file_share", text: "!stop", files: [{ name: "b" }] }))).toMatchObject({ words: "!stop" });
+  });
+
   it("[SC5] SL-009: bots, ourselves and edited mentions are ignored", () => {
     const ignored = [
       { bot_id: "B2" },

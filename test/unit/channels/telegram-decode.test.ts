@@ -212,11 +212,14 @@ describe("files of a message", () => {
     expect(files({ document, forward_origin: { sender_user: bob } })).toHaveLength(1);
   });
 
-  it("[CH2] stickers, places and what has no id of its own are words only; a command takes nothing along", () => {
+  it("[CH2] stickers, places and what has no id of its own are words only; a command keeps its file", () => {
     for (const fields of [{ sticker: { emoji: "x" } }, { photo: "nonsense" }, { document: { file_name: "a" } }, { text: "plain" }])
       expect(files(fields), JSON.stringify(fields)).toBeUndefined();
     expect(message({ chat: dm, photo: "nonsense" })?.text).toBe("[photo]");
-    expect(files({ document: { file_id: "d" }, caption: "/stop" })).toBeUndefined();
+    const document = { file_id: "d", file_name: "a.txt" };
+    expect(message({ chat: dm, document, caption: "/stop" })).toMatchObject({ kind: "command", text: "/stop", files: [{ name: "a.txt" }] });
+    expect(message({ chat: dm, document, caption: "stop" })).toMatchObject({ text: "[document a.txt]\nstop", words: "stop" });
+    expect(message({ chat: dm, document, caption: "/stop", forward_origin: {} })).not.toHaveProperty("words");
   });
 });
 

@@ -21,6 +21,13 @@ let ran: string[];
 let slow: PromiseWithResolvers<void>;
 let failpoint: HitFailpoint;
 
+interface Update {
+  readonly text: string;
+  readonly sender?: string;
+  readonly chat?: string;
+  readonly more?: Partial<Inbound>;
+}
+
 const channel: Channel = {
   name: "test",
   account: "a",
@@ -28,7 +35,7 @@ const channel: Channel = {
   stop: async () => {},
   health: () => ({ state: "on" }),
   decode(raw) {
-    const { text, sender = "ann", chat = sender } = raw as { text: string; sender?: string; chat?: string };
+    const { text, sender = "ann", chat = sender, more = {} } = raw as Update;
     if (text === "explode") throw new Error("no such update");
     if (text === "a join") return null;
     const inbound: Inbound = {
@@ -37,6 +44,7 @@ const channel: Channel = {
       sender: { id: sender },
       text,
       mentioned: true,
+      ...more,
     };
     return inbound;
   },
@@ -89,7 +97,7 @@ afterEach(async () => {
 });
 
 let n = 0;
-const arrive = (...texts: (string | { text: string; sender?: string; chat?: string })[]): Promise<void> =>
+const arrive = (...texts: (string | Update)[]): Promise<void> =>
   folder.stores.inbox
     .sink("test", "a")
     .put(texts.map((one) => ({ externalId: `u${n++}`, raw: typeof one === "string" ? { text: one } : one })));
@@ -230,6 +238,18 @@ it("[ST1] /stop works at once, however many commands came before it", async () =
   await arrive(...Array.from({ length: 200 }, () => "/note x"), "stop");
   await settle();
   expect((await answers()).at(-1)).toBe("stopped 61");
+});
+
+it("[CH2][CM1] a command with a file is carried out, and its answer says that the file was not used", async () => {
+  serve();
+  await gateway.start();
+  const files: Inbound["files"] = [{ source: { remote: "1" }, kind: "file", name: "a.txt" }];
+  const noted = (words: string): Update => ({ text: `[file a.txt]\n${words}`, more: { words, files } });
+  await arrive(noted("/note one"), { text: "/note two", more: { files } }, noted("/quiet"), noted("!none of ours"), "/note three");
+  await settle();
+  const unused = "_📎 What was attached was not used: commands take no files._";
+  expect(await answers()).toEqual([`noted 1\n\n${unused}`, `noted 2\n\n${unused}`, unused, "noted 3"]);
+  expect(worked).toEqual(["agent:main:test:dm:ann"]);
 });
 
 it("[CM9] a command that has nothing to say is settled without an answer", async () => {
