@@ -6,7 +6,6 @@ import type { Commands } from "../gateway/commands.ts";
 import type { Conversations } from "../gateway/conversation.ts";
 import type { Replies } from "../questions/replies.ts";
 import type { Redeliver } from "../web/board-api.ts";
-import type { PageStatus } from "../web/live.ts";
 import type { PageDesks } from "../web/routes.ts";
 import type { SetupDesk } from "../web/setup.ts";
 import type { Base, Lanes } from "./base.ts";
@@ -21,6 +20,7 @@ import { createRunDesk } from "./run-desk.ts";
 import { createRunLines } from "./run-lines.ts";
 import { createRunRecord } from "./run-record.ts";
 import { createSessionDesk } from "./session-desk.ts";
+import type { StatusSource } from "./status.ts";
 import type { Stores } from "./store-parts.ts";
 import type { SubagentParts } from "./subagents.ts";
 import { createUsageDesk } from "./usage-desk.ts";
@@ -39,7 +39,7 @@ export interface PageDeps extends Pick<Base, "config" | "stateDir" | "clock" | "
   readonly commands: Pick<Commands, "list" | "isKnown">;
   readonly setup: SetupDesk | null;
   readonly attaching: Pick<Files, "desk" | "sweep">;
-  status(): PageStatus;
+  status(): StatusSource;
 }
 
 export async function createPageDesks(deps: PageDeps): Promise<PageDesks> {

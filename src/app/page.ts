@@ -12,6 +12,7 @@ import { createPrograms, type Programs } from "../web/programs.ts";
 import { createWebServer, type WebServer, type WebServerOptions } from "../web/server.ts";
 import { dropLink, keepLink, loadToken, signInUrl } from "../web/token.ts";
 import type { PageDeps } from "./page-desks.ts";
+import { channelStandings, type StatusSource } from "./status.ts";
 
 export interface Page extends Pick<WebServer, "markReady" | "markStopping" | "close"> {
   /** Resolves once it listens. */
@@ -114,7 +115,10 @@ function mcpRoutes(deps: PageDeps, { isValid }: Programs): Route[] {
 }
 
 /** Field by field: its source holds the whole settings, every token in them. */
-const statusOf = ({ version, model, problem }: PageStatus): PageStatus => ({ version, model, problem });
+const statusOf = ({ version, model, problem, ...source }: StatusSource): PageStatus => ({
+  ...{ version, model, problem },
+  channels: channelStandings(source),
+});
 
 const toLine = ({ id, name, role, version, isFront, load, seenAt }: NodeView): NodeLine => ({
   ...{ id, name, role, version, isFront, seenAt },

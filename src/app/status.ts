@@ -5,6 +5,7 @@ import type { Channel } from "../core/message.ts";
 import type { NodeView } from "../stores/nodes.ts";
 import type { McpTools } from "../tools/mcp.ts";
 import type { Sandbox } from "../tools/sandbox.ts";
+import type { ChannelStanding } from "../web/live.ts";
 import { differences, machineLine } from "./machines.ts";
 
 export interface LaneDepth {
@@ -40,15 +41,20 @@ export interface StatusNow {
 const withReason = (state: string, reason: string | undefined, isOperator: boolean): string =>
   isOperator && reason !== undefined && reason !== "" ? `${state} (${reason})` : state;
 
-/** One line per account of a channel that is not the page: on, or off; for the operator with the setting that would turn it on. */
-export function channelLines({ config, channels }: Pick<StatusSource, "config" | "channels">, isOperator = true): string[] {
+/** One per account of a channel that is not the page. */
+export function channelStandings({ config, channels }: Pick<StatusSource, "config" | "channels">): ChannelStanding[] {
   return accountsOf(config.channels).map(({ channel: name, settings }) => {
     const channel = channels.find((one) => one.name === name);
-    if (channel === undefined) return `${name}: ${withReason("off", settings.enabled ? undefined : settings.off, isOperator)}`;
-    const { state, detail } = channel.health();
-    return `${name}: ${withReason(state, detail, isOperator)}`;
+    if (channel === undefined) return { name, state: "off", detail: settings.enabled ? null : settings.off };
+    const { state, detail = null } = channel.health();
+    return { name, state, detail };
   });
 }
+
+export const channelWords = ({ state, detail }: ChannelStanding, isOperator = true): string => withReason(state, detail ?? "", isOperator);
+
+export const channelLines = (source: Pick<StatusSource, "config" | "channels">, isOperator = true): string[] =>
+  channelStandings(source).map((one) => `${one.name}: ${channelWords(one, isOperator)}`);
 
 export function execLine(sandbox: Sandbox, unsandboxed: boolean, isOperator = true): string {
   if (sandbox.available) return `on, sandboxed (${sandbox.kind} ${sandbox.version})`;

@@ -2,9 +2,10 @@
 import { findStateDir, type LoadedConfig, loadConfig } from "../config/config.ts";
 import { errorText } from "../core/errors.ts";
 import { visibleLine } from "../core/visible-text.ts";
+import type { ChannelStanding } from "../web/live.ts";
 import { type Call, EXIT, isSet, UsageError } from "./command.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
-import { isServing } from "./gateway.ts";
+import { findGateway, isServing } from "./gateway.ts";
 import { checkClock, checkDatabase, checkDisk, checkFolder, checkPort, checkRuntime, checkSandbox, checkSearch } from "./machine-checks.ts";
 import { whyForeign } from "./state-folder.ts";
 import type { Terminal } from "./terminal.ts";
@@ -42,16 +43,29 @@ async function examine(terminal: Terminal, isOnline: boolean): Promise<Finding[]
   if (loaded === null) return [...machine, ...findings];
   const { checkChannels, checkKeys, checkPostgres } = await import("./settings-checks.ts");
   const { web, tools } = loaded.config;
+  // In a folder that can't be looked into nobody knows whose port, keys and gateway these are.
+  const isServed = foreign === null && web.enabled && (await isServing(terminal));
+  const now = isServed ? await channelsNow(terminal) : { standings: [], findings: [] };
   const [sandbox, search, keys, port, channels, postgres] = await Promise.all([
     checkSandbox(tools.exec.unsandboxed),
     checkSearch(),
-    // In a folder that can't be looked into nobody knows whose port and which keys these are.
     foreign === null ? checkKeys(loaded, isOnline) : [],
-    foreign !== null ? [] : web.enabled ? [await checkPort(web, await isServing(terminal))] : [ok("port", "the page is off")],
-    checkChannels(loaded, isOnline),
+    foreign !== null ? [] : web.enabled ? [await checkPort(web, isServed)] : [ok("port", "the page is off")],
+    checkChannels(loaded, { isOnline, standings: now.standings }),
     checkPostgres(loaded),
   ]);
-  return [...machine, sandbox, search, ...findings, ...keys, ...channels, ...port, ...postgres];
+  return [...machine, sandbox, search, ...findings, ...keys, ...now.findings, ...channels, ...port, ...postgres];
+}
+
+async function channelsNow(terminal: Terminal): Promise<{ standings: readonly ChannelStanding[]; findings: Finding[] }> {
+  const { presentOf } = await import("./status.ts");
+  try {
+    const { status } = await presentOf(findGateway(terminal));
+    return { standings: status?.channels ?? [], findings: [] };
+  } catch (error) {
+    const unknown = warn("channels", `the gateway that runs does not say how they stand: ${errorText(error)}`, "Try again.");
+    return { standings: [], findings: [unknown] };
+  }
 }
 
 /** What is to be done about rights stands behind the colon. */

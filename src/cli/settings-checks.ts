@@ -1,4 +1,5 @@
 // What `herald doctor` looks at in the settings: keys, channels, PostgreSQL; and with --online whether those who gave them take them.
+import { channelWords } from "../app/status.ts";
 import { type Account, accountsOf, type Platform } from "../config/accounts.ts";
 import type { LoadedConfig } from "../config/config.ts";
 import { storeSecrets } from "../config/variables.ts";
@@ -7,6 +8,7 @@ import { silentLogger } from "../core/logger.ts";
 import { createSecrets } from "../core/secrets.ts";
 import { createCredentials } from "../models/credentials.ts";
 import { BUILT_IN_PROVIDERS } from "../models/provider.ts";
+import type { ChannelStanding } from "../web/live.ts";
 import { type Finding, fail, ok, warn } from "./finding.ts";
 
 const ONLINE_MS = 10_000;
@@ -127,10 +129,29 @@ function callOf<P extends Platform>({ platform, channel: name, settings }: Accou
   return settings.enabled ? [{ name, ...(WHO_AM_I[platform as P] as (settings: On) => Call)(settings as On) }] : [];
 }
 
-export async function checkChannels({ config }: LoadedConfig, isOnline: boolean): Promise<Finding[]> {
+/** `standings`: what a gateway that runs says of its channels; empty when none runs. */
+export async function checkChannels(
+  { config }: LoadedConfig,
+  { isOnline, standings }: { isOnline: boolean; standings: readonly ChannelStanding[] },
+): Promise<Finding[]> {
   const set = accountsOf(config.channels).flatMap((account) => callOf(account));
-  if (set.length === 0) return [ok("channels", "only the page; a token in .env turns on Telegram, Slack, Matrix or Discord")];
-  if (!isOnline) return [ok("channels", set.map(({ name }) => name).join(", "))];
+  const troubles = standings.flatMap(troubleOf);
+  if (set.length === 0) return [...troubles, ok("channels", "only the page; a token in .env turns on Telegram, Slack, Matrix or Discord")];
+  if (isOnline) return [...troubles, ...(await tryTokens(set))];
+  const others = set.map(({ name }) => name).filter((name) => !troubles.some((trouble) => trouble.name === name));
+  return [...troubles, ...(others.length === 0 ? [] : [ok("channels", others.join(", "))])];
+}
+
+function troubleOf(standing: ChannelStanding): Finding[] {
+  const { name, state, detail } = standing;
+  const words = channelWords(standing);
+  if (state === "failed") return [fail(name, words, "Correct what it names in .env or the settings, then start Herald again.")];
+  if (state === "retrying" || (state === "on" && detail !== null))
+    return [warn(name, words, "It is tried again by itself; if it stays so, look at what it names.")];
+  return [];
+}
+
+function tryTokens(set: readonly (Call & { readonly name: string })[]): Promise<Finding[]> {
   return Promise.all(
     set.map(async ({ name, url, headers, method = "POST" }) => {
       const answer = await ask(url, { method, headers });

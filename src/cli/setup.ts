@@ -53,7 +53,7 @@ async function fillIn(call: Call, draft: SetupDraft, given: readonly Given[]): P
   const views = draft.sections.filter(({ id }) => given.some(({ section }) => section === id));
   refuseHalf(views, given);
   const known = await readSecrets(given, terminal);
-  let isFine = true;
+  let [isFine, isRefused] = [true, false];
   for (const view of views) {
     const touched = toTouched(view, answersOf(view, known));
     for (const { label, fixed } of visibleFields(view, touched.values))
@@ -61,9 +61,10 @@ async function fillIn(call: Call, draft: SetupDraft, given: readonly Given[]): P
     const tested = await tried(draft, touched);
     for (const text of linesOf(view, tested)) (tested.isOk ? terminal.say : terminal.remark)(text);
     draft.keep(touched);
+    isRefused ||= tested.isRefused;
     if (!tested.isOk && (tested.isRefused || !isSet(call, "untested"))) isFine = false;
   }
-  if (!isFine) terminal.remark("Nothing was written. (--untested writes it all the same.)");
+  if (!isFine) terminal.remark(`Nothing was written.${isRefused ? "" : " (--untested writes it all the same.)"}`);
   return isFine ? "write" : "failed";
 }
 

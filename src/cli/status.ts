@@ -1,4 +1,5 @@
 // `herald status`: does it run, and how does it stand. Exit code 1 when it does not.
+import { channelWords } from "../app/status.ts";
 import { findStateDir } from "../config/config.ts";
 import { RUN_STATES } from "../core/run.ts";
 import type { BoardRow, BudgetLine } from "../web/board.ts";
@@ -39,7 +40,7 @@ export async function status(call: Call): Promise<number> {
   }
 }
 
-async function presentOf(gateway: Gateway): Promise<Present> {
+export async function presentOf(gateway: Gateway): Promise<Present> {
   const found: Record<string, unknown> = {};
   const over = new AbortController();
   const timer = setTimeout(() => over.abort(), PRESENT_MS);
@@ -67,6 +68,7 @@ function reportOf({ status, runs = [], pairing, nodes = [], budgets = [], questi
     running: true,
     ...at,
     ...{ version: status?.version ?? null, model: status?.model ?? null, problem: status?.problem ?? null },
+    channels: (status?.channels ?? []).map(({ name, state, detail }) => ({ name, state, detail })),
     runs: Object.fromEntries(counts.filter(([, count]) => count > 0)),
     needsYou: {
       questions: questions?.total ?? 0,
@@ -80,7 +82,8 @@ function reportOf({ status, runs = [], pairing, nodes = [], budgets = [], questi
   };
 }
 
-function linesOf({ origin, stateDir, version, model, problem, runs, needsYou, budgets, nodes }: Report, ours: string): string[] {
+function linesOf(report: Report, ours: string): string[] {
+  const { origin, stateDir, version, model, problem, channels, runs, needsYou, budgets, nodes } = report;
   const [asking] = needsYou.asking;
   const needs = [
     needsYou.questions === 0
@@ -96,6 +99,7 @@ function linesOf({ origin, stateDir, version, model, problem, runs, needsYou, bu
     `State:      ${stateDir}`,
     `Model:      ${model === null ? "unknown" : line(model)}`,
     ...(problem === null ? [] : [`Problem:    ${line(problem)}`]),
+    ...channels.filter(({ state }) => state !== "off").map((one) => `Channel:    ${line(`${one.name}: ${channelWords(one)}`)}`),
     `Runs:       ${counts.length === 0 ? "none" : counts.join(", ")}`,
     `Needs you:  ${needs.length === 0 ? "nothing" : needs.join(", ")}`,
     ...budgets.map(({ name, usd, tokens }) => `Spent:      ${[usd, tokens].filter((part) => part !== null).join(", ")} (${name})`),

@@ -6,6 +6,7 @@ import type { Clock } from "../core/clock.ts";
 import type { AppEvent, Bus } from "../core/events.ts";
 import { newId } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
+import type { ChannelState } from "../core/message.ts";
 import { createThrottle, type ThrottleOptions } from "../core/throttle.ts";
 import type { WebMessages } from "../stores/web-messages.ts";
 import { type Board, type BoardRow, type BudgetLine, orderRuns } from "./board.ts";
@@ -26,6 +27,15 @@ export interface PageStatus {
   readonly model: string;
   /** What keeps it from taking anything in; null when nothing does. */
   readonly problem: string | null;
+  /** All but the page, also those that are off. As they are when it is asked: what they change in between is not told. */
+  readonly channels: readonly ChannelStanding[];
+}
+
+export interface ChannelStanding {
+  readonly name: string;
+  readonly state: ChannelState;
+  /** Why; when off, the setting that would turn it on. */
+  readonly detail: string | null;
 }
 
 /** A process among several, as the page shows it. */

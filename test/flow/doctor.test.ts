@@ -6,8 +6,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { openDatabase } from "../../src/stores/database.ts";
+import { createChannelScene } from "../support/channel-scene.ts";
 import { createHarness } from "../support/harness.ts";
 import { type CliEnd, cliOf, runCli } from "../support/run-cli.ts";
+import { waitFor } from "../support/wait.ts";
 
 let dir: string;
 let stateDir: string;
@@ -118,5 +120,33 @@ describe("[CL1] doctor", () => {
     expect(out).not.toContain("secret-word");
     await using herald = await createHarness();
     expect(await cliOf(herald)(["doctor"])).toMatchObject({ code: 0, err: "", out: expect.stringMatching(/^✓ ok +database: .*is whole/m) });
+  });
+
+  it("[CL1] a running gateway's channel that is in trouble is named with its reason, by status and without --online; away, the settings count", async () => {
+    await using scene = await createChannelScene({ telegram: {}, slack: null, discord: {} });
+    const cli = cliOf(scene.herald);
+    await scene.connected();
+    await waitFor("a session", async () => /^Channel: +discord: on$/m.test((await cli(["status"])).out));
+    expect(await cli(["doctor"])).toMatchObject({ code: 0, out: expect.stringMatching(/^✓ ok +channels: telegram, discord$/m) });
+    scene.discord.gateway.close(4004);
+    const reason = "failed (auth failed: check channels.discord.botToken)";
+    await waitFor("the refusal", async () => (await cli(["status"])).out.includes(`\nChannel:    discord: ${reason}\n`));
+    const { out } = await cli(["status"]);
+    expect(out).toMatch(/^Channel: +telegram: on$/m);
+    expect(out).not.toMatch(/slack|matrix/);
+    expect(JSON.parse((await cli(["status", "--json"])).out).channels).toEqual([
+      { name: "telegram", state: "on", detail: null },
+      { name: "slack", state: "off", detail: expect.stringContaining("SLACK_BOT_TOKEN") },
+      { name: "matrix", state: "off", detail: expect.any(String) },
+      { name: "discord", state: "failed", detail: "auth failed: check channels.discord.botToken" },
+    ]);
+    const said = await cli(["doctor"]);
+    expect(said).toMatchObject({ code: 1, err: "" });
+    expect(said.out).toContain(`✗ fail discord: ${reason}\n`);
+    expect(said.out).toMatch(/^✓ ok +channels: telegram$/m);
+    // Whatever the platform says of the token that is in the settings now.
+    expect((await cli(["doctor", "--online"])).out).toContain(`✗ fail discord: ${reason}\n`);
+    await scene.herald.crash();
+    expect(await cli(["doctor"])).toMatchObject({ code: 0, out: expect.stringMatching(/^✓ ok +channels: telegram, discord$/m) });
   });
 });

@@ -101,6 +101,19 @@ describe("[CL1] without a terminal", () => {
     expect(dotEnv()).toContain(`ANTHROPIC_API_KEY=${KEY}\n`);
   });
 
+  it("[CL1] what fails: --untested is named; what is refused, or was given it: it is not, for it would not help", async () => {
+    const BAD = "no-address";
+    const matrix = ["--matrix-homeserver", BAD, "--matrix-token-env", "MY_MATRIX"];
+    const env = { MY_MATRIX: "syt_some_token_0123", MY_BOT: "123456:wrong-token-here" };
+    for (const more of [[], ["--untested"], [...BOT()], [...BOT(), "--untested"]]) {
+      const { code, err } = await setup([...matrix, ...more], { env });
+      expect([code, err], more.join()).toEqual([1, expect.stringMatching(/^Nothing was written\.$/m)]);
+      expect(err).not.toContain("--untested");
+    }
+    expect((await setup(BOT(), { env })).err).toMatch(/^Nothing was written\. \(--untested writes it all the same\.\)$/m);
+    expect(isUntouched()).toBe(true);
+  });
+
   it("[CL1] settings that can't be taken as they are: said in the words of a start, exit 1, and they stay", async () => {
     const broken = "{ web: { prot: 1 } }";
     writeFileSync(join(dir, "config/herald.json5"), broken);

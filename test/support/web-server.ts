@@ -311,7 +311,7 @@ export async function startWeb({ desks: given, ...options }: WebOptions = {}): P
       heldBack: () => 0,
       nodes: async () => [],
       budgets: async () => [],
-      status: () => ({ version: "0.1.0", model: "offline model", problem: null }),
+      status: () => ({ version: "0.1.0", model: "offline model", problem: null, channels: [] }),
       ...options,
     });
   const server = create(0);

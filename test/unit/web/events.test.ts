@@ -264,12 +264,12 @@ describe("what goes on now", () => {
     // Once with the greeting, and perhaps rendered anew because somebody looks.
     expect(late.of("draft")[0]).toEqual({ turnId: "t1", html: "<p>so far</p>" });
     expect(new Set(late.of("draft").map(({ html }) => html)).size).toBe(1);
-    expect(late.of("status")).toEqual([{ version: "0.1.0", model: "offline model", problem: null }]);
+    expect(late.of("status")).toEqual([{ version: "0.1.0", model: "offline model", problem: null, channels: [] }]);
   });
 
   it("[RC4] a state folder that is gone is said on every open tab and to probes, and so is its return", async () => {
     let problem: string | null = null;
-    await start({ status: () => ({ version: "0.1.0", model: "offline model", problem }) });
+    await start({ status: () => ({ version: "0.1.0", model: "offline model", problem, channels: [] }) });
     const tab = await openTab();
     const probe = async (): Promise<number> => (await fetch(`${web.url}/readyz`)).status;
     expect(await probe()).toBe(200);

@@ -46,7 +46,7 @@ describe("a route that tries to say a secret", () => {
       route("/file", () => ({ status: 200, file: new URL("file:///etc/hostname"), headers: { "content-type": "text/plain" } })),
     ];
     secrets.add("OTHER", "very secret 0002");
-    web = await startWeb({ redact, routes, status: () => ({ version: SECRET, model: SECRET, problem: SECRET }) });
+    web = await startWeb({ redact, routes, status: () => ({ version: SECRET, model: SECRET, problem: SECRET, channels: [] }) });
   });
   afterAll(() => web.close());
 
@@ -67,7 +67,7 @@ describe("a route that tries to say a secret", () => {
     const heard = await heardOn(`${web.url}/api/events`, { authorization: `Bearer ${web.token}` }, (text) =>
       text.includes("event: pairing"),
     );
-    expect(heard).toContain(`event: status\ndata: {"version":"${NAMED}","model":"${NAMED}","problem":"${NAMED}"}\n\n`);
+    expect(heard).toContain(`event: status\ndata: {"version":"${NAMED}","model":"${NAMED}","problem":"${NAMED}","channels":[]}\n\n`);
     expect(createOutgoing(redact).event("x", { a: SECRET }, "7")).toBe(`id: 7\nevent: x\ndata: {"a":"${NAMED}"}\n\n`);
   });
 
@@ -118,6 +118,8 @@ describe("the real settings", () => {
     expect(answers.join("\n")).toContain(SPAWN);
     const planted = [KEY, ENV, app.telegram.token.split(":")[1] ?? "?", token];
     for (const text of [...answers, heard]) for (const value of planted) expect(text).not.toContain(value);
-    expect(/^event: status\ndata: (.*)$/m.exec(heard)?.[1]).toMatch(/^\{"version":"[^"]+","model":"[^"]+","problem":null\}$/);
+    expect(/^event: status\ndata: (.*)$/m.exec(heard)?.[1]).toMatch(
+      /^\{"version":"[^"]+","model":"[^"]+","problem":null,"channels":\[(\{"name":"[a-z]+","state":"[a-z]+","detail":(null|"[^"]+")\},?)+\]\}$/,
+    );
   });
 });

@@ -156,7 +156,7 @@ describe("health", () => {
           heldBack: () => 0,
           nodes: async () => [],
           budgets: async () => [],
-          status: () => ({ version: "0", model: "m", problem: null }),
+          status: () => ({ version: "0", model: "m", problem: null, channels: [] }),
         },
       });
       const url = await early.server.listen();
