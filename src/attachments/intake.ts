@@ -99,8 +99,12 @@ export function createIntake(deps: IntakeDeps): Intake {
   };
 }
 
-const tooLarge = (shown: string, limits: IntakeLimits, size?: number): string =>
-  `${shown} was not taken: it has ${size === undefined ? "more than" : `${sizeText(size)}, and files may have at most`} ${sizeText(limits.fileBytes)}.`;
+function tooLarge(shown: string, limits: IntakeLimits, size = 0): string {
+  const most = sizeText(limits.fileBytes);
+  // Just above it both would read the same.
+  const has = size === 0 || sizeText(size) === most ? "more than" : `${sizeText(size)}, and files may have at most`;
+  return `${shown} was not taken: it has ${has} ${most}.`;
+}
 
 async function keep(deps: IntakeDeps, incoming: Incoming): Promise<Taken> {
   const { origin, chat, message, pieces } = incoming;

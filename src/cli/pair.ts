@@ -32,7 +32,9 @@ async function decide(pairing: Pairing, { words: [word = "list", ...rest], usage
 
 function decided<T>(person: T | null, usage: string, code = ""): T {
   if (person !== null) return person;
-  throw new Error(`There is no pairing code ${JSON.stringify(code.slice(0, 20))}; codes live for one hour.\n\n${usage}`);
+  throw new Error(
+    `There is no pairing code ${JSON.stringify(code.slice(0, 20))}; codes live for one hour, or for less when many ask. Who writes to the bot once more may get a new one.\n\n${usage}`,
+  );
 }
 
 async function list(pairing: Pairing): Promise<string> {

@@ -72,6 +72,9 @@ export function attachmentContract(name: string, makeRig: () => Promise<Attachme
       expect(await take(Buffer.alloc(1_001), { size: 5 })).toEqual(large);
       const announced = await take(Buffer.of(), { size: 100 * 1024 * 1024 });
       expect(announced).toEqual({ refused: "“a.txt” was not taken: it has 100.0 MB, and files may have at most 1000 B." });
+      files.limits = { ...LIMITS, fileBytes: 1024 * 1024 };
+      const rounded = { refused: "“a.txt” was not taken: it has more than 1.0 MB." };
+      expect(await take(Buffer.of(), { size: 1024 * 1024 + 9_000 })).toEqual(rounded);
       expect(await kept()).toEqual([]);
     });
 

@@ -2,7 +2,7 @@
 // uploaded waits for its chat in this browser, like unsent words.
 import { byId, el, memory, newId, toast } from "./dom.js";
 import { getJson, postJson, uploadFile } from "./wire.js";
-import { bytes } from "./words.js";
+import { bytes, shownName } from "./words.js";
 
 const PREVIEWED = new Set(["image/png", "image/jpeg", "image/webp", "image/gif"]);
 /** One after the other per tab would be slow, all at once is refused. */
@@ -87,18 +87,22 @@ async function add(state, files) {
   if (refused !== undefined)
     toast(
       refused.size === 0
-        ? `“${refused.name}” is empty, or a folder.`
-        : `“${refused.name}” has ${bytes(refused.size)}; files may have at most ${bytes(fileBytes)}.`,
+        ? `“${shownName(refused.name)}” is empty, or a folder.`
+        : `“${shownName(refused.name)}” has ${tooMany(refused.size, fileBytes)}.`,
     );
   const room = Math.max(0, perMessage - state.items.length);
   if (fitting.length > room) toast(`A message may have ${perMessage} files: ${fitting.length - room} were left out.`);
   for (const file of fitting.slice(0, room)) {
     const preview = PREVIEWED.has(file.type) ? URL.createObjectURL(file) : null;
-    state.items.push({ key: newId(), name: file.name, size: file.size, source: file, preview, state: "waiting", share: 0 });
+    state.items.push({ key: newId(), name: shownName(file.name), size: file.size, source: file, preview, state: "waiting", share: 0 });
   }
   draw(state);
   next(state);
 }
+
+/** Just above the limit both sizes would read the same. */
+const tooMany = (size, most) =>
+  bytes(size) === bytes(most) ? `more than ${bytes(most)}` : `${bytes(size)}; files may have at most ${bytes(most)}`;
 
 /** Begins what may begin. */
 function next(state) {
@@ -112,7 +116,7 @@ async function upload(state, item) {
   item.state = "uploading";
   const own = new AbortController();
   item.abort = () => own.abort();
-  const path = `/api/chats/${chat}/files/${item.key}?name=${encodeURIComponent(item.name.slice(-200))}`;
+  const path = `/api/chats/${chat}/files/${item.key}?name=${encodeURIComponent(item.name.slice(-200).toWellFormed())}`;
   try {
     const { file } = await uploadFile(path, item.source, {
       signal: own.signal,
@@ -121,7 +125,7 @@ async function upload(state, item) {
         drawShare(state, item);
       },
     });
-    Object.assign(item, { state: "done", file });
+    Object.assign(item, { state: "done", file, name: file.name });
   } catch (error) {
     Object.assign(item, { state: "failed", reason: error.message, isFinal: error.isFinal === true });
   }

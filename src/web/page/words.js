@@ -43,6 +43,9 @@ export function tokens(count) {
 
 export const cost = (usd) => (usd > 0 && usd < 0.01 ? "< $0.01" : `$${usd.toFixed(2)}`);
 
+/** A file's name as somebody gave it, before Herald has cleaned it: an override of the writing direction would show another ending. */
+export const shownName = (name) => name.replace(/[\p{Cc}\u061C\u200E\u200F\u202A-\u202E\u2066-\u2069]/gu, "").toWellFormed();
+
 /** 900 B, 12 KB, 3.4 MB */
 export function bytes(count) {
   if (count < 1024) return `${count} B`;

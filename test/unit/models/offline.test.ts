@@ -387,6 +387,10 @@ describe("sub-agents", () => {
       "send 2 helpers to summarise src/a and src/b and count their lines",
       ["summarise src/a and count its lines", "summarise src/b and count its lines"],
     ],
+    [
+      "send three helpers to send me README.md, send me evil.svg and send me TOOLS.md",
+      ["send me README.md", "send me evil.svg", "send me TOOLS.md"],
+    ],
     ["send three helpers to wait 5, 10 and 20 seconds", ["wait 5 seconds", "wait 10 seconds", "wait 20 seconds"]],
     ["send three helpers to wait 1, 2 and 20 seconds", ["wait 1 second", "wait 2 seconds", "wait 20 seconds"]],
     ["start two sub-agents that wait 20 seconds", ["wait 20 seconds (1 of 2)", "wait 20 seconds (2 of 2)"]],
