@@ -1,4 +1,5 @@
 // What the rules of the chaos run's judge work on: the history, read and indexed once, and the words for what broke. Pure.
+import { MAX_DEATHS } from "../../src/stores/tries.ts";
 import type { History, RunFact, Said } from "./history.ts";
 import type { Fact, Index, Sightings } from "./sightings.ts";
 
@@ -99,6 +100,10 @@ export function outOfOrder<T>(items: readonly T[], rank: (item: T) => number): T
     return isLate;
   });
 }
+
+/** It was not carried out, and its answer said so: the gateway had ended too often while it worked on it. Whoever wants it sends it again. */
+export const wasGivenUp = ({ sightings }: Pick<Case, "sightings">, stop: Said): boolean =>
+  sightings.answer(stop.id)?.text.includes(`This was not carried out: the gateway ended ${MAX_DEATHS} times at it.`) === true;
 
 /**
  * It found none, and nobody had been told of one: what it names was being written down at that moment. When its row was begun says nothing

@@ -28,6 +28,8 @@ export interface GatewayProcess {
   request(path: string, options?: RequestInit): Promise<Response>;
   /** The last lines this life wrote. */
   output(): string;
+  /** Runs whose transcripts it left under their own names because renaming them had ended it again and again. */
+  leftUnnamed(): ReadonlySet<string>;
   /** Names of the secrets in all it ever wrote. */
   leaked(): ReadonlySet<string>;
 }
@@ -39,6 +41,7 @@ interface State {
   origin: string | null;
   output: string;
   anews: number;
+  readonly leftUnnamed: Set<string>;
   token: string | null;
   readonly logPath: string | null;
   readonly variables: Readonly<Record<string, string>>;
@@ -48,6 +51,8 @@ interface State {
 const KEPT_OUTPUT = 20_000;
 /** src/main.ts */
 const BEGINS_ANEW = "and it begins anew";
+/** src/subagents/archive.ts */
+const LEFT = /"runId":"([0-9a-f-]{36})"[^\n]*archiving this transcript ends the gateway/g;
 const ROOT = new URL("../../", import.meta.url).pathname;
 
 /** `logPath`: where all it ever writes is kept. */
@@ -60,6 +65,7 @@ export function createGatewayProcess(
   const { variables, planted, envFile } = secrets;
   const state: State = {
     ...{ dir, stateDir: join(dir, "state"), child: null, origin: null, output: "", anews: 0, token: null, variables, logPath },
+    leftUnnamed: new Set(),
     watch: createSecretWatch(planted),
   };
   writeFileSync(join(dir, ".env"), envFile, { mode: 0o600 });
@@ -87,6 +93,7 @@ export function createGatewayProcess(
     exit: () => ({ code: state.child?.exitCode ?? null, signal: state.child?.signalCode ?? null }),
     request: (path, options = {}) => request(state, path, options),
     output: () => state.output,
+    leftUnnamed: () => state.leftUnnamed,
     leaked: () => state.watch.found(),
   };
 }
@@ -114,6 +121,7 @@ function launch(state: State, failpoint: string | null): void {
     const text = chunk.toString();
     state.output = (state.output + text).slice(-KEPT_OUTPUT);
     state.watch.look(text);
+    for (const [, runId = ""] of state.output.matchAll(LEFT)) state.leftUnnamed.add(runId);
     if (state.logPath !== null) appendFileSync(state.logPath, text);
     if (state.child !== child) return;
     // What it says of it is lost where nobody reads as fast as it writes: then its first words say it once more.

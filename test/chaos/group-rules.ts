@@ -3,7 +3,7 @@
 
 import { isUnfinished, type RunState } from "../../src/core/run.ts";
 import { NOT_NEEDED } from "../../src/subagents/groups.ts";
-import { type Case, coversGroup, foundNone, isSessionStop, isStop, repeatedly, type Violation } from "./case.ts";
+import { type Case, coversGroup, foundNone, isSessionStop, isStop, repeatedly, type Violation, wasGivenUp } from "./case.ts";
 import { type GroupFact, groupOf, isMessage, type MemberFact, rootOf, type Said } from "./history.ts";
 import { STATUS_OF, shownOnce } from "./run-rules.ts";
 import { type Fact, groupIn } from "./sightings.ts";
@@ -186,7 +186,7 @@ export function nothingOfGroupAfterStop(given: Case): Violation[] {
         if (at === null || answer === undefined || answered === null) return [];
         const isSession = isSessionStop(stop);
         const wasThere = isSession ? (index.arrival(rootOf(about)) ?? 0) < at : createdAt < answer.createdAt;
-        if (!wasThere || foundNone(given, stop, rootOf(about))) return [];
+        if (!wasThere || wasGivenUp(given, stop) || foundNone(given, stop, rootOf(about))) return [];
         const by = `after the answer to ${stop.id} (${stop.text})`;
         const kinds = isSession ? (["group", "woken"] as const) : (["group"] as const);
         const seen = kinds.filter((kind) => {

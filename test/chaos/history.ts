@@ -216,6 +216,8 @@ export interface History {
   /** Ids of the sessions on record. A file of no session is what a kill left of one that never came to be. */
   readonly sessions: readonly string[];
   readonly transcripts: readonly TranscriptFact[];
+  /** Runs whose transcripts it left where they lay, and said so: it had ended too often while it renamed them. */
+  readonly leftUnnamed: readonly string[];
   /** Starts and kills. */
   readonly incidents: readonly Incident[];
   /** How many worked at once when as many as there are slots were asked for, after the drain. */

@@ -1,5 +1,16 @@
 // The rules about what people see: each message answered once, in its place, in order, and nothing after a stop. Pure.
-import { announceDelivery, type Case, covers, foundNone, isSessionStop, isStop, outOfOrder, repeatedly, type Violation } from "./case.ts";
+import {
+  announceDelivery,
+  type Case,
+  covers,
+  foundNone,
+  isSessionStop,
+  isStop,
+  outOfOrder,
+  repeatedly,
+  type Violation,
+  wasGivenUp,
+} from "./case.ts";
 import { isMessage, type OutboxFact, rootOf, type Said, type Seen } from "./history.ts";
 import { type Fact, type Sighting, UNKNOWN_GENERATION } from "./sightings.ts";
 
@@ -82,7 +93,7 @@ export function nothingAfterStop(given: Case): Violation[] {
   return given.history.said.filter(isStop).flatMap((stop): Violation[] => {
     const answered = given.sightings.answer(stop.id);
     const at = given.index.arrival(stop.id);
-    if (answered === null || at === null) return [];
+    if (answered === null || at === null || wasGivenUp(given, stop)) return [];
     const answer = rows.get(`answer:${at}`);
     const effectAt = answer?.createdAt ?? 0;
     const hadEnded = (fact: Fact): boolean => (rows.get(deliveryOf(given, fact))?.id ?? Number.POSITIVE_INFINITY) < (answer?.id ?? 0);

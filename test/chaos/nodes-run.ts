@@ -271,6 +271,7 @@ async function finish(state: State): Promise<History> {
     seen,
     ...(await readTables(world.rows)),
     transcripts: await readTranscriptRows(world.rows),
+    leftUnnamed: processes.flatMap((one) => [...one.leftUnnamed()]),
     incidents: state.incidents,
     slots: { main: world.door.most("main"), subagent: world.door.most("subagent"), ...wanted },
     troubles: state.troubles,

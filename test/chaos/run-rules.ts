@@ -162,12 +162,17 @@ export function transcriptsWhole({ history, index, sightings }: Case): Violation
   return [...damaged, ...lines, ...gone.map((id): Violation => ({ kind: "transcript", about: id, text: "its transcript is gone" }))];
 }
 
-/** AR1, AR3: a settled run that was to be deleted is archived; the file stands under the recorded name and no other. */
+/**
+ * AR1, AR3: a settled run that was to be deleted is archived; the file stands under the recorded name and no other. Under its own, where
+ * renaming it had ended the gateway again and again: that is said, and the file is found there.
+ */
 export function archiveComplete({ history }: Case): Violation[] {
   const files = Map.groupBy(history.transcripts, (one) => one.sessionId);
   return [...history.runs, ...history.groups.flatMap(({ members }) => members)].flatMap((run): Violation[] => {
     const names = (files.get(run.sessionId) ?? []).map((one) => one.name);
-    const wanted = run.archivedAt === null ? `${run.sessionId}.jsonl` : (run.archiveName ?? "");
+    const own = `${run.sessionId}.jsonl`;
+    const isLeft = history.leftUnnamed.includes(run.id) && names[0] === own;
+    const wanted = run.archivedAt === null || isLeft ? own : (run.archiveName ?? "");
     const about = run.label;
     if (run.settledAt === null)
       return [{ kind: "archive", about, text: `it is ${run.state}, but was never settled (delivery ${run.delivery})` }];

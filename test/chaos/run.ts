@@ -228,6 +228,7 @@ async function finish(state: State): Promise<History> {
     seen: known,
     ...tables,
     transcripts: readTranscripts(join(world.gateway.stateDir, "agents/main/sessions")),
+    leftUnnamed: [...world.gateway.leftUnnamed()],
     incidents: state.incidents,
     slots: { main: world.door.most("main"), subagent: world.door.most("subagent"), ...wanted },
     troubles: state.troubles,

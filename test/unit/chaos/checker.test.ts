@@ -32,6 +32,7 @@ function createStory() {
       transcripts: [],
       incidents: [],
       troubles: [],
+      leftUnnamed: [],
     },
     slots: { main: 4, subagent: 6, wantedMain: 4, wantedSubagent: 6 },
   };
@@ -617,6 +618,18 @@ describe("a planted bug is found", () => {
     expect(kinds(broken(breakIt))).toContain(`${kind} ${about}`),
   );
   it.each(REORDERED)("[DL5] reordered: %s", (_name, kind, about, breakIt) => expect(kinds(broken(breakIt))).toContain(`${kind} ${about}`));
+  it("[AR2] a transcript under its own name is none that was archived, unless it was said to be left there", () => {
+    const left = (leftUnnamed: string[]): string[] =>
+      kinds(
+        broken((draft) => {
+          for (const one of draft.transcripts) if (one.sessionId === "session-m2.2") Object.assign(one, { name: "session-m2.2.jsonl" });
+          Object.assign(draft, { leftUnnamed });
+        }),
+      );
+    expect(left([])).toContain("archive m2.2");
+    expect(left(["run-of-somebody-else"])).toContain("archive m2.2");
+    expect(left([run(cleanHistory(), "m2.2").id])).not.toContain("archive m2.2");
+  });
   it("[LV6] not reordered: what was shown while it was written, before the row that says it is whole", () => {
     const shown = broken((draft) => {
       swap(draft, "re m2 ", "Sub-agent: m2.1");

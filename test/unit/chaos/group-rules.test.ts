@@ -13,7 +13,7 @@ const TOPIC = "telegram/-1001/7";
 
 const empty = (): Draft => ({
   ...{ said: [], seen: [], inbox: [], outbox: [], runs: [], below: [], groups: [], ends: [], questions: [], sessions: [], incidents: [] },
-  ...{ troubles: [], transcripts: [], slots: { main: 4, subagent: 6, wantedMain: 4, wantedSubagent: 6 } },
+  ...{ troubles: [], leftUnnamed: [], transcripts: [], slots: { main: 4, subagent: 6, wantedMain: 4, wantedSubagent: 6 } },
 });
 
 interface Planned extends Partial<Omit<MemberFact, "label">> {
@@ -417,6 +417,16 @@ describe("a planted bug is found, and as nothing else", () => {
     };
     expect(only((draft) => notFound(draft, 0.2))).not.toContain("after-stop g3.1");
     expect(only((draft) => notFound(draft, -0.2))).toContain("after-stop g3.1");
+  });
+  it("[ST2] a stop that was given up, and said so, has ended none", () => {
+    const [, , goesOn] = STOPS.find(([what]) => what.startsWith("one ended well after the stop")) ?? expect.unreachable();
+    const answered = (text: string) =>
+      only((draft) => {
+        goesOn(draft);
+        for (const one of [seenWith(draft, 'group "g3"'), rowWith(draft, 'group "g3"')]) one.text = text;
+      });
+    expect(answered("⚠️ This was not carried out: the gateway ended 3 times at it.")).not.toContain("after-stop g3.1");
+    expect(answered("⚠️ This was not carried out: nobody knows why.")).toContain("after-stop g3.1");
   });
   it.each(WHOLE)("[GR1] %s: %s", (_what, violation, plant) => expect(only(plant)).toEqual([violation]));
   it.each(SAID)("[GR3] %s: %s", (_what, violation, plant) => expect(only(plant)).toEqual([violation]));

@@ -53,7 +53,19 @@ describe("a press", () => {
     await ground.close();
     const { place = "" } = said[0] ?? {};
     const history: History = {
-      ...{ said, runs: [], below: [], groups: [], ends: [], questions: [], sessions: [], transcripts: [], incidents: [], troubles: [] },
+      ...{
+        said,
+        runs: [],
+        below: [],
+        groups: [],
+        ends: [],
+        questions: [],
+        sessions: [],
+        transcripts: [],
+        incidents: [],
+        troubles: [],
+        leftUnnamed: [],
+      },
       inbox: rows.map((which, n) => ({ id: n + 1, channel: "matrix", externalId: `press ${spot.chat} $question ${which}`, state: "done" })),
       outbox: [],
       seen: rows.map((_, n) => ({ ...SEEN, place, order: n, ref: `$${n}`, text: "Already answered by @x", key: `answer:${n + 1}#0` })),

@@ -54,6 +54,7 @@ const empty = (): Draft => ({
     sessions: [],
     incidents: [],
     troubles: [],
+    leftUnnamed: [],
   },
   transcripts: [{ name: "main.jsonl", sessionId: "main", problems: [], entries: [{ id: "in:1", text: "" }], answers: [], deeds: [] }],
   slots: { main: 4, subagent: 6, wantedMain: 4, wantedSubagent: 6 },
