@@ -74,7 +74,7 @@ async function startMember(folder: string, name: string, config: Record<string, 
   const whole = { ...config, web: { port: 0 }, models: { probeLocal: false, ...(config.models as object | undefined) } };
   writeFileSync(join(folder, "config/herald.json5"), JSON.stringify(whole), { mode: 0o600 });
   const store = url === null ? {} : { DATABASE_URL: url, HERALD_NODE: name };
-  const child: ChildProcess = spawn(join(HERE, "node_modules/.bin/node"), [join(HERE, "src/herald.js")], {
+  const child: ChildProcess = spawn(join(HERE, "node_modules/.bin/node"), [join(HERE, "src/herald.js"), "start"], {
     cwd: folder,
     env: { PATH: process.env.PATH, HOME: folder, HERALD_STATE_DIR: join(folder, "state"), ...store },
     stdio: ["ignore", "pipe", "pipe"],
