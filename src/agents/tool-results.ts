@@ -1,11 +1,9 @@
 // A tool's result as it stands in the transcript: without secrets, fenced, and no longer than its share of the window.
-
 import { disarm, fence, newFenceToken } from "../core/fence.ts";
 import type { CutSecrets } from "../core/secrets.ts";
 import type { ToolResult } from "../core/tool.ts";
 import { capText, visibleText } from "../core/visible-text.ts";
 import type { NewEntry } from "../stores/transcript-entry.ts";
-
 import type { RecordedCall } from "./context.ts";
 
 /** Where results go, and what all of a step together may take: more than the window holds would be of no use to anybody. */

@@ -1,14 +1,12 @@
 // Notes of finished runs, for their requester's model: what they say, and their way into its transcript. What is known of the announcement is added at this
 // moment and not when the run ended: then it was only about to be sent (NV3). From here on the text stays as it is, so that
 // a provider's cache goes on serving it.
-
 import { disarm, fence, newFenceToken } from "../core/fence.ts";
 import { shortId } from "../core/ids.ts";
 import { announceAddress, type EndState, type Run, type RunSections, SECTION_NAMES, STATUS_WORD } from "../core/run.ts";
 import type { Mail } from "../stores/mail.ts";
 import type { Runs } from "../stores/runs.ts";
 import type { NewEntry } from "../stores/transcript-entry.ts";
-
 import type { RunResult } from "./announcement.ts";
 import { isElsewhere, placeWords } from "./announcing.ts";
 import { missingSections, sectionsText } from "./outcome.ts";

@@ -1,6 +1,5 @@
 // Tool parameters: what a model wrote → toToolCall → schema → tool. Whatever it is, the model gets a result it can read,
 // and a tool only ever runs with arguments of its own schema.
-
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { type CallingTurn, createToolCalls } from "../../src/agents/tool-calls.ts";
@@ -12,7 +11,6 @@ import type { Tool, ToolResult } from "../../src/core/tool.ts";
 import type { ToolCall } from "../../src/models/model.ts";
 import { toToolCall } from "../../src/models/tool-call.ts";
 import type { NewEntry } from "../../src/stores/transcript-entry.ts";
-
 import { parseBriefParams } from "../../src/subagents/documents/brief-params.ts";
 import { createFinishTool } from "../../src/subagents/finish-tool.ts";
 import { createPlanTool } from "../../src/subagents/plan-tool.ts";

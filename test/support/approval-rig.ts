@@ -1,6 +1,5 @@
 // Calls that need a yes, on real stores: the caller is a run or a chat's own turn, the tools are the test's, people press through the
 // command that buttons carry. A crash is a turn whose results nobody recorded.
-
 import { z } from "zod";
 import { type CallingTurn, createToolCalls } from "../../src/agents/tool-calls.ts";
 import { type HitFailpoint, noFailpoints } from "../../src/core/failpoints.ts";
@@ -14,7 +13,6 @@ import { turnIdOf } from "../../src/gateway/main-turn.ts";
 import { createSubagentsCommand } from "../../src/gateway/subagent-commands.ts";
 import { lock } from "../../src/stores/lock-keys.ts";
 import type { NewEntry } from "../../src/stores/transcript-entry.ts";
-
 import { paymentsOf } from "./payments.ts";
 import { ADDRESS, CHAT_KEY } from "./runs.ts";
 import type { Stage } from "./stage.ts";

@@ -1,11 +1,9 @@
 // What a compaction sums up, on real transcripts: all of it back to the last one, in as many requests as it takes, and how
 // long what it leaves lasts.
-
 import { describe, expect, it } from "vitest";
 import { stopMark } from "../../../src/agents/context.ts";
 import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
 import type { NewEntry } from "../../../src/stores/transcript-entry.ts";
-
 import { user } from "../../contract/transcripts.contract.ts";
 import { type Answer, createTurnRig, type TurnRig } from "../../support/turn-rig.ts";
 

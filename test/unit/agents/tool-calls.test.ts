@@ -1,5 +1,4 @@
 // Carrying out tool calls: whatever goes wrong is a result the model can read (AG3).
-
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { z } from "zod";
 import { type CallingTurn, createToolCalls } from "../../../src/agents/tool-calls.ts";

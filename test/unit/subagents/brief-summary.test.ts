@@ -1,9 +1,7 @@
 // A brief made of the requester's last turns: what its model is shown, what becomes of its words, who pays, and what a failure means.
-
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { ModelReply, ModelRequest } from "../../../src/models/model.ts";
 import type { NewEntry } from "../../../src/stores/transcript-entry.ts";
-
 import type { BriefParams } from "../../../src/subagents/documents/brief-params.ts";
 import { createManualClock, type ManualClock } from "../../support/manual-clock.ts";
 import { CHAT_KEY } from "../../support/runs.ts";
