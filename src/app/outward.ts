@@ -1,4 +1,6 @@
 // Everything that goes out to people, under one pace: messages of the outbox, messages that change, answers while they are written.
+import { createAtOnce } from "../gateway/at-once.ts";
+import type { AttemptDeps } from "../gateway/attempt.ts";
 import { createDelivery, type Delivery, pacerOf } from "../gateway/delivery.ts";
 import { createDrafting, type Drafting } from "../gateway/drafting.ts";
 import { createPainter, type Painter } from "../gateway/painter.ts";
@@ -7,6 +9,8 @@ import type { Base } from "./base.ts";
 import type { Channels } from "./channels.ts";
 import { createSketches } from "./sketches.ts";
 import type { Stores } from "./store-parts.ts";
+
+type Moved = Parameters<AttemptDeps["recordDelivery"]>;
 
 export interface Outward {
   readonly delivery: Delivery;
@@ -21,8 +25,10 @@ export function createOutward(deps: Base & { readonly stores: Stores; readonly c
     ...{ ...deps, ...stores, channel: channels.find, pacer: pacerOf({ clock, channel: channels.find }) },
     ...(installation === null ? {} : { isValid: installation.members.isValid }),
   };
+  const sending = { ...shared, recordDelivery: (...moved: Moved) => recordDelivery(stores, ...moved) };
+  stores.onEnd?.(createAtOnce(sending));
   return {
-    delivery: createDelivery({ ...shared, recordDelivery: (...moved) => recordDelivery(stores, ...moved) }),
+    delivery: createDelivery(sending),
     painter: createPainter({ ...shared, ...createSketches(stores, clock) }),
     drafting: createDrafting(shared),
   };

@@ -10,7 +10,7 @@ import { type Attachments, createAttachments } from "../stores/attachments.ts";
 import { createBriefs } from "../stores/briefs.ts";
 import { createBrowsers } from "../stores/browsers.ts";
 import { createBudgets } from "../stores/budgets.ts";
-import type { Database } from "../stores/database.ts";
+import type { Database, SqliteDatabase } from "../stores/database.ts";
 import { createDigests } from "../stores/digests.ts";
 import { createGroups } from "../stores/groups.ts";
 import { createInbox } from "../stores/inbox.ts";
@@ -55,6 +55,8 @@ export interface Stores extends Parts {
   readonly nodes: Nodes;
   /** What several processes have in common; null: there is only this one. */
   readonly installation: Installation | null;
+  /** As of SqliteDatabase; left out: several processes share it. */
+  readonly onEnd?: SqliteDatabase["onEnd"];
   /** What keeps it from taking anything in; null: nothing does. */
   problem(): string | null;
   close(): Promise<void>;

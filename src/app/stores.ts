@@ -77,6 +77,7 @@ function openEmbedded({ stateDir, clock, bus, log, secrets, failpoint, bootId, i
     attachmentBytes: createFileBytes(stateDir),
     nodes: createNodes({ db, clock, bootId }),
     installation: null,
+    onEnd: db.onEnd,
     problem: () => held.problem(),
     async close() {
       transcripts.close();

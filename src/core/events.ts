@@ -8,7 +8,8 @@ export type AppEvent =
   | { type: "inbox.added"; channel: string }
   /** A turn waits for it that no message asked for. */
   | { type: "session.woken"; sessionKey: string }
-  | { type: "outbox.added"; addressKey: string }
+  /** `message`: just this one was added, for this address; else something there is to be sent again. */
+  | { type: "outbox.added"; addressKey: string; message?: { delivery: string; address: Address } }
   | { type: "outbox.settled"; delivery: string; channel: string; outcome: "sent" | "blocked" }
   | { type: "turn.started"; sessionKey: string; address: Address; turnId: string }
   | { type: "turn.text"; sessionKey: string; address: Address; turnId: string; text: string }
@@ -82,9 +83,13 @@ export interface Bus {
 /** `onError` hears of a listener that threw or rejected; the others still get the event. */
 export function createBus(onError: (error: unknown) => void): Bus {
   const listeners = new Map<Listener, "here" | "elsewhere" | "anywhere">();
+  /** Who is told of what: listed anew only when somebody has come or gone, which is seldom; a turn has dozens of events. */
+  let audience: Readonly<Record<"here" | "elsewhere", readonly Listener[]>> | null = null;
+  const listed = (from: "here" | "elsewhere"): Listener[] =>
+    [...listeners].flatMap(([listener, wanted]) => (wanted === from || wanted === "anywhere" ? [listener] : []));
   const tell = (event: AppEvent, from: "here" | "elsewhere"): void => {
-    for (const [listener, wanted] of [...listeners]) {
-      if (wanted !== from && wanted !== "anywhere") continue;
+    audience ??= { here: listed("here"), elsewhere: listed("elsewhere") };
+    for (const listener of audience[from]) {
       try {
         const done = listener(event);
         if (done instanceof Promise) done.catch(onError);
@@ -98,7 +103,11 @@ export function createBus(onError: (error: unknown) => void): Bus {
     receive: (event) => tell(event, "elsewhere"),
     on(listener, from) {
       listeners.set(listener, from ?? "anywhere");
-      return () => listeners.delete(listener);
+      audience = null;
+      return () => {
+        listeners.delete(listener);
+        audience = null;
+      };
     },
   };
 }

@@ -110,8 +110,6 @@ export type Part = Readonly<Record<string, unknown>>;
 /** Outcome of ONE attempt. `retry`: surely not executed. `unknown`: may have been executed. */
 export type SendResult =
   | { readonly status: "sent"; readonly ref: string }
-  /** What became of it is on record already (`SendRequest.within`). */
-  | { readonly status: "recorded" }
   /** A place for the text was made, the text itself is still to come: store `ref`, then send again with it. */
   | { readonly status: "reserved"; readonly ref: string }
   /** `afterMs`: the platform takes nothing there before that, whatever it is. Without it, it is this message that failed. */
@@ -135,11 +133,6 @@ export interface SendRequest {
   readonly repeated: boolean;
   /** What `reserved` gave for this part earlier, or where a draft of it stands: `Drafts.show` gave it, or it is `draftBegun`. */
   readonly ref?: string;
-  /**
-   * For a platform that is a table of ours: to be called in the transaction `tx` that posts it, with what posts it there and gives its
-   * ref. What became of the message is written in the same one; nothing is posted that nobody wants said any more.
-   */
-  readonly within?: (tx: unknown, post: () => Promise<string>) => Promise<void>;
 }
 
 /** In place of a reference: a draft was begun then, and nobody lived to record where it stands, or whether it does. */
@@ -274,8 +267,6 @@ export interface Channel {
   readonly isOperators?: boolean;
   /** Left out where the platform sets no pace (the page). */
   readonly pace?: Pace;
-  /** The platform is a table of ours: what is sent there and that it was are one transaction (`SendRequest.within`). */
-  readonly isOwnTable?: boolean;
   /** Any number of processes may receive at the same time: people call us, and each call comes to one of them. Left out: only one may. */
   readonly isCalled?: boolean;
   /** Resolves once receiving is under way; connection trouble is retried inside and shown in `health()`. */
@@ -298,6 +289,11 @@ export interface Channel {
   isUncounted?(part: Part): boolean;
   /** ONE attempt, no hidden retries. Never throws. */
   send(request: SendRequest): Promise<SendResult>;
+  /**
+   * Only where the platform is a table of ours: posts in the transaction `tx`, so that what is sent and that it was sent are one. Gives
+   * where it stands. The same key again changes nothing. Rejects when the transaction does.
+   */
+  postIn?(tx: unknown, request: Pick<SendRequest, "address" | "part" | "key">): Promise<string>;
   /** ONE attempt to bring a message of ours up to date. Never throws. Absent where nothing that stands can be changed. */
   edit?(request: EditRequest): Promise<EditResult>;
   /** After an unknown send: did it arrive? Absent where the platform can't be asked. */

@@ -4,11 +4,11 @@
 // recorded as sent are one. No model call stands between a row and its retries.
 import { type Address, channelIsOff } from "../core/address.ts";
 import type { Clock } from "../core/clock.ts";
-import { AppError } from "../core/errors.ts";
+import { AppError, errorText } from "../core/errors.ts";
 import type { HitFailpoint } from "../core/failpoints.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Channel, SendResult } from "../core/message.ts";
-import type { Database, Tx } from "../stores/database.ts";
+import { type Database, RELAXED, type Tx } from "../stores/database.ts";
 import { lock } from "../stores/lock-keys.ts";
 import type { OpenState, Outbox } from "../stores/outbox.ts";
 import type { OutboxRow } from "../stores/outbox-row.ts";
@@ -31,6 +31,9 @@ interface State extends AttemptDeps {
   readonly pacer: Pacer;
 }
 
+/** What a message needs that is posted in a transaction of ours. */
+export type Posting = Pick<AttemptDeps, "outbox" | "failpoint" | "recordDelivery">;
+
 /** What goes with an attempt: its place in the chat's pace, and whether those behind it will have to wait for theirs. */
 export interface Turn {
   readonly place: Place;
@@ -50,19 +53,18 @@ export async function attempt(state: State, row: OutboxRow, turn: Turn): Promise
     if (tried === null) return null;
     const [message, result] = tried;
     await conclude(state, message, result);
-    state.failpoint("delivery.settled");
     return result.status === "retarget" ? result.address : null;
   } finally {
     turn.place.giveBack();
   }
 }
 
-/** The message as it went out, perhaps with others in it, and what became of it. Null: it was withdrawn before. */
+/** The message as it went out, perhaps with others in it, and what became of it. Null: that is on record, or it was withdrawn before. */
 async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): Promise<[OutboxRow, SendResult] | null> {
   if (row.isDamaged) return [row, { status: "failed", reason: "its row in the database is damaged" }];
   const channel = state.channel(row.address.channel, row.address.account);
   if (channel === null) return [row, { status: "retry", reason: channelIsOff(row.address.channel), afterMs: 0 }];
-  if (channel.isOwnTable === true) return [row, await post(state, row, channel, place)];
+  if (channel.postIn !== undefined) return post(state, row, channel, place);
   let repeated = false;
   let staysInDoubt = false;
   // `sending` here means that an attempt ended without a word: its outcome could not be recorded.
@@ -92,19 +94,26 @@ async function trySend(state: State, row: OutboxRow, { place, isLast }: Turn): P
  * Posted under its key, which shows once, and recorded in the same transaction: a crash leaves both or neither, and needs no trace. Also of
  * one that an earlier version left as `sending`. Nor is the lease asked for: a process that has lost it writes nothing (the fence).
  */
-async function post(state: State, row: OutboxRow, channel: Channel, place: Place): Promise<SendResult> {
+async function post(state: State, row: OutboxRow, channel: Channel, place: Place): Promise<[OutboxRow, SendResult] | null> {
+  try {
+    // Not waited for on its way to the disk: the row that is open before it is there, and is sent again after a power cut.
+    const locks = [lock.chat(row.address), ...lock.pageOf(row.address)];
+    await state.db.transaction(locks, (tx) => postIn(state, tx, row, channel), RELAXED);
+    return null;
+  } catch (error) {
+    // Rolled back as a whole, so it is surely not there.
+    return [row, { status: "retry", reason: errorText(error) }];
+  } finally {
+    place.over();
+  }
+}
+
+/** In the caller's transaction, which holds the locks of `post`. */
+export async function postIn(state: Posting, tx: Tx, row: OutboxRow, { postIn: say }: Pick<Channel, "postIn">): Promise<void> {
   state.failpoint("delivery.marked");
-  const result = await channel.send({
-    ...contentOf(row, row.key),
-    repeated: false,
-    async within(tx, post) {
-      // What a stop has taken back since it was looked up is not said (ST2), and what is said now can't be taken back.
-      if (await state.outbox.hold(tx as Tx, row.id)) await recordSent(state, tx as Tx, row, await post());
-    },
-  });
-  place.over();
+  // What a stop has taken back since it was looked up is not said (ST2), and what is said now can't be taken back.
+  if (say !== undefined && (await state.outbox.hold(tx, row.id))) await recordSent(state, tx, row, await say(tx, contentOf(row, row.key)));
   state.failpoint("delivery.sent");
-  return result;
 }
 
 /** Several together have a key of runs' names, which are given out once, and no row of their own. */
@@ -157,8 +166,6 @@ async function conclude(state: State, row: OutboxRow, result: SendResult): Promi
   switch (result.status) {
     case "sent":
       return state.db.transaction([lock.chat(row.address)], (tx) => recordSent(state, tx, row, result.ref));
-    case "recorded":
-      return;
     case "retry":
     case "unknown":
       return later(state, row, result);
@@ -182,7 +189,7 @@ async function conclude(state: State, row: OutboxRow, result: SendResult): Promi
 }
 
 /** The message and those that went with it: with one row sent and another not, a crash would send it again. */
-async function recordSent(state: State, tx: Tx, row: OutboxRow, ref: string): Promise<void> {
+async function recordSent(state: Posting, tx: Tx, row: OutboxRow, ref: string): Promise<void> {
   const all = [row, ...(row.isLead ? await state.outbox.listJoined(row) : [])];
   for (const one of all) {
     await state.outbox.markSent(tx, one.id, ref);

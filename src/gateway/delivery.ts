@@ -72,6 +72,7 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
       unsubscribe();
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "outbox.added") pump(state, event.addressKey);
+        if (event.type === "outbox.settled") deps.failpoint("delivery.settled");
         return event.type === "bells.missed" ? pumpAll(state) : undefined;
       });
       await pumpAll(state);

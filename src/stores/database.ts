@@ -62,7 +62,12 @@ export interface Database extends Query {
   optimize(): Promise<void>;
 }
 
+/** Told of what a transaction has to say; gives what is to be told after it. */
+type AtEnd = (tx: Tx, events: readonly AppEvent[]) => Promise<readonly AppEvent[]>;
+
 export interface SqliteDatabase extends Database {
+  /** Asked at the end of each transaction, in it: what it has to say may be carried out there and then. What it throws is its end. */
+  onEnd(ask: AtEnd): void;
   /** The sizes its files must have at least to hold what was committed; null inside a transaction, where SQLite doesn't tell. */
   neededBytes(): NeededBytes | null;
   close(): void;
@@ -126,7 +131,11 @@ export function openDatabase(options: DatabaseOptions): SqliteDatabase {
     },
     run: (sql, ...params) => Number(statement(sql).run(...clean(params)).changes),
   };
-  const { read, transact, alone } = createTransactions({ db, statement, doubt, sync, options, statements, txOf });
+  let atEnd: AtEnd = async (_tx, events) => events;
+  const { read, transact, alone } = createTransactions<Tx>({
+    ...{ db, statement, doubt, sync, options, statements, txOf },
+    atEnd: (tx, events) => atEnd(tx, events),
+  });
 
   return {
     get: <T>(sql: string, ...params: Params) => read((from) => from.get(sql, ...params) as T | undefined),
@@ -138,6 +147,9 @@ export function openDatabase(options: DatabaseOptions): SqliteDatabase {
     holds: holdsInSqlite,
     optimize: () => alone(() => db.exec("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);")),
     neededBytes: () => (db.isTransaction ? null : neededBytes(db)),
+    onEnd(ask) {
+      atEnd = ask;
+    },
     close() {
       prepared.clear();
       db.close();

@@ -105,11 +105,7 @@ export function createOutbox({ db, clock, bootId }: { db: Database; clock: Clock
     return rows.length;
   };
   return {
-    async add(tx, message) {
-      const added = await addParts(tx, clock, message);
-      if (added) wake(tx, addressKey(message.address));
-      return added;
-    },
+    add: (tx, message) => addParts(tx, clock, message),
     refsOf: (delivery) => refsOf(db, delivery),
     openAddresses: async () =>
       (await db.all<{ address_key: string }>(`SELECT DISTINCT address_key FROM outbox WHERE ${OPEN}`)).map((row) => row.address_key),
@@ -290,6 +286,8 @@ async function addParts(tx: Tx, clock: Clock, message: NewMessage): Promise<bool
       clock.now(),
     );
   }
+  const { delivery, address } = message;
+  tx.emit({ type: "outbox.added", addressKey: addressKey(address), message: { delivery, address } });
   return true;
 }
 

@@ -23,6 +23,8 @@ export interface TransactionDeps<Tx> {
     onSlow?(ms: number): void;
     onEvent?(event: AppEvent): void;
   };
+  /** Asked at the end of the work, in the transaction; gives what is left to be told after it. */
+  atEnd(tx: Tx, events: readonly AppEvent[]): Promise<readonly AppEvent[]>;
   readonly statements: Statements;
   statement(sql: string): StatementSync;
   /** What its work is handed. */
@@ -54,14 +56,20 @@ export function createTransactions<Tx>(deps: TransactionDeps<Tx>): Transactions<
       if (open !== null) return open.ask(ask);
       return line.isFree() ? ask(statements) : line.pass(() => ask(statements));
     },
-    async transact(work, isRelaxed) {
+    async transact<T>(work: (tx: Tx) => Promise<T>, isRelaxed: boolean): Promise<T> {
       if (openHere() !== null) throw new Error("a transaction can't be begun inside another");
       return line.pass(async () => {
         const open = createOpen(statements);
         const tx = deps.txOf(open.ask, open.emit);
-        const result = await commit(deps, open, isRelaxed, () => inside.run(open, () => work(tx)));
+        let left: readonly AppEvent[] = [];
+        const whole = async (): Promise<T> => {
+          const result = await work(tx);
+          if (open.events.length > 0) left = await deps.atEnd(tx, open.events);
+          return result;
+        };
+        const result = await commit(deps, open, isRelaxed, () => inside.run(open, whole));
         // Before the next one begins: what is told to stop here must not begin anything there.
-        for (const event of open.events) options.onEvent?.(event);
+        for (const event of left) options.onEvent?.(event);
         return result;
       });
     },
@@ -70,7 +78,7 @@ export function createTransactions<Tx>(deps: TransactionDeps<Tx>): Transactions<
 }
 
 async function commit<T>(
-  deps: Omit<TransactionDeps<unknown>, "txOf">,
+  deps: Omit<TransactionDeps<unknown>, "txOf" | "atEnd">,
   open: OpenTransaction,
   isRelaxed: boolean,
   work: () => Promise<T>,

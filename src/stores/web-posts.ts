@@ -1,6 +1,5 @@
 // What the page's channel writes: its messages (web-messages.ts), with a person's own one the inbox row it is answered by, and with one of
 // ours what its row in the outbox has to say about it.
-import type { Address } from "../core/address.ts";
 import type { Attachment } from "../core/attachment.ts";
 import type { Attachments } from "./attachments.ts";
 import { type Database, RELAXED, type Tx } from "./database.ts";
@@ -22,15 +21,15 @@ interface SentMessage extends NewMessage {
   readonly files?: { readonly ids: readonly string[]; readonly chat: string };
 }
 
+interface SaidMessage extends NewMessage {
+  readonly extra: Readonly<Record<string, unknown>>;
+}
+
 export interface WebPosts {
-  /**
-   * The agent's words. Not waited for on their way to the disk: their row in the outbox is there, and is sent again after a power cut.
-   * `within`: is handed what posts them, for as much as is to be written with it. Null: it did not post them.
-   */
-  say(
-    message: Omit<NewMessage, "chat"> & { readonly address: Address; readonly extra: Readonly<Record<string, unknown>> },
-    within?: (tx: Tx, post: () => Promise<string>) => Promise<void>,
-  ): Promise<Posted | null>;
+  /** The agent's words. */
+  say(message: SaidMessage): Promise<Posted>;
+  /** The same in a transaction of the caller's, who holds the chat's lock (lock.page). */
+  sayIn(tx: Tx, message: SaidMessage): Promise<Posted>;
   /** The agent's words as they are from now on. False: there is no such message. Lost to a power cut, they are painted again. */
   edit(message: {
     readonly chat: string;
@@ -57,20 +56,14 @@ export function createWebPosts(
   { db, inbox, webMessages, attachments }: WebPostDeps,
   from: { readonly channel: string; readonly account: string },
 ): WebPosts {
+  const sayIn: WebPosts["sayIn"] = async (tx, message) => {
+    const posted = await webMessages.post(tx, { ...message, author: "agent" });
+    if (posted.status === "inserted") tx.emit({ type: "web.posted", chat: message.chat, seq: posted.seq });
+    return posted;
+  };
   return {
-    say: ({ address, ...message }, within = async (_tx, post) => void (await post())) =>
-      db.transaction(
-        [lock.page(address.chat), lock.chat(address)],
-        async (tx) => {
-          let posted: Posted | null = null;
-          await within(tx, async () => {
-            posted = await webMessages.post(tx, { ...message, chat: address.chat, author: "agent" });
-            return String(posted.seq);
-          });
-          return posted;
-        },
-        RELAXED,
-      ),
+    say: (message) => db.transaction([lock.page(message.chat)], (tx) => sayIn(tx, message)),
+    sayIn,
     edit: ({ chat, seq, ...to }) => db.transaction([lock.page(chat)], (tx) => webMessages.edit(tx, chat, seq, to), RELAXED),
     take: (update, message) =>
       db.transaction(message === null ? [lock.inbox] : [lock.inbox, lock.page(message.chat)], async (tx) => {

@@ -831,7 +831,8 @@ function transactionContract(rig: () => StoreRig): void {
       expect(rig().events).toEqual([]);
     });
     expect(await Promise.all(seen)).toEqual([1]);
-    expect(rig().events).toEqual([{ type: "outbox.added", addressKey: "web/local/main/-" }]);
+    const message = { delivery: "reply:1", address: ADDRESS };
+    expect(rig().events).toEqual([{ type: "outbox.added", addressKey: "web/local/main/-", message }]);
   });
 }
 

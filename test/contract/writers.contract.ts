@@ -22,6 +22,7 @@ import { type Conversations, createConversations } from "../../src/gateway/conve
 import { createPacer } from "../../src/gateway/pace.ts";
 import { createLane } from "../../src/lanes/lanes.ts";
 import type { ModelReply, ModelRequest } from "../../src/models/model.ts";
+import type { Tx } from "../../src/stores/database.ts";
 import { lock } from "../../src/stores/lock-keys.ts";
 import type { TranscriptRef } from "../../src/stores/transcripts.ts";
 import { createWebPosts } from "../../src/stores/web-posts.ts";
@@ -371,17 +372,11 @@ function outboxWriters(rig: () => StoreRig): void {
 
   /** Posts as the page does: in one transaction with what is recorded of it. */
   const ownTable = (posted: string[] = []): Partial<Channel> => ({
-    isOwnTable: true,
-    async send({ part, within }) {
-      await rig().stores.db.transaction([lock.chat(ADDRESS)], async (tx) => {
-        await within?.(tx, async () => {
-          posted.push(String(part.text));
-          // As long as another transaction may take.
-          await tx.get("SELECT 1");
-          return "x";
-        });
-      });
-      return { status: "recorded" };
+    async postIn(tx, { part }) {
+      posted.push(String(part.text));
+      // As long as another transaction may take.
+      await (tx as Tx).get("SELECT 1");
+      return "x";
     },
   });
 

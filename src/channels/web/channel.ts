@@ -15,13 +15,17 @@ interface Posted {
   readonly status: "inserted" | "known" | "other";
 }
 
+interface Said {
+  readonly chat: string;
+  readonly key: string;
+  readonly text: string;
+  readonly extra: Readonly<Record<string, unknown>>;
+}
+
 /** What the channel needs of its table and of the inbox (stores/web-posts.ts). */
 interface Posts {
-  /** Null: it was not to be said any more. */
-  say(
-    message: { address: Address; key: string; text: string; extra: Readonly<Record<string, unknown>> },
-    within?: SendRequest["within"],
-  ): Promise<Posted | null>;
+  say(message: Said): Promise<Posted>;
+  sayIn(tx: unknown, message: Said): Promise<Posted>;
   edit(message: { chat: string; seq: number; text: string; extra: Readonly<Record<string, unknown>> }): Promise<boolean>;
   take(
     update: { externalId: string; raw: unknown },
@@ -77,7 +81,6 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     account: WEB.account,
     showsRuns: true,
     isOperators: true,
-    isOwnTable: true,
     isCalled: true,
     async start() {
       isOn = true;
@@ -99,17 +102,15 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
     isChat,
     decode,
     render: (message) => renderParts(message, options.split),
-    async send({ address, part, key, within }) {
+    async send(request) {
       try {
-        const { text, ...extra } = part as { text: string };
-        const said = await options.posts.say({ address, key, text, extra }, within);
-        if (said?.status === "inserted") posted(address.chat, said.seq);
-        return said === null || within !== undefined ? { status: "recorded" } : { status: "sent", ref: String(said.seq) };
+        return { status: "sent", ref: String((await options.posts.say(saidOf(request))).seq) };
       } catch (error) {
         // A refused write is rolled back as a whole, so the row is surely not there.
         return { status: "retry", reason: errorText(error) };
       }
     },
+    postIn: async (tx, request) => String((await options.posts.sayIn(tx, saidOf(request))).seq),
     async edit({ address: { chat }, ref, part }) {
       try {
         const { text, ...extra } = part as { text: string };
@@ -122,6 +123,11 @@ export function createWebChannel(options: WebChannelOptions): WebChannel {
       }
     },
   };
+}
+
+function saidOf({ address: { chat }, part, key }: Pick<SendRequest, "address" | "part" | "key">): Said {
+  const { text, ...extra } = part as { text: string };
+  return { chat, key, text, extra };
 }
 
 function decode(raw: unknown): Inbound | null {

@@ -10,7 +10,7 @@ import { type AppEvent, createBus } from "../../../src/core/events.ts";
 import { noFailpoints } from "../../../src/core/failpoints.ts";
 import { chatKey, newId } from "../../../src/core/ids.ts";
 import { createAttachments } from "../../../src/stores/attachments.ts";
-import { openDatabase, type SqliteDatabase } from "../../../src/stores/database.ts";
+import { openDatabase, type SqliteDatabase, type Tx } from "../../../src/stores/database.ts";
 import { createInbox } from "../../../src/stores/inbox.ts";
 import { createWebMessages, type WebMessages } from "../../../src/stores/web-messages.ts";
 import { createWebPosts } from "../../../src/stores/web-posts.ts";
@@ -27,12 +27,12 @@ const SECRET = "hunter2hunter2";
 
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), "herald-web-channel-"));
-  db = openDatabase({ path: join(dir, "herald.db"), redact: (text) => text.replaceAll(SECRET, "[KEY]") });
-  messages = createWebMessages({ db, clock: systemClock });
   events = [];
   const bus = createBus((error) => {
     throw error;
   });
+  db = openDatabase({ path: join(dir, "herald.db"), redact: (text) => text.replaceAll(SECRET, "[KEY]"), onEvent: bus.emit });
+  messages = createWebMessages({ db, clock: systemClock });
   bus.on((event) => events.push(event));
   const inbox = createInbox({ db, clock: systemClock, bootId: "boot", failpoint: noFailpoints });
   channel = createWebChannel({
@@ -124,18 +124,16 @@ describe("sending", () => {
     expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
   });
 
-  it("[DL4] posted and recorded are one: what is recorded fails, or says that nobody wants it, and nothing is shown", async () => {
-    const request = { address: MAIN, part: { text: "hi" }, key: "reply:1#0", repeated: false };
-    const failing = async (_tx: unknown, post: () => Promise<string>): Promise<void> => {
-      await post();
+  it("[DL4] posted and recorded are one: what is recorded fails, and nothing is shown", async () => {
+    const post = async (tx: Tx) => channel.postIn?.(tx, { address: MAIN, part: { text: "hi" }, key: "reply:1#0" });
+    const failing = db.transaction([], async (tx) => {
+      await post(tx);
       throw new Error("disk full");
-    };
-    expect(await channel.send({ ...request, within: failing })).toEqual({ status: "retry", reason: "disk full" });
-    expect(await channel.send({ ...request, within: async () => {} })).toEqual({ status: "recorded" });
-    expect(await shown()).toEqual([]);
-    const refs: string[] = [];
-    const within = async (_tx: unknown, post: () => Promise<string>): Promise<void> => void refs.push(await post());
-    for (let n = 0; n < 2; n++) expect(await channel.send({ ...request, within })).toEqual({ status: "recorded" });
+    });
+    await expect(failing).rejects.toThrow("disk full");
+    expect([await shown(), events.filter((event) => event.type === "web.posted")]).toEqual([[], []]);
+    const refs: unknown[] = [];
+    for (let n = 0; n < 2; n++) refs.push(await db.transaction([], post));
     expect((await shown()).map(({ text, seq }) => [text, [String(seq), String(seq)]])).toEqual([["hi", refs]]);
     expect(events.filter((event) => event.type === "web.posted")).toHaveLength(1);
   });
