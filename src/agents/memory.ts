@@ -2,7 +2,7 @@
 // the memory tiers under `<workspace>/memory/` (ME1). gateway/main-prompt.ts and subagents/child-prompt.ts put both into
 // the prompt, memory as untrusted hints; subagents/documents/briefing.ts reads single references for a brief (BF1).
 import { lstatSync, readdirSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname } from "node:path";
 import { dayOf } from "../core/clock.ts";
 import { visibleText } from "../core/visible-text.ts";
 import { type FileText, readInside, type SeenFiles } from "./workspace-file.ts";
@@ -116,7 +116,7 @@ const crewFile = (path: string): MemoryFile => ({ root: dirname(path), path: bas
 /** The last notes of a tier by name; a folder that isn't there has none. Reading them checks them again. */
 function listNotes(workspace: string, tier: "pins" | "lessons"): string[] {
   try {
-    const folder = join(workspace, MEMORY_FOLDER, tier);
+    const folder = `${workspace}/${MEMORY_FOLDER}/${tier}`;
     if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) return [];
     const entries = readdirSync(folder, { withFileTypes: true });
     const names = entries.filter((entry) => entry.isFile() && entry.name.endsWith(".md") && isKey(entry.name)).map((entry) => entry.name);

@@ -20,7 +20,8 @@ export interface StepDeps extends CompactDeps {
 export interface SteppingTurn extends Compaction {
   readonly thinking: Thinking;
   tools(): readonly Tool[];
-  prompt(): Promise<Prompt>;
+  /** `given`: the tools it will have. */
+  prompt(given: readonly Tool[]): Promise<Prompt>;
   onText(text: string): void;
   /** What it thinks meanwhile, all of it so far. */
   onThoughts?(text: string): void;
@@ -64,8 +65,9 @@ interface Frame extends Prompt {
 }
 
 async function frameOf(deps: StepDeps, turn: Pick<SteppingTurn, "prompt" | "tools">): Promise<Frame> {
-  const prompt = await turn.prompt();
-  const { specs, chars } = deps.toolCalls.specs(turn.tools());
+  const given = turn.tools();
+  const prompt = await turn.prompt(given);
+  const { specs, chars } = deps.toolCalls.specs(given);
   const held = prompt.topics.reduce((sum, topic) => sum + (topic.isHeld === true ? topic.text.length : 0), 0);
   return { ...prompt, tools: specs, chars: prompt.system.length + held + chars };
 }

@@ -31,10 +31,9 @@ export function createSketches(stores: SketchStores, clock: Clock): Pick<Painter
       if (kind === "question") return questionSketch(stores, subject, channel);
       return kind === "status" ? statusSketch(stores, subject, { message, channel, now: clock.now() }) : null;
     },
-    async concerns(event: AppEvent) {
-      if (event.type === "question.changed") return [liveId({ id: event.questionId })];
-      const batch = event.type === "run.changed" ? await batchOf(event.runId) : null;
-      return batch === null ? [] : [statusId(batch)];
+    concerns(event: AppEvent) {
+      if (event.type === "question.changed") return Promise.resolve([liveId({ id: event.questionId })]);
+      return event.type === "run.changed" ? batchOf(event.runId).then((batch) => (batch === null ? [] : [statusId(batch)])) : null;
     },
     changedSince: async (at) => (await stores.questions.listSettledSince(at)).map((id) => liveId({ id })),
   };

@@ -63,11 +63,27 @@ export function serializeDocument(meta: object, body: string): string {
   } catch (cause) {
     throw new DocumentError(`Invalid YAML frontmatter: ${reasonOf(cause)}`, { cause });
   }
+  if (isPlain(kept) && text.length <= MAX_DOCUMENT_BYTES) return text;
   const back = parseDocument(text);
   if (!text.isWellFormed() || !isDeepStrictEqual(back, { meta: kept, body })) {
     throw new DocumentError("Invalid YAML frontmatter: only strings, numbers, booleans, null, lists and plain mappings can be written");
   }
   return text;
+}
+
+const PLAIN_KEY = /^[A-Za-z]\w{0,63}$/;
+const PLAIN_TEXT = /^[\x20-\x7e]{0,1000}$/;
+const MAX_PLAIN_KEYS = 20;
+
+/**
+ * Short lines of plain signs under plain names, as nearly every header is: nothing in it could read back as something else, and reading it
+ * costs twice what writing it does.
+ */
+function isPlain(meta: Record<string, unknown>): boolean {
+  const fields = Object.entries(meta);
+  const isPlainValue = (value: unknown): boolean =>
+    typeof value === "string" ? PLAIN_TEXT.test(value) : Number.isSafeInteger(value) && !Object.is(value, -0);
+  return fields.length > 0 && fields.length <= MAX_PLAIN_KEYS && fields.every(([key, value]) => PLAIN_KEY.test(key) && isPlainValue(value));
 }
 
 export interface ValidationResult {

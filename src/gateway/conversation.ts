@@ -141,7 +141,7 @@ async function compactSession(deps: ConversationDeps, session: Session, signal: 
     fallbacks: agent.fallbacks,
     signal,
     tools: () => deps.tools(agent),
-    prompt: () => deps.prompt(agent, session, deps.tools(agent)),
+    prompt: (given) => deps.prompt(agent, session, given),
     account: accountOf(deps, session, {
       message: `${session.id}:compact`,
       sessionKey: session.key,

@@ -73,12 +73,12 @@ export function createDesk(deps: DeskDeps): Desk {
     own.woken.abort("over");
     own.sitting?.drop();
   };
-  deps.bus.on(async (event) => {
-    if (event.type !== "run.ended" && event.type !== "question.changed") return;
+  const ringWaiting = async (event: Passed): Promise<void> => {
     // A thousand may wait: only those are looked at that wait for this.
     for (const [sessionKey, { waits }] of active)
       if (waits.some((wait) => isAbout(wait, event)) && (await anyHasCome(deps, waits))) ringFirst(sessionKey);
-  });
+  };
+  deps.bus.on((event) => (event.type === "run.ended" || event.type === "question.changed" ? ringWaiting(event) : undefined));
   const end = async (sessionKey: string): Promise<void> => {
     const own = active.get(sessionKey);
     own?.abort.abort("stop");
@@ -89,8 +89,7 @@ export function createDesk(deps: DeskDeps): Desk {
     void own.sitting?.close("aborted");
     await ringIfAny(sessionKey);
   };
-  deps.bus.on(async (event) => {
-    if (event.type !== "bells.missed") return;
+  const endStopped = async (): Promise<void> => {
     try {
       // Stopped by another process whose bell was lost: then the row alone says that nobody waits for this answer any more.
       for (const [sessionKey, own] of active)
@@ -98,7 +97,8 @@ export function createDesk(deps: DeskDeps): Desk {
     } catch (error) {
       deps.log.debug({ reason: errorText(error) }, "whether a turn was stopped can't be looked at");
     }
-  });
+  };
+  deps.bus.on((event) => (event.type === "bells.missed" ? endStopped() : undefined));
   return {
     get: (sessionKey) => active.get(sessionKey) ?? null,
     begin,
@@ -133,7 +133,10 @@ export function createDesk(deps: DeskDeps): Desk {
   };
 }
 
-const isAbout = (wait: Wait, event: Extract<AppEvent, { type: "run.ended" | "question.changed" }>): boolean =>
+/** What a call may wait for. */
+type Passed = Extract<AppEvent, { type: "run.ended" | "question.changed" }>;
+
+const isAbout = (wait: Wait, event: Passed): boolean =>
   event.type === "run.ended"
     ? wait.for === "runs" && wait.ids.includes(event.runId)
     : wait.for === "answer" && wait.id === event.questionId;

@@ -180,7 +180,7 @@ export async function runTurn(deps: MainTurnDeps, job: Job, sitting: Sitting): P
     stepsUsed: sitting.steps,
     signal: abort.signal,
     log: deps.log.child({ sessionKey: session.key, turnId }),
-    prompt: () => deps.prompt(agent, session, tools()),
+    prompt: (given) => deps.prompt(agent, session, given),
     tools,
     mail: () => notesFor(deps, session.id),
     ...(deps.gate === undefined ? {} : { gate: deps.gate }),

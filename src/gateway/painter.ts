@@ -35,7 +35,7 @@ export interface PainterDeps extends StrokeDeps {
   /** Null: there is nothing to show any more. */
   sketch(message: LiveMessage, channel: Channel): Promise<Sketch | null>;
   /** Which messages an event is about. */
-  concerns(event: AppEvent): Promise<readonly string[]>;
+  concerns(event: AppEvent): Promise<readonly string[]> | null;
   /** Of those that only change when something happens: to which it has since that time. */
   changedSince(at: number): Promise<readonly string[]>;
 }
@@ -84,9 +84,10 @@ export function createPainter(deps: PainterDeps): Painter {
     async start() {
       await state.strokes.remember(deps.live);
       unsubscribe();
-      unsubscribe = deps.bus.on(async (event) => {
-        if (event.type === "bells.missed") return lookAtAll(await missed(state));
-        lookAtAll(event.type === "live.changed" ? [event.id] : await deps.concerns(event));
+      unsubscribe = deps.bus.on((event) => {
+        if (event.type === "live.changed") return lookAtAll([event.id]);
+        const ids = event.type === "bells.missed" ? missed(state) : deps.concerns(event);
+        return ids?.then(lookAtAll);
       });
       lookAtAll(await deps.live.listOpen());
     },

@@ -51,7 +51,7 @@ interface Cached {
 /** `<state>/agents/<agentId>/auth.json`. Throws AppError("invalid") on an id that isn't one, so no path is ever built from it. */
 export function authPath(stateDir: string, agentId: string): string {
   if (!isAgentId(agentId)) throw new AppError("invalid", `${JSON.stringify(agentId.slice(0, 80))} is no agent id.`);
-  return join(stateDir, "agents", agentId, "auth.json");
+  return `${stateDir}/agents/${agentId}/auth.json`;
 }
 
 /** Provider → key as the text of an auth.json holds them. Throws AppError("config") that names `path` and never shows content. */
@@ -100,19 +100,24 @@ export function createCredentials(options: CredentialsOptions): Credentials {
 
   const folders = agentFolders(options.stateDir);
   // A key nobody has used yet can be read by a tool or pasted into a chat all the same.
-  const learnAll = (): void => {
-    for (const agentId of folders()) {
-      try {
-        keysOf(agentId);
-      } catch {
-        // Its own agent hears of a damaged file, when it needs a key.
-      }
-    }
-  };
+  const learnAll = (): ReadonlyMap<string, AuthKeys | { readonly error: unknown }> =>
+    new Map(
+      folders().map((agentId): [string, AuthKeys | { readonly error: unknown }] => {
+        try {
+          return [agentId, keysOf(agentId)];
+        } catch (error) {
+          // Its own agent hears of a damaged file, when it needs a key.
+          return [agentId, { error }];
+        }
+      }),
+    );
   learnAll();
 
-  const fromFile = (provider: string, agentId: string): Credential | null => {
-    const apiKey = keysOf(agentId).get(provider);
+  /** `all`: as they were read a moment ago, so that no file is looked at twice. */
+  const fromFile = (all: ReturnType<typeof learnAll>, provider: string, agentId: string): Credential | null => {
+    const keys = all.get(agentId) ?? keysOf(agentId);
+    if ("error" in keys) throw keys.error;
+    const apiKey = keys.get(provider);
     return apiKey === undefined ? null : { apiKey, source: { kind: "file", name: `agents/${agentId}/auth.json` } };
   };
 
@@ -134,10 +139,10 @@ export function createCredentials(options: CredentialsOptions): Credentials {
     find(provider, agentId) {
       if (!isProviderName(provider)) throw new AppError("invalid", `${JSON.stringify(provider.slice(0, 80))} is no provider name.`);
       const { mainAgentId, isIsolated } = options.settings();
-      learnAll();
-      const own = fromFile(provider, agentId);
+      const all = learnAll();
+      const own = fromFile(all, provider, agentId);
       if (own !== null || isIsolated(agentId)) return own;
-      return fromFile(provider, mainAgentId) ?? fromEnv(provider) ?? fromConfig(provider);
+      return fromFile(all, provider, mainAgentId) ?? fromEnv(provider) ?? fromConfig(provider);
     },
   };
 }

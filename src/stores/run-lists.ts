@@ -84,7 +84,10 @@ export function createRunLists({ db, onDamaged }: RunListDeps): RunLists {
         ...[key, key, key],
       ),
     async unfinishedBelow(key) {
-      const { root } = (await db.get<{ root: string }>(`SELECT ${ROOT_OF} AS root`, key, key)) ?? { root: key };
+      // Most sessions have sent nobody out, and this is asked before every model call.
+      const sent = await db.get<{ root: string }>("SELECT root_key AS root FROM runs WHERE requester_key = ? LIMIT 1", key);
+      if (sent === undefined) return [];
+      const { root } = sent;
       if (root === key) return many(`SELECT * FROM runs WHERE root_key = ? AND ${UNFINISHED} ORDER BY seq`, key);
       return many(`${ABOVE_UNFINISHED} SELECT * FROM runs WHERE seq IN (SELECT seq FROM above WHERE key = ?) ORDER BY seq`, root, key);
     },

@@ -3,7 +3,6 @@
 // A crash can tear only the last line, because a line is one write call; the next open cuts it off.
 // A child's file is made when it is first needed: until then, and until it is synced, its run keeps how it begins.
 import { closeSync, existsSync, rmSync, statSync } from "node:fs";
-import { join } from "node:path";
 import { AppError, errorText } from "../core/errors.ts";
 import { isAgentId, isUuid } from "../core/ids.ts";
 import type { Logger } from "../core/logger.ts";
@@ -85,6 +84,8 @@ interface Deps {
 interface State extends Deps {
   /** By path; the least recently used comes first. */
   readonly open: Map<string, OpenFile>;
+  /** Of all of them together, in bytes (recent-entries.ts). */
+  remembered: number;
 }
 
 const MAX_OPEN = 64;
@@ -92,7 +93,7 @@ const MAX_OPEN = 64;
 const MAX_REMEMBERED = 4 * 1024 * 1024;
 
 export function createTranscripts(deps: Deps): TranscriptFiles {
-  const state: State = { ...deps, open: new Map() };
+  const state: State = { ...deps, open: new Map(), remembered: 0 };
   const folder = (agentId: string): string => {
     // Whoever writes there would make the whole path anew.
     deps.check?.();
@@ -105,7 +106,7 @@ export function createTranscripts(deps: Deps): TranscriptFiles {
         await syncFile(file);
       } catch (error) {
         // Nobody knows of it yet, and who tries again makes another.
-        state.open.delete(file.path);
+        drop(state, file);
         closeSync(file.fd);
         rmSync(file.path, { force: true });
         throw error;
@@ -115,8 +116,7 @@ export function createTranscripts(deps: Deps): TranscriptFiles {
     async append(ref, entries) {
       const file = take(state, await present(state, ref));
       const { full, lines } = toLines(deps, entries, file.lastId);
-      appendLines(file, joined(lines), full);
-      forgetOldest(state);
+      remembering(state, file, () => appendLines(file, joined(lines), full));
       return full;
     },
     async sync(ref) {
@@ -153,17 +153,18 @@ export function createTranscripts(deps: Deps): TranscriptFiles {
   };
 }
 
+/** Put together as they are, here and below: `join` weighs each sign of a path, and a turn asks for this one a dozen times. */
 function folderOf(deps: Deps, agentId: string): string {
   if (!isAgentId(agentId)) throw new AppError("invalid", `"${agentId.slice(0, 80)}" is not an agent id`);
-  return join(deps.stateDir, "agents", agentId, "sessions");
+  return `${deps.stateDir}/agents/${agentId}/sessions`;
 }
 
 function pathOf(deps: Deps, ref: TranscriptRef): string {
   if (!isUuid(ref.sessionId)) throw new AppError("invalid", "not a session id");
   const folder = folderOf(deps, ref.agentId);
-  const own = join(folder, `${ref.sessionId}.jsonl`);
+  const own = `${folder}/${ref.sessionId}.jsonl`;
   if (ref.archiveName == null) return own;
-  const archived = join(folder, ref.archiveName);
+  const archived = `${folder}/${ref.archiveName}`;
   // A crash between restoring the name and recording it leaves the file under its own name.
   return !existsSync(archived) && existsSync(own) ? own : archived;
 }
@@ -204,19 +205,21 @@ async function readLast(state: State, ref: TranscriptRef, until: () => (taken: r
   const path = await present(state, ref);
   const file = state.open.get(path);
   if (file === undefined) return readBackwards(path, state.log, until()).reverse();
-  const entries = readEnd(file, state.log, until).reverse();
-  forgetOldest(state);
-  return entries;
+  return remembering(state, file, () => readEnd(file, state.log, until)).reverse();
 }
 
-/** What is remembered of those that were not written for longest, until the rest is few enough. */
-function forgetOldest({ open }: State): void {
-  let left = 0;
-  for (const { recent } of open.values()) left += recent.bytes();
-  for (const { recent } of open.values()) {
-    if (left <= MAX_REMEMBERED) return;
-    left -= recent.bytes();
-    recent.forget();
+/** Reads or writes; then of those that were not written for longest so much is forgotten that the rest is few enough. */
+function remembering<T>(state: State, file: OpenFile, work: () => T): T {
+  const before = file.recent.bytes();
+  try {
+    return work();
+  } finally {
+    state.remembered += file.recent.bytes() - before;
+    for (const { recent } of state.remembered > MAX_REMEMBERED ? state.open.values() : []) {
+      state.remembered -= recent.bytes();
+      recent.forget();
+      if (state.remembered <= MAX_REMEMBERED) break;
+    }
   }
 }
 
@@ -248,14 +251,19 @@ function hold(state: State, file: OpenFile): OpenFile {
 }
 
 /** Stays open when the sync fails: closed, its lines would be taken for safe. */
-function letGo({ open }: State, path: string): void {
-  const file = open.get(path);
+function letGo(state: State, path: string): void {
+  const file = state.open.get(path);
   if (file === undefined) return;
   syncFileNow(file);
-  open.delete(path);
+  drop(state, file);
   if (file.syncing === null) closeSync(file.fd);
   // Only when all is closed at once: the others are not let go of before.
   else void file.syncing.catch(() => {}).then(() => closeSync(file.fd));
+}
+
+function drop(state: State, { path, recent }: OpenFile): void {
+  state.open.delete(path);
+  state.remembered -= recent.bytes();
 }
 
 /** Let go of, when the sync that is under way is over. */

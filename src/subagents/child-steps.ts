@@ -28,7 +28,7 @@ export function childSteps(deps: StepDeps, run: Run, agent: Agent, { signal, pur
     thinking: run.thinking,
     signal,
     tools,
-    prompt: () => deps.childPrompt(now(), run, tools()),
+    prompt: (given) => deps.childPrompt(now(), run, given),
     account: childAccount(deps, run, purse),
   };
 }

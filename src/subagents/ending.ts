@@ -11,6 +11,7 @@ import { programOf } from "../core/program.ts";
 import { announceAddress, isUnfinished, type Run } from "../core/run.ts";
 import type { Tx } from "../stores/database.ts";
 import { type LockKey, lock } from "../stores/lock-keys.ts";
+import type { Mail } from "../stores/mail.ts";
 import type { Entry } from "../stores/transcript-entry.ts";
 import { type AnnounceDeps, announceStep, dataResult, lastWords, resultOf, toResult } from "./announce.ts";
 import { announcementOf, MAX_WORDS, type RunResult } from "./announcement.ts";
@@ -134,7 +135,8 @@ async function recordEnd(deps: Deps, tx: Tx, run: Run, prepared: PreparedEnd): P
   // Stopped and sent on since: this is the end of a generation that is over, and the one at work must not be ended by it.
   if (fresh.generation !== run.generation) return "lost";
   // Looked at here and nowhere before: a message between the look and the end would be read by nobody.
-  if (readsFirst && isUnfinished(fresh.state) && (await deps.mail.listForRun(run.id)).length > 0) return "mail";
+  const mail = await deps.mail.listForRun(run.id);
+  if (readsFirst && isUnfinished(fresh.state) && mail.length > 0) return "mail";
   // Nobody above is told that something further down was stopped.
   const heard = ending.as === "stopped" ? run : await whoseRequesterListens(deps, run);
   const announces = ending.as !== "stopped" && run.announce === "post" && heard.requesterRunId === null && said !== null;
@@ -145,7 +147,7 @@ async function recordEnd(deps: Deps, tx: Tx, run: Run, prepared: PreparedEnd): P
   // The compare-and-set that decides every race of ends (stop, timeout, error, last word): the loser writes nothing below.
   if (!(await deps.runs.end(tx, run.id, { ...ending, delivery, sections, hasTranscript }))) return "lost";
   await deps.payments.release(tx, run);
-  const unread = await leaveMail(deps, tx, run, ending);
+  const unread = await leaveMail(deps, tx, mail, ending);
   const maxWords = way === "group" && group !== null ? await shareOfGroup(deps, group, MAX_TOGETHER) : MAX_WORDS;
   const message =
     way === null || way === "keep" ? null : await messageOf(deps, fresh, { ...ending, unread }, { ...answer, models, maxWords });
@@ -218,9 +220,8 @@ async function leaveOut(deps: Deps, tx: Tx, run: Run, { isStopped, isKept }: { i
  * generation. Returns how much is left. In the transaction that ends the run: later, somebody could have been told "it reads this" in
  * between.
  */
-async function leaveMail({ mail }: Deps, tx: Tx, { id }: Run, { as }: Ending): Promise<number> {
-  const unread = await mail.listForRun(id);
-  const isKept = ({ from }: (typeof unread)[number]): boolean => as !== "stopped" && from !== RUNTIME;
+async function leaveMail({ mail }: Deps, tx: Tx, unread: readonly Mail[], { as }: Ending): Promise<number> {
+  const isKept = ({ from }: Mail): boolean => as !== "stopped" && from !== RUNTIME;
   await mail.takeForRun(
     tx,
     unread.filter((one) => !isKept(one)).map((one) => one.id),

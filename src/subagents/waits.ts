@@ -103,22 +103,20 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   };
   return {
     start() {
-      const look = async (event: AppEvent): Promise<void> => {
-        if (event.type === "run.ended") await ringAround(event.runId);
-        if (event.type === "run.mail" || event.type === "question.changed") {
-          const run = event.runId === null ? null : await deps.runs.get(event.runId);
-          if (run?.state === "waiting") ring(run);
-        }
-        if (event.type === "run.changed" && event.state === "waiting") void setAlarm();
+      const ringWaiting = async (runId: string | null): Promise<void> => {
+        const run = runId === null ? null : await deps.runs.get(runId);
+        if (run?.state === "waiting") ring(run);
       };
-      const off = deps.bus.on(async (event) => {
-        try {
-          await look(event);
-        } catch (error) {
-          // Its stores may be closed by now; at the next start everybody is looked at.
-          if (!stopped.signal.aborted) throw error;
-        }
-      }, "here");
+      const look = (event: AppEvent): Promise<void> | null => {
+        if (event.type === "run.changed" && event.state === "waiting") void setAlarm();
+        if (event.type === "run.mail" || event.type === "question.changed") return ringWaiting(event.runId);
+        return event.type === "run.ended" ? ringAround(event.runId) : null;
+      };
+      // Its stores may be closed by now; at the next start everybody is looked at.
+      const unlessStopped = (error: unknown): void => {
+        if (!stopped.signal.aborted) throw error;
+      };
+      const off = deps.bus.on((event) => look(event)?.catch(unlessStopped), "here");
       stopped.signal.addEventListener("abort", off, { once: true });
       void setAlarm();
     },

@@ -72,11 +72,31 @@ export function readUpload(req: IncomingMessage): AsyncIterable<Uint8Array> {
   return req.iterator({ destroyOnReturn: false });
 }
 
+/** A route that a path fits, and the values in it. */
+export interface Found {
+  readonly route: Route;
+  readonly params: Readonly<Record<string, string>>;
+}
+
+/** All that may be meant by a path, those without values first. Made once: every request would be held against every route. */
+export function createFinder(routes: readonly Route[]): (path: string) => Found[] {
+  const plain = Map.groupBy(
+    routes.filter(({ path }) => !path.includes(":")),
+    ({ path }) => path,
+  );
+  const open = routes.flatMap((route) => (route.path.includes(":") ? [{ route, start: route.path.split(":", 1)[0] ?? "" }] : []));
+  return (path) => {
+    const found: Found[] = (plain.get(path) ?? []).map((route) => ({ route, params: {} }));
+    for (const { route, start } of open) {
+      const params = path.startsWith(start) ? matchPath(route.path, path) : null;
+      if (params !== null) found.push({ route, params });
+    }
+    return found;
+  };
+}
+
 /** The values of a path that fits the pattern, or null. Segments are compared as sent: nothing is decoded. */
 export function matchPath(pattern: string, path: string): Record<string, string> | null {
-  // Every request is held against every route, and nearly all of them differ before the first value.
-  const fixed = pattern.indexOf(":");
-  if (fixed < 0 ? pattern !== path : !path.startsWith(pattern.slice(0, fixed))) return null;
   const wanted = pattern.split("/");
   const given = path.split("/");
   if (wanted.length !== given.length) return null;

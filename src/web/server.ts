@@ -19,7 +19,7 @@ import type { BudgetLine } from "./board.ts";
 import { createBrowsersRoutes } from "./browsers-api.ts";
 import { callerOf, createGate, type Gate, tooLarge } from "./gate.ts";
 import { createHosts, hostText, isWildcard } from "./hosts.ts";
-import { BodyTooLarge, BodyTooSlow, matchPath, problem, type Route, readJson, readUpload } from "./http.ts";
+import { BodyTooLarge, BodyTooSlow, createFinder, type Found, problem, type Route, readJson, readUpload } from "./http.ts";
 import { createLive, type LiveOptions, type NodeLine, type PageStatus } from "./live.ts";
 import { createMessageViews } from "./message-view.ts";
 import { createOutgoing, type Outgoing, type Reply } from "./outgoing.ts";
@@ -129,8 +129,8 @@ export function createWebServer(options: WebServerOptions): WebServer {
     const own = createOwnRoutes(await desks(), { channel, messages, pairing, questionViews, renderer, live, clock, redact });
     return [...api, ...browsersApi, ...own, ...others];
   });
-  const routesFor: Serving["routesFor"] = async (path) => (first.some((route) => matchPath(route.path, path) !== null) ? first : all());
-  const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, routesFor, outgoing, log, requestTimeoutMs }));
+  const find = findAmong(first, all);
+  const server = createServer(limitsOf(options), (req, res) => void serve(req, res, { gate, find, outgoing, log, requestTimeoutMs }));
   server.maxConnections = MAX_CONNECTIONS;
 
   return {
@@ -163,6 +163,16 @@ export function createWebServer(options: WebServerOptions): WebServer {
       server.closeAllConnections();
       await closed;
     },
+  };
+}
+
+/** What is asked for most, and by probes, is found without loading the rest. */
+function findAmong(first: readonly Route[], all: () => Promise<readonly Route[]>): Serving["find"] {
+  const amongFirst = createFinder(first);
+  const amongAll = onFirstUse(async () => createFinder(await all()));
+  return async (path) => {
+    const found = amongFirst(path);
+    return found.length > 0 ? found : (await amongAll())(path);
   };
 }
 
@@ -205,7 +215,7 @@ const DISK_FULL = problem(503, "Herald can't write to its disk right now. Nothin
 interface Serving {
   gate: Gate;
   /** All that may be meant by this path. */
-  routesFor(path: string): Promise<readonly Route[]>;
+  find(path: string): Promise<readonly Found[]>;
   outgoing: Outgoing;
   log: Logger;
   requestTimeoutMs: number;
@@ -235,10 +245,7 @@ async function answer(
   at: Serving & { path: string; query: URLSearchParams },
 ): Promise<Reply | null> {
   const { gate, path, query } = at;
-  const found = (await at.routesFor(path)).flatMap((route) => {
-    const params = matchPath(route.path, path);
-    return params === null ? [] : [{ route, params }];
-  });
+  const found = await at.find(path);
   const match = found.find(({ route }) => route.method === req.method || isHeadOf(route, req.method));
   const refusal = gate.checkOrigin(req, path, query, match?.route ?? null);
   if (refusal !== null) return refusal;

@@ -10,7 +10,7 @@ import { createRunSearch } from "../../src/stores/run-search.ts";
 import { createRuns } from "../../src/stores/runs.ts";
 import { createSessions } from "../../src/stores/sessions.ts";
 import { createManualClock } from "./manual-clock.ts";
-import { ADDRESS, newRun } from "./runs.ts";
+import { ADDRESS, CHAT_KEY, newRun } from "./runs.ts";
 
 /** The same database, noting each statement it is asked. */
 export function recording(db: Database, asked: Map<string, Params>): Database {
@@ -98,7 +98,7 @@ export async function askEverything(db: Database): Promise<void> {
   await write((tx) => sessions.end(tx, "s"));
   const runs = createRuns({ db, clock, bootId: "boot" });
   await write((tx) => runs.insert(tx, newRun("r")));
-  await write((tx) => runs.insert(tx, newRun("below", { requesterKey: "child-r", requesterRunId: "r" })));
+  await write((tx) => runs.insert(tx, newRun("below", { requesterKey: "child-r", requesterRunId: "r", rootKey: CHAT_KEY })));
   await runs.findBySpawnKey("x");
   await runs.findByChildKey("x");
   await runs.start("r");
@@ -114,8 +114,8 @@ export async function askEverything(db: Database): Promise<void> {
   await runs.countUnfinished("k");
   await runs.listOf("k", 5);
   await runs.listRecent(5);
-  await runs.unfinishedBelow("k");
-  await runs.unfinishedBelow("child-below");
+  await runs.unfinishedBelow(CHAT_KEY);
+  await runs.unfinishedBelow("child-r");
   await runs.rootsAtWork("k:", 5);
   await runs.isBelow("a", "b");
   await runs.childrenOf("r");
