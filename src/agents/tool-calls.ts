@@ -278,7 +278,9 @@ function contextOf(turn: CallingTurn, call: RecordedCall, secrets: CutSecrets): 
     workspace: turn.workspace,
     readOnly: turn.readOnly,
     signal: turn.signal,
-    log: turn.log,
+    get log() {
+      return turn.log;
+    },
     secrets,
     progress: (text) => turn.onDoing(`${call.name}: ${visibleLine(secrets.redact(visibleText(text)), MAX_PROGRESS)}`),
   };

@@ -17,11 +17,11 @@ const MAX_KNOWN = 5_000;
 
 export function createSketches(stores: SketchStores, clock: Clock): Pick<PainterDeps, "sketch" | "concerns" | "changedSince"> {
   const batches = new Map<string, string | null>();
-  const batchOf = async (runId: string): Promise<string | null> => {
+  const batchOf = async ({ runId, batch: told }: Extract<AppEvent, { type: "run.changed" }>): Promise<string | null> => {
     const known = batches.get(runId);
     if (known !== undefined) return known;
     if (batches.size >= MAX_KNOWN) batches.clear();
-    const batch = await stores.runs.batchOf(runId);
+    const batch = told === undefined ? await stores.runs.batchOf(runId) : told;
     batches.set(runId, batch);
     return batch;
   };
@@ -33,7 +33,7 @@ export function createSketches(stores: SketchStores, clock: Clock): Pick<Painter
     },
     concerns(event: AppEvent) {
       if (event.type === "question.changed") return Promise.resolve([liveId({ id: event.questionId })]);
-      return event.type === "run.changed" ? batchOf(event.runId).then((batch) => (batch === null ? [] : [statusId(batch)])) : null;
+      return event.type === "run.changed" ? batchOf(event).then((batch) => (batch === null ? [] : [statusId(batch)])) : null;
     },
     changedSince: async (at) => (await stores.questions.listSettledSince(at)).map((id) => liveId({ id })),
   };

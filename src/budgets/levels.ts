@@ -33,8 +33,10 @@ export interface Payer {
 
 /** The outermost last. Only levels that limit something. */
 export function levelsOf(settings: BudgetSettings, payer: Payer, now: number): Level[] {
-  const day = dayOf(now);
   const { runs, message, rootKey, person, agentId } = payer;
+  // Most set no limit at all, and this is asked at each spawn and each call.
+  if (CAPS.every((name) => isOpen(settings[name])) && runs.every(({ budget }) => isOpen(budget))) return [];
+  const day = dayOf(now);
   const own = runs.map(({ id, label, budget }, n): Named => {
     const run = `the run ${quotedLine(label)}`;
     return [runLevelId(id), n === 0 ? "this run" : `${run} above it`, budget, run];
@@ -77,10 +79,11 @@ export function levelsOfToday(settings: BudgetSettings, { agents, persons }: Eve
   ]);
 }
 
+const CAPS = ["message", "chatPerDay", "personPerDay", "agentPerDay", "perDay", "perMonth"] as const;
+const isOpen = (cap: Cap | null): cap is null => cap === null || (cap.usd === null && cap.tokens === null);
+
 const limiting = (levels: readonly Named[]): Level[] =>
-  levels.flatMap(([id, name, cap, inChat = name]) =>
-    cap === null || (cap.usd === null && cap.tokens === null) ? [] : [{ id, name, cap, inChat }],
-  );
+  levels.flatMap(([id, name, cap, inChat = name]) => (isOpen(cap) ? [] : [{ id, name, cap, inChat }]));
 
 /** `inChat`: where `name` means something only to whoever it is about. */
 type Named = readonly [id: string, name: string, cap: Cap | null, inChat?: string];

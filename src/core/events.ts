@@ -21,7 +21,8 @@ export type AppEvent =
   | { type: "turn.ended"; sessionKey: string; address: Address; turnId: string; outcome: string }
   /** It waits for its place in the lane: it is new, or goes on after its end. */
   | { type: "run.queued"; runId: string; requesterKey: string /** In a lane of rows it has its place already. */; isPlaced: boolean }
-  | { type: "run.changed"; runId: string; state: RunState }
+  /** `batch`: of a new one, whose status message it is part of (null: none's). */
+  | { type: "run.changed"; runId: string; state: RunState; batch?: string | null }
   | { type: "run.ended"; runId: string; state: EndState }
   | { type: "run.settled"; runId: string; cleanup: "keep" | "delete" }
   | { type: "run.mail"; runId: string }

@@ -179,7 +179,10 @@ export async function runTurn(deps: MainTurnDeps, job: Job, sitting: Sitting): P
     maxIterations: agent.maxIterations,
     stepsUsed: sitting.steps,
     signal: abort.signal,
-    log: deps.log.child({ sessionKey: session.key, turnId }),
+    // Most turns have nothing to log, and a logger of one's own costs more than a look at the database.
+    get log() {
+      return deps.log.child({ sessionKey: session.key, turnId });
+    },
     prompt: (given) => deps.prompt(agent, session, given),
     tools,
     mail: () => notesFor(deps, session.id),
@@ -209,13 +212,13 @@ const personOf = ({ sender, wake }: Inbound): Person | null => (wake === undefin
 /** The session's own. */
 export function accountOf(
   { db, sessions, payments }: Pick<MainTurnDeps, "db" | "sessions" | "payments">,
-  { id }: Session,
+  session: Session,
   turn: PayingTurn,
 ): Account {
   const purse = payments.ofTurn(turn);
   return {
     ...(purse === undefined ? {} : { purse }),
-    settle: (spend, model) => db.transaction([], (tx) => sessions.addSpend(tx, id, model, spend, turn.person), PASSING),
+    settle: (spend, model) => db.transaction([], (tx) => sessions.addSpend(tx, session, model, spend, turn.person), PASSING),
   };
 }
 

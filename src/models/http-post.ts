@@ -134,8 +134,8 @@ function toStream(answer: IncomingMessage, { onBytes }: PostOptions): ReadableSt
       controller.close();
     });
     answer.on("error", fail);
-    // Without an end: the connection broke off.
-    answer.on("close", () => fail(new TypeError("terminated")));
+    // Without an end the connection broke off. Every answer closes: an error made and not used would cost each of them its stack.
+    answer.on("close", () => isOver || fail(new TypeError("terminated")));
   };
   return new ReadableStream(
     {

@@ -17,6 +17,8 @@ export interface MailStore {
   sendToRun(tx: Tx, runId: string, from: string, text: string): Promise<void>;
   /** For the session's model. `about` names the fact, so that it is told once. */
   addNote(tx: Tx, sessionId: string, about: string, text: string): Promise<void>;
+  /** Whether somebody has read the note about it. */
+  isRead(about: string): Promise<boolean>;
   /** For whoever has read the note about `read`. One that still waits says how things stand when it is read. */
   addToRead(tx: Tx, read: string, about: string, text: string): Promise<void>;
   /** It is not told any more, unless it was. */
@@ -59,6 +61,7 @@ export function createMail({ db, clock }: { db: Database; clock: Clock }): MailS
         clock.now(),
       );
     },
+    isRead: async (about) => (await db.get("SELECT 1 FROM notes WHERE about = ? AND taken_at IS NOT NULL", about)) !== undefined,
     async addToRead(tx, read, about, text) {
       await tx.run(
         `INSERT INTO notes (session_id, about, text, created_at) SELECT session_id, ?, ?, ? FROM notes WHERE about = ? AND taken_at IS NOT NULL

@@ -20,8 +20,8 @@ export interface RunLists {
   listBlocked(limit: number): Promise<Run[]>;
   /** Main sessions whose key begins so and that have unfinished runs, at any depth; at most `limit`. */
   rootsAtWork(prefix: string, limit: number): Promise<string[]>;
-  /** What a session itself has sent out and is not through yet. */
-  listUnfinishedOf(requesterKey: string): Promise<Run[]>;
+  /** What a session itself has sent out and waits. */
+  listWaitingOf(requesterKey: string): Promise<Run[]>;
   /** All unfinished runs below a session, at any depth, in order of arrival. Costs what its own tree costs, not what others run. */
   unfinishedBelow(requesterKey: string): Promise<Run[]>;
   /** Is this child session below that session, at any depth? */
@@ -78,9 +78,10 @@ export function createRunLists({ db, onDamaged }: RunListDeps): RunLists {
     listOf: (key, limit) => many("SELECT * FROM runs WHERE requester_key = ? ORDER BY seq DESC LIMIT ?", key, limit),
     listRecent: (limit) => many("SELECT * FROM runs ORDER BY seq DESC LIMIT ?", limit),
     listBlocked: (limit) => many("SELECT * FROM runs WHERE delivery = 'blocked' ORDER BY seq DESC LIMIT ?", limit),
-    listUnfinishedOf: (key) =>
+    listWaitingOf: (key) =>
       many(
-        `SELECT * FROM runs ${db.by("runs_unfinished_tree")} WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED} ORDER BY seq`,
+        `SELECT * FROM runs ${db.by("runs_unfinished_tree")} WHERE root_key = ${ROOT_OF} AND requester_key = ? AND ${UNFINISHED}
+           AND state = 'waiting' ORDER BY seq`,
         ...[key, key, key],
       ),
     async unfinishedBelow(key) {

@@ -24,7 +24,7 @@ import { orphaned } from "./nodes.ts";
 import { createRunLists, type RunListDeps, type RunLists, readRun } from "./run-lists.ts";
 import { type RunOutcomes, runOutcomes } from "./run-outcomes.ts";
 import { changed, createRunProgress, FRESH_LIMITS, type RunProgress } from "./run-progress.ts";
-import { type NewRun, type RunRow, runColumns } from "./run-row.ts";
+import { createInsert, type NewRun, type RunRow, runColumns } from "./run-row.ts";
 
 export interface RunEnd {
   readonly as: EndState;
@@ -45,6 +45,9 @@ export interface RunBegin {
   readonly waits?: { readonly waits: readonly Wait[]; readonly doing: string };
 }
 
+/** What is asked for at each end and each delivery; the whole row has ten times as many columns, some of them long. */
+export type RunGlance = Pick<Run, "id" | "state" | "generation" | "childKey" | "requesterKey" | "requesterRunId">;
+
 export interface RunOpening {
   readonly childKey: string;
   readonly requesterKey: string;
@@ -64,6 +67,7 @@ export interface Runs extends RunLists, RunOutcomes, RunProgress {
   /** What a child's transcript begins with, as long as its file may not be there (stores/transcripts.ts). */
   openingOf(sessionId: string): Promise<RunOpening | null>;
   get(id: string): Promise<Run | null>;
+  glance(id: string): Promise<RunGlance | null>;
   /** Whose status message it is part of (LV1). */
   batchOf(id: string): Promise<string | null>;
   /** Where its transcript lies now; null: there is no such run. */
@@ -98,7 +102,9 @@ export interface Runs extends RunLists, RunOutcomes, RunProgress {
   setBudget(tx: Tx, id: string, budget: RunBudget): Promise<void>;
   /** `generation`: only as long as it is in that one. */
   setDelivery(tx: Tx, id: string, state: DeliveryState, reason?: string, generation?: number): Promise<void>;
-  /** Its announcement needs nothing more: from now on the archive time counts. */
+  /** What became of its announcement, as long as it is in that generation: it needs nothing more, and the archive time counts. */
+  settle(tx: Tx, run: Pick<Run, "id" | "generation">, state: DeliveryState, reason?: string): Promise<void>;
+  /** The same of one whose delivery state is right already. */
   markSettled(tx: Tx, id: string): Promise<void>;
   setArchiveName(tx: Tx, id: string, name: string): Promise<void>;
   setArchived(tx: Tx, id: string): Promise<void>;
@@ -117,17 +123,18 @@ export interface RunDeps extends RunListDeps {
 export function createRuns(deps: RunDeps): Runs {
   const { db, clock } = deps;
   const one = (row: RunRow | undefined): Run | null => (row === undefined ? null : readRun(row, deps.onDamaged));
+  const insertInto = createInsert();
   const get = async (id: string): Promise<Run | null> => one(await db.get<RunRow>("SELECT * FROM runs WHERE id = ?", id));
   return {
     async insert(tx, run, { firstMessage = null, waits } = {}) {
       const now = clock.now();
-      const waiting =
+      const waiting: RunRow =
         waits === undefined ? {} : { state: "waiting", waits: JSON.stringify(waits.waits), waiting_since: now, doing: waits.doing };
-      const columns = { ...runColumns(run, now), ...waiting, first_message: firstMessage };
-      const names = Object.keys(columns);
-      await tx.run(`INSERT INTO runs (${names.join(", ")}) VALUES (${names.map(() => "?").join(", ")})`, ...Object.values(columns));
+      const columns: RunRow = { ...runColumns(run, now), ...waiting, first_message: firstMessage };
+      await tx.run(insertInto(columns), ...Object.values(columns));
       await addRun(tx, clock, { ...run, channel: run.address.channel });
-      changed(tx, run.id, waits === undefined ? "queued" : "waiting");
+      const state = waits === undefined ? "queued" : "waiting";
+      tx.emit({ type: "run.changed", runId: run.id, state, batch: run.batch });
       if (waits === undefined) await queued(deps, tx, run);
     },
     openingOf: async (sessionId) =>
@@ -139,6 +146,12 @@ export function createRuns(deps: RunDeps): Runs {
         ),
       ),
     get,
+    glance: async (id) =>
+      (await db.get<RunGlance>(
+        `SELECT id, state, generation, child_key AS "childKey", requester_key AS "requesterKey", requester_run_id AS "requesterRunId"
+         FROM runs WHERE id = ?`,
+        id,
+      )) ?? null,
     batchOf: async (id) => (await db.get<{ batch: string | null }>("SELECT batch FROM runs WHERE id = ?", id))?.batch ?? null,
     archivedAs: async (id) =>
       (await db.get<Pick<Run, "archivedAt" | "archiveName">>(
@@ -231,9 +244,17 @@ function transitions(deps: RunDeps): Pick<Runs, "start" | "wait" | "putOff" | "w
   };
 }
 
+async function settled(tx: Tx, id: string, [set, ...params]: Change, generation?: number): Promise<void> {
+  const sql = `UPDATE runs SET ${set} WHERE id = ? AND generation = coalesce(?, generation) AND ended_at IS NOT NULL RETURNING cleanup, state`;
+  const row = await tx.get<{ cleanup: Run["cleanup"]; state: RunState }>(sql, ...params, id, generation ?? null);
+  if (row === undefined) return;
+  tx.emit({ type: "run.settled", runId: id, cleanup: row.cleanup });
+  changed(tx, id, row.state);
+}
+
 type Fields = Pick<
   Runs,
-  "setBudget" | "putAside" | "countResume" | "addSpend" | "setDelivery" | "markSettled" | "setArchiveName" | "setArchived"
+  "setBudget" | "putAside" | "countResume" | "addSpend" | "setDelivery" | "settle" | "markSettled" | "setArchiveName" | "setArchived"
 >;
 
 function fields({ clock, bootId }: RunDeps): Fields {
@@ -269,13 +290,9 @@ function fields({ clock, bootId }: RunDeps): Fields {
       const set = `delivery = ?, delivery_reason = ?, ${settled}`;
       await update(tx, id, [set, state, reason ?? null, state], generation);
     },
-    async markSettled(tx, id) {
-      const sql = "UPDATE runs SET settled_at = ? WHERE id = ? AND ended_at IS NOT NULL RETURNING cleanup, state";
-      const settled = await tx.get<{ cleanup: Run["cleanup"]; state: RunState }>(sql, clock.now(), id);
-      if (settled === undefined) return;
-      tx.emit({ type: "run.settled", runId: id, cleanup: settled.cleanup });
-      changed(tx, id, settled.state);
-    },
+    settle: (tx, { id, generation }, state, reason) =>
+      settled(tx, id, ["delivery = ?, delivery_reason = ?, settled_at = ?", state, reason ?? null, clock.now()], generation),
+    markSettled: (tx, id) => settled(tx, id, ["settled_at = ?", clock.now()]),
     async setArchiveName(tx, id, name) {
       await tx.run("UPDATE runs SET archive_name = ? WHERE id = ?", name, id);
     },

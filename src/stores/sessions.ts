@@ -20,6 +20,9 @@ export interface Session {
   readonly endedAt: number | null;
 }
 
+/** A session as whoever has it work knows it: to look it up for each call would cost more than what is written. */
+export type Spender = Pick<Session, "id" | "agentId" | "address">;
+
 export interface Sessions {
   /** The open session of a key, or null. */
   find(key: string): Promise<Session | null>;
@@ -35,7 +38,7 @@ export interface Sessions {
   listToArchive(): Promise<{ readonly id: string; readonly agentId: string; readonly name: string }[]>;
   setModel(tx: Tx, id: string, model: string | null): Promise<void>;
   /** Adds one model call to the session's account of the day, and to the ledger as that person's. Nobody waits for it: call it in a relaxed transaction. */
-  addSpend(tx: Tx, id: string, model: string, spend: Spend, person: Person | null): Promise<void>;
+  addSpend(tx: Tx, session: Spender, model: string, spend: Spend, person: Person | null): Promise<void>;
   spendOf(ids: readonly string[]): Promise<Spend>;
   /** All sessions together, on the UTC day of `at`. */
   spendOfDay(at: number): Promise<Spend>;
@@ -82,11 +85,9 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
     async setModel(tx, id, model) {
       await tx.run("UPDATE sessions SET model = ? WHERE id = ?", model, id);
     },
-    async addSpend(tx, id, model, spend, person) {
+    async addSpend(tx, { id, agentId, address }, model, spend, person) {
       await addSpend(tx, { id, model, day: dayOf(clock.now()) }, spend);
-      const session = one(await tx.get<Stored>("SELECT * FROM sessions WHERE id = ?", id));
-      if (session === null) return;
-      await addCall(tx, clock, { model, agentId: session.agentId, channel: session.address?.channel ?? null, person }, spend);
+      await addCall(tx, clock, { model, agentId, channel: address?.channel ?? null, person }, spend);
     },
     spendOf: async (ids) =>
       ids.length === 0 ? { usage: null, costUsd: null } : await sum(db, `session_id IN (${ids.map(() => "?").join(", ")})`, ...ids),

@@ -40,7 +40,7 @@ export const childAccount = (deps: Pick<StepDeps, "db" | "sessions" | "runs">, r
     deps.db.transaction(
       [],
       async (tx) => {
-        await deps.sessions.addSpend(tx, run.sessionId, model, spend, run.person);
+        await deps.sessions.addSpend(tx, { ...run, id: run.sessionId }, model, spend, run.person);
         await deps.runs.addSpend(tx, run.id, spend);
       },
       PASSING,

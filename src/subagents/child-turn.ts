@@ -44,7 +44,9 @@ export async function childTurn(deps: SubagentDeps, run: Run, signal: AbortSigna
     readOnly: await isReadOnly(deps, run),
     maxIterations: run.maxIterations,
     stepsUsed: run.steps,
-    log: deps.log.child({ sessionKey: run.childKey, runId: run.id }),
+    get log() {
+      return deps.log.child({ sessionKey: run.childKey, runId: run.id });
+    },
     mail: () => mailFor(deps, run),
     // A run whose children still work is not done (SP5).
     news: () => newsOf(deps, run),

@@ -60,10 +60,7 @@ async function postTogether(
   const [first] = said;
   if (first === undefined) return false;
   if (first.announcing.when === "failures" && !ended.some(hasFailed)) {
-    for (const { id, generation } of said) {
-      await deps.runs.setDelivery(tx, id, "skipped", "only failures are announced (subagents.announce)", generation);
-      await deps.runs.markSettled(tx, id);
-    }
+    for (const run of said) await deps.runs.settle(tx, run, "skipped", "only failures are announced (subagents.announce)");
     return false;
   }
   const address = announceAddress(first);

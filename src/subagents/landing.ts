@@ -32,7 +32,7 @@ export async function land(deps: Deps, run: Run, end: TurnEnd, signal: AbortSign
   const reply = await lastCall(deps, run, entries, signal);
   const { usage, costUsd, model } = reply;
   await deps.db.transaction([], async (tx) => {
-    await deps.sessions.addSpend(tx, run.sessionId, model, { usage, costUsd }, run.person);
+    await deps.sessions.addSpend(tx, { ...run, id: run.sessionId }, model, { usage, costUsd }, run.person);
     await deps.runs.addSpend(tx, run.id, { usage, costUsd });
   });
   const text = visibleText(reply.text).trim();

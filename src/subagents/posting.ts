@@ -20,7 +20,7 @@ import { oneLine } from "./quoting.ts";
 export type PostingDeps = Pick<SubagentDeps, "runs" | "outbox" | "channel" | "log">;
 
 /** DL1: the id says what it is about, so that a run (or a later generation of it) can be announced only once. */
-export const announceDelivery = (run: Run): string =>
+export const announceDelivery = (run: Pick<Run, "childKey" | "id" | "generation">): string =>
   run.generation === 1 ? announceDeliveries(run) : `${announceDeliveries(run)}:g${run.generation}`;
 
 /** What the ids of all its announcements begin with. */
@@ -60,13 +60,13 @@ export async function recordDelivery(
   const together = await saidTogether(records, row.delivery);
   if (together !== null) {
     for (const { runId, generation } of together) {
-      const one = await records.runs.get(runId);
+      const one = await records.runs.glance(runId);
       if (one?.generation === generation) await moveRun(records, tx, one, state, reason);
     }
     if (state === "delivered") await records.digests.remove(tx, row.delivery);
     return;
   }
-  const run = row.runId === null ? null : await records.runs.get(row.runId);
+  const run = row.runId === null ? null : await records.runs.glance(row.runId);
   // A run that goes on has a new announcement to wait for; a late delivery of the old one says nothing about it.
   if (run !== null && announceDelivery(run) === row.delivery) await moveRun(records, tx, run, state, reason);
 }
@@ -83,16 +83,17 @@ async function saidTogether(
 async function moveRun(
   { runs, mail }: Records,
   tx: Tx,
-  run: Run,
+  { id, generation }: Pick<Run, "id" | "generation">,
   state: "sending" | "delivered" | "blocked",
   reason: string | undefined,
 ): Promise<void> {
   // Looked at once more by the statement itself: what is posted elsewhere moves under another lock than the run.
-  await runs.setDelivery(tx, run.id, state, reason, run.generation);
-  if (state === "sending") return;
-  await runs.markSettled(tx, run.id);
+  if (state === "sending") return runs.setDelivery(tx, id, state, reason, generation);
+  await runs.settle(tx, { id, generation }, state, reason);
   // A requester that read the result meanwhile was told that it is still on its way, and what was sent to its provider stays (SE8).
-  await mail.addToRead(tx, noteAbout(run), `${noteAbout(run)}:${state}`, deliveryNote(run, state, reason));
+  const about = noteAbout({ id, generation });
+  const run = (await mail.isRead(about)) ? await runs.get(id) : null;
+  if (run !== null) await mail.addToRead(tx, about, `${about}:${state}`, deliveryNote(run, state, reason));
 }
 
 const NOBODY =
@@ -110,8 +111,7 @@ export function unpostable({ channel }: Pick<PostingDeps, "channel">, run: Run):
 export const byHand = ({ id }: Pick<Run, "id">, reason: string): string => `${reason}; \`/subagents retry ${shortId(id)}\` tries once more`;
 
 export async function block({ runs }: Pick<PostingDeps, "runs">, tx: Tx, run: Run, reason: string): Promise<void> {
-  await runs.setDelivery(tx, run.id, "blocked", reason, run.generation);
-  await runs.markSettled(tx, run.id);
+  await runs.settle(tx, run, "blocked", reason);
 }
 
 /** False: it was posted before, or there is nowhere to post it to. */

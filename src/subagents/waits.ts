@@ -3,6 +3,7 @@
 import type { Clock } from "../core/clock.ts";
 import type { AppEvent } from "../core/events.ts";
 import { isUnfinished, type Run, type Wait } from "../core/run.ts";
+import type { RunGlance } from "../stores/runs.ts";
 import { haveEnded } from "./dependencies.ts";
 import type { SubagentDeps } from "./deps.ts";
 
@@ -76,10 +77,10 @@ export function createWaker(deps: Pick<SubagentDeps, "runs" | "bus" | "clock" | 
   /** Whoever may wait for this one: those above it, and what was to begin after it. */
   const ringAround = async (runId: string): Promise<void> => {
     // What anybody above sent out, too: a run further down may be named by its id.
-    for (let run = await deps.runs.get(runId); run !== null; run = await requesterOf(deps, run)) {
+    for (let run = await deps.runs.glance(runId); run !== null; run = await requesterOf(deps, run)) {
       if (run.id !== runId && run.state === "waiting") ring(run);
       // It has had no turn yet, so it takes its place behind the others.
-      for (const { id, waits, requesterKey } of await deps.runs.listUnfinishedOf(run.requesterKey))
+      for (const { id, waits, requesterKey } of await deps.runs.listWaitingOf(run.requesterKey))
         if (waits.some((wait) => wait.for === "after" && wait.ids.includes(runId))) deps.lane.ring(id, requesterKey);
     }
   };
@@ -132,5 +133,5 @@ const MAX_SLEEP_MS = 60_000;
 /** How long to sleep when the time that is waited for is so far away. */
 export const lookAgainMs = (leftMs: number): number => Math.min(MAX_SLEEP_MS, Math.max(MIN_SLEEP_MS, leftMs));
 
-const requesterOf = async ({ runs }: Pick<WaitDeps, "runs">, { requesterRunId }: Run): Promise<Run | null> =>
-  requesterRunId === null ? null : await runs.get(requesterRunId);
+const requesterOf = async ({ runs }: Pick<WaitDeps, "runs">, { requesterRunId }: RunGlance): Promise<RunGlance | null> =>
+  requesterRunId === null ? null : await runs.glance(requesterRunId);

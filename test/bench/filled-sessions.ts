@@ -77,7 +77,7 @@ async function addLive(stores: Stores, tx: Tx): Promise<string> {
     if (row !== null) await stores.outbox.markSent(tx, row.id, id);
     await stores.webMessages.post(tx, { chat, key: delivery, author: "agent", text: WORDS });
   }
-  await stores.sessions.addSpend(tx, session.id, "bench/model", SPEND, null);
+  await stores.sessions.addSpend(tx, session, "bench/model", SPEND, null);
   return chat;
 }
 

@@ -36,11 +36,12 @@ export function ledgerContract(name: string, makeRig: () => Promise<StoreRig>): 
 
     it("[WB6] a call is on the day's account of its session and of its model, agent, channel and person alike, also behind a restart", async () => {
       const { sessions } = rig.stores;
-      await write((tx) => sessions.insert(tx, { id: "s", key: "k", agentId: "main", address: ADDRESS, parentKey: null }));
-      await write((tx) => sessions.addSpend(tx, "s", "p/m", spent(4_000_000_000, 0.25), ANN));
-      await write((tx) => sessions.addSpend(tx, "s", "p/m", spent(10, 0.5), { id: "7" }));
-      await write((tx) => sessions.addSpend(tx, "s", "p/free", spent(5, null), null));
-      await write((tx) => sessions.addSpend(tx, "s", "p/m", { usage: null, costUsd: null }, ANN));
+      const session = { id: "s", key: "k", agentId: "main", address: ADDRESS, parentKey: null };
+      await write((tx) => sessions.insert(tx, session));
+      await write((tx) => sessions.addSpend(tx, session, "p/m", spent(4_000_000_000, 0.25), ANN));
+      await write((tx) => sessions.addSpend(tx, session, "p/m", spent(10, 0.5), { id: "7" }));
+      await write((tx) => sessions.addSpend(tx, session, "p/free", spent(5, null), null));
+      await write((tx) => sessions.addSpend(tx, session, "p/m", { usage: null, costUsd: null }, ANN));
       await write((tx) => rig.stores.runs.insert(tx, newRun("r1")));
       const stores = await rig.reopen();
       const today = dayOf(rig.clock.now());

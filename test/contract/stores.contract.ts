@@ -541,13 +541,14 @@ function sessionContract(rig: () => StoreRig): void {
     const usage = { input: 10, output: 2, cacheRead: 1, cacheWrite: 0 };
     const [a, b] = [await open("agent:main:web:dm:a"), await open("agent:main:web:dm:b")];
     const { sessions } = rig().stores;
+    const spender = (id: string) => ({ id, agentId: "main", address: ADDRESS });
     const today = rig().clock.now();
     expect(await sessions.spendOf([a])).toEqual({ usage: null, costUsd: null });
-    await write((tx) => sessions.addSpend(tx, a, "p/m", { usage, costUsd: 0.5 }, null));
-    await write((tx) => sessions.addSpend(tx, a, "p/m", { usage, costUsd: 0.25 }, null));
-    await write((tx) => sessions.addSpend(tx, a, "p/m", { usage: null, costUsd: null }, null));
+    await write((tx) => sessions.addSpend(tx, spender(a), "p/m", { usage, costUsd: 0.5 }, null));
+    await write((tx) => sessions.addSpend(tx, spender(a), "p/m", { usage, costUsd: 0.25 }, null));
+    await write((tx) => sessions.addSpend(tx, spender(a), "p/m", { usage: null, costUsd: null }, null));
     await rig().clock.advance(24 * 3_600_000);
-    await write((tx) => sessions.addSpend(tx, b, "p/free", { usage, costUsd: null }, null));
+    await write((tx) => sessions.addSpend(tx, spender(b), "p/free", { usage, costUsd: null }, null));
     expect(await sessions.spendOf([a])).toEqual({ usage: { input: 20, output: 4, cacheRead: 2, cacheWrite: 0 }, costUsd: 0.75 });
     expect((await sessions.spendOf([a, b])).costUsd).toBeNull();
     expect((await sessions.spendOf([a, b])).usage?.input).toBe(30);

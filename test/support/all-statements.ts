@@ -83,7 +83,13 @@ export async function askEverything(db: Database): Promise<void> {
   await sessions.get("s");
   await write((tx) => sessions.setModel(tx, "s", null));
   await write((tx) =>
-    sessions.addSpend(tx, "s", "m", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null }, null),
+    sessions.addSpend(
+      tx,
+      { id: "s", agentId: "main", address: null },
+      "m",
+      { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null },
+      null,
+    ),
   );
   const ledger = createLedger({ db });
   const range = { from: "2026-01-01", to: "2026-01-31" };
@@ -102,12 +108,14 @@ export async function askEverything(db: Database): Promise<void> {
   await runs.findBySpawnKey("x");
   await runs.findByChildKey("x");
   await runs.start("r");
+  await runs.glance("r");
   await runs.setDoing("r", "x");
   await write((tx) => runs.putAside(tx, "r", true));
   await write((tx) => runs.countResume(tx, "r"));
   await write((tx) => runs.addSpend(tx, "r", { usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0 }, costUsd: null }));
   await write((tx) => runs.end(tx, "r", { as: "done", reason: null, incomplete: false, delivery: "none" }));
   await write((tx) => runs.setDelivery(tx, "r", "delivered"));
+  await write((tx) => runs.settle(tx, { id: "r", generation: 1 }, "delivered"));
   await write((tx) => runs.markSettled(tx, "r"));
   await runs.listUnfinished();
   await runs.listOrphaned();

@@ -102,7 +102,8 @@ async function payingOf(deps: BriefSummaryDeps, requester: SumsUp, run: Run | nu
     fallbacks: own === null ? agent.fallbacks : [],
     account: {
       ...(purse === undefined ? {} : { purse }),
-      settle: (spend, model) => deps.db.transaction([], (tx) => deps.sessions.addSpend(tx, sessionId, model, spend, person), PASSING),
+      settle: (spend, model) =>
+        deps.db.transaction([], (tx) => deps.sessions.addSpend(tx, { id: sessionId, agentId, address }, model, spend, person), PASSING),
     },
   };
 }
