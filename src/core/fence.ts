@@ -1,7 +1,7 @@
 // Text that nobody of ours wrote (files, commands, pages, servers, sub-agents) as a model reads it: between two lines that
 // name a token the text can't know, so that it can neither end the quotation nor begin another (IN4).
 // The prompts say once what such a block means; here every token counts, a long session holds hundreds of them.
-import { hash, randomBytes } from "node:crypto";
+import { hash, randomUUID } from "node:crypto";
 import { visibleLine, visibleText } from "./visible-text.ts";
 
 export interface Quoted {
@@ -26,7 +26,8 @@ export const fence = ({ source, text }: Quoted, token: string): string =>
 /** A label or a name inside a sentence of ours: one line in quotation marks that it can't close, and no mark in it means anything. */
 export const quotedLine = (text: string, max = MAX_SOURCE): string => JSON.stringify(disarm(visibleLine(text, max)));
 
-export const newFenceToken = (): string => randomBytes(6).toString("hex");
+/** The first 48 bits of a random UUID are all random, and Node has those in store: bytes of one's own cost ten times as much. */
+export const newFenceToken = (): string => randomUUID().slice(0, 13).replace("-", "");
 
 /** For a block that is built anew for each call. */
 export const fenceTokenOf = (id: string): string => hash("sha256", `fence:${id}`).slice(0, 12);

@@ -2,7 +2,7 @@
 // opens the next, so the old conversation stays readable.
 import type { Address } from "../core/address.ts";
 import { type Clock, dayOf } from "../core/clock.ts";
-import { newId } from "../core/ids.ts";
+import { newTimedId } from "../core/ids.ts";
 import type { Person } from "../core/question.ts";
 import type { Spend, Usage } from "../core/usage.ts";
 import { type Database, parseColumn, type Tx } from "./database.ts";
@@ -27,6 +27,8 @@ export interface Sessions {
   /** The open session of a key, or null. */
   find(key: string): Promise<Session | null>;
   get(id: string): Promise<Session | null>;
+  /** What a person chose for it; null: nothing. */
+  modelOf(id: string): Promise<string | null>;
   /** The caller has made the transcript file before. */
   insert(tx: Tx, session: { id: string; key: string; agentId: string; address: Address | null; parentKey: string | null }): Promise<void>;
   end(tx: Tx, id: string): Promise<void>;
@@ -63,6 +65,7 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
   return {
     find: async (key) => one(await db.get<Stored>("SELECT * FROM sessions WHERE key = ? AND ended_at IS NULL", key)),
     get: async (id) => one(await db.get<Stored>("SELECT * FROM sessions WHERE id = ?", id)),
+    modelOf: async (id) => (await db.get<{ model: string | null }>("SELECT model FROM sessions WHERE id = ?", id))?.model ?? null,
     async insert(tx, session) {
       await tx.run(
         "INSERT INTO sessions (id, key, agent_id, address, parent_key, created_at) VALUES (?, ?, ?, ?, ?, ?)",
@@ -92,7 +95,7 @@ export function createSessions({ db, clock }: { db: Database; clock: Clock }): S
     spendOf: async (ids) =>
       ids.length === 0 ? { usage: null, costUsd: null } : await sum(db, `session_id IN (${ids.map(() => "?").join(", ")})`, ...ids),
     spendOfDay: (at) => sum(db, "day = ?", dayOf(at)),
-    newSessionId: newId,
+    newSessionId: newTimedId,
     listChats: async (after, limit) =>
       (
         await db.all<Stored>(

@@ -1,7 +1,7 @@
 // A run as it is sent out: what was asked for, over what the settings say (SP1). Nothing is written here.
 import type { Agent } from "../agents/agent.ts";
 import { narrower, toCap } from "../core/budget.ts";
-import { newId, programNameOf, subagentKey } from "../core/ids.ts";
+import { newId, newTimedId, programNameOf, subagentKey } from "../core/ids.ts";
 import { programOf } from "../core/program.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
 import { pinAnnouncing } from "./announcing.ts";
@@ -38,7 +38,7 @@ export async function draft(deps: DraftDeps, requester: Requester, request: Spaw
     requested: request.model,
     agentModel: settings.model?.primary,
     defaultsModel: settings.defaultModel?.primary,
-    callerModel: parent?.model ?? (await deps.sessions.get(requester.sessionId))?.model ?? caller.model,
+    callerModel: parent?.model ?? (await deps.sessions.modelOf(requester.sessionId)) ?? caller.model,
     // The name only: a missing key is an error to be announced, never a silent switch of provider (MO7).
     check: deps.checkModelName,
   });
@@ -53,8 +53,8 @@ export async function draft(deps: DraftDeps, requester: Requester, request: Spaw
     // A model may tighten what the settings give, never widen it: more is a person's to give (BG6).
     budget: narrower(settings.budget, request.budget === undefined ? null : toCap(request.budget)),
     message: parent?.message ?? messageOf(requester),
-    childKey: subagentKey(agentId, newId()),
-    sessionId: newId(),
+    childKey: subagentKey(agentId, newTimedId()),
+    sessionId: newTimedId(),
     agentId,
     requesterKey: requester.sessionKey,
     requesterSessionId: requester.sessionId,

@@ -111,7 +111,8 @@ export async function spawnOne(deps: SpawnDeps, tx: Tx, requester: Requester, wa
   }
   deps.failpoint("spawn.admitted");
 
-  await deps.sessions.insert(tx, { id: sessionId, key, agentId, address: requester.address, parentKey: requester.sessionKey });
+  // Where it announces stands in the row of the run: here it would be most of what is written.
+  await deps.sessions.insert(tx, { id: sessionId, key, agentId, address: null, parentKey: requester.sessionKey });
   await deps.runs.insert(tx, run, { firstMessage: kept, ...waitsToBegin(before) });
   if (brief.params !== null) await deps.briefing.apply(tx, run, requester.sessionKey, brief.params);
   if (run.batch !== null) await deps.live.open(tx, statusId(run.batch), run.address);

@@ -91,6 +91,7 @@ const keyOf = ({ spawnKey }: Requester, n: number): string => `${spawnKey}:${n}`
  * a crash finds its run with the brief that it has.
  */
 async function summedUp(deps: SpawnDeps, requester: Requester, request: SpawnRequest): Promise<{ brief?: BriefParams } | Refused> {
+  if (request.brief === undefined) return {};
   const wanted = safeParse(briefRequestSchema, request.brief);
   if (!wanted.success || wanted.data.fromTurns === undefined) return {};
   if ((await deps.runs.findBySpawnKey(requester.spawnKey)) !== null) return {};

@@ -2,8 +2,9 @@
 // missing, a moment later. Doing it again changes nothing, so what a crash left undone is made good at the next look or
 // at the next start; what the disk refused is tried again, and a failure never reaches the run.
 import type { TraceEntry } from "../../brief/trace.ts";
-import type { Clock } from "../../core/clock.ts";
+import { type Clock, callAfter } from "../../core/clock.ts";
 import type { Bus } from "../../core/events.ts";
+import { onFirstUse } from "../../core/first-use.ts";
 import { isUnfinished, type Run } from "../../core/run.ts";
 import { MAX_DEATHS, type Tries } from "../../stores/tries.ts";
 import type { RunDocumentDeps } from "./run-documents.ts";
@@ -36,18 +37,23 @@ const STOP_MS = 2_000;
 const FIRST_RETRY_MS = 5_000;
 const MAX_RETRY_MS = 3_600_000;
 
-export function createDocuments(deps: DocumentDeps): Documents {
+/** With what writes them: most starts see no run. */
+interface WritingDeps extends DocumentDeps {
+  writing(): Promise<typeof import("./run-documents.ts")>;
+}
+
+export function createDocuments(given: DocumentDeps): Documents {
+  const deps: WritingDeps = { ...given, writing: onFirstUse(() => import("./run-documents.ts")) };
   const stopping = new AbortController();
   /** What an earlier process left undone: its files may be what ended it. */
   const left = new Set<string>();
   const queue = createQueue(deps, left, stopping.signal);
-  /** Those at work: most events only say what they do now. */
-  const working = new Set<string>();
+  /** Those at work, and what ends their wait: most events only say what they do now. */
+  const working = new Map<string, () => void>();
   let unsubscribe = (): void => {};
-  const follow = async (runId: string): Promise<void> => {
-    working.add(runId);
-    await deps.clock.sleep(PATIENCE_MS, stopping.signal);
-    if (working.has(runId) && !stopping.signal.aborted) queue.add(runId);
+  const letGo = (runId: string): void => {
+    working.get(runId)?.();
+    working.delete(runId);
   };
   return {
     async takeUp() {
@@ -59,23 +65,30 @@ export function createDocuments(deps: DocumentDeps): Documents {
     start() {
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "run.ended") {
-          working.delete(event.runId);
+          letGo(event.runId);
           queue.add(event.runId);
         }
-        if (event.type === "run.changed" && event.state === "running" && !working.has(event.runId)) void follow(event.runId);
+        if (event.type === "run.changed" && event.state === "running" && !working.has(event.runId))
+          working.set(
+            event.runId,
+            callAfter(deps.clock, PATIENCE_MS, () => queue.add(event.runId)),
+          );
       }, "here");
     },
     async stop() {
       unsubscribe();
       stopping.abort();
-      for (const runId of working) queue.add(runId);
+      for (const runId of [...working.keys()]) {
+        letGo(runId);
+        queue.add(runId);
+      }
       const done = new AbortController();
       void deps.clock.sleep(STOP_MS, done.signal).then(queue.drop);
       await queue.idle();
       done.abort();
     },
     async trace(run, limit) {
-      const { listTrace } = await import("./run-documents.ts");
+      const { listTrace } = await deps.writing();
       return listTrace(deps, run, limit);
     },
   };
@@ -90,7 +103,7 @@ interface Queue {
 }
 
 /** One run after the other, so that no two write the same trace; what has ended is ticked off once nothing waits. */
-function createQueue(deps: DocumentDeps, left: Set<string>, stopping: AbortSignal): Queue {
+function createQueue(deps: WritingDeps, left: Set<string>, stopping: AbortSignal): Queue {
   const waiting = new Set<string>();
   /** How long the next try of a run waits that failed before. */
   const waits = new Map<string, number>();
@@ -137,12 +150,11 @@ interface Written {
 }
 
 /** The run and generation whose last document was written, `more` when it goes on. Never rejects. */
-async function writeOne(deps: DocumentDeps, runId: string): Promise<Written | "more" | "failed"> {
+async function writeOne(deps: WritingDeps, runId: string): Promise<Written | "more" | "failed"> {
   try {
     const run = await deps.runs.get(runId);
     if (run === null) return "more";
-    // Most starts see no run.
-    const { writeDocuments } = await import("./run-documents.ts");
+    const { writeDocuments } = await deps.writing();
     await writeDocuments(deps, run);
     return isUnfinished(run.state) ? "more" : { id: run.id, generation: run.generation };
   } catch (error) {
@@ -152,7 +164,7 @@ async function writeOne(deps: DocumentDeps, runId: string): Promise<Written | "m
 }
 
 /** The try is on record before the files are read. After so many deaths they are left as they are, and ticked off. Never rejects. */
-async function writeLeft(deps: DocumentDeps, runId: string): ReturnType<typeof writeOne> {
+async function writeLeft(deps: WritingDeps, runId: string): ReturnType<typeof writeOne> {
   const work = `documents:${runId}`;
   try {
     const deaths = await deps.tries.begin(work);

@@ -30,7 +30,7 @@ function wholeEntries(text: string): string {
 
 /**
  * Puts entries in at their place in time; those that are there already change nothing. Where there is no trace yet it begins with
- * what `before` tells, and the whole of it is returned.
+ * what `before` tells, and what it tells since then is returned.
  */
 export async function addToTrace(
   documents: Pick<SessionDocuments, "change">,
@@ -49,31 +49,52 @@ export async function addToTrace(
 
 async function addBehind(document: OpenDocument, found: DocumentEnd, entries: readonly TraceEntry[]): Promise<void> {
   const end = wholeEntries(found.text);
+  const fresh = toTrace(entries);
+  const behind = end === "" ? null : textBehind(end, fresh);
+  if (behind !== null) return appendEntries(document, found, behind, fresh);
   const isWhole = Buffer.byteLength(end) === found.size;
   const known = Trace.parse(end);
   const [oldest] = known.getEntries();
   const isRecent = oldest !== undefined && entries.every((entry) => Date.parse(entry.timestamp) > Date.parse(oldest.timestamp));
   if (!isWhole && !isRecent) return void (await writeWhole(document, await readWhole(document), entries));
-  const text = known.merge(toTrace(entries)).toString();
+  const text = known.merge(fresh).toString();
   if (text === end) return;
   if (!text.startsWith(end)) return document.replace((isWhole ? "" : (await readWhole(document)).slice(0, -end.length)) + text);
-  await document.append(text.slice(end.length));
-  if (found.size > MAX_BYTES) await document.rename(`trace.${stampOf(known)}.md`);
+  await appendEntries(document, found, text.slice(end.length), known);
+}
+
+/**
+ * What is added, when all of it comes after what stands there, as nearly always: then none of it is there yet, and of thousands of signs
+ * only the newest entry has to be understood. Of the same millisecond it may be the same entry: that has to be looked at.
+ */
+function textBehind(end: string, fresh: Trace): string | null {
+  const [newest] = Trace.parse(end.slice(end.lastIndexOf(`\n${ENTRY_HEAD}`) + 1)).getEntries();
+  const [oldest] = fresh.getEntries();
+  const isBehind = newest !== undefined && oldest !== undefined && Date.parse(oldest.timestamp) > Date.parse(newest.timestamp);
+  return isBehind ? fresh.toString() : null;
+}
+
+async function appendEntries(document: OpenDocument, { size }: DocumentEnd, text: string, upTo: Trace): Promise<void> {
+  await document.append(text);
+  if (size > MAX_BYTES) await document.rename(`trace.${stampOf(upTo)}.md`);
 }
 
 const readWhole = async (document: OpenDocument): Promise<string> =>
   wholeEntries((await document.end(Number.POSITIVE_INFINITY))?.text ?? "");
 
 async function writeWhole(document: OpenDocument, before: string, entries: readonly TraceEntry[]): Promise<Trace> {
-  const trace = Trace.parse(before).merge(toTrace(entries));
-  await document.replace(trace.toString());
+  const fresh = toTrace(entries);
+  const behind = before === "" ? fresh.toString() : textBehind(before, fresh);
+  const trace = behind === null ? Trace.parse(before).merge(fresh) : fresh;
+  await document.replace(behind === null ? trace.toString() : before + behind);
   return trace;
 }
 
+/** In time order, each once. */
 function toTrace(entries: readonly TraceEntry[]): Trace {
   const trace = Trace.create();
   for (const entry of entries) trace.append(entry);
-  return trace;
+  return entries.length > 1 ? trace.merge(Trace.create()) : trace;
 }
 
 const stampOf = (trace: Trace): string => fileStamp(Date.parse(trace.getEntries().at(-1)?.timestamp ?? "1970-01-01"));
