@@ -19,6 +19,7 @@ import { processTopic } from "./process.ts";
 import { prompts } from "./prompts.ts";
 import { sessions } from "./sessions.ts";
 import { spawn } from "./spawn.ts";
+import { spine } from "./spine.ts";
 import { throughput } from "./throughput.ts";
 import { transcripts } from "./transcripts.ts";
 import { transitions } from "./transitions.ts";
@@ -33,6 +34,7 @@ const TOPICS: readonly Topic[] = [
   packageTopic,
   sessions,
   spawn,
+  spine,
   throughput,
   waiting,
   nodes,

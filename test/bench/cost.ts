@@ -41,11 +41,13 @@ async function measureCost(folder: string, against: string | null): Promise<Row[
     const rate = await measureRate(sides);
     await rest(REST_MS);
     const rss = sides.map((side) => side.rssMb());
-    for (const side of sides) await side.stop();
+    for (const side of sides.splice(0)) await side.stop();
     const written: Written[] = [];
     for (const [n, root] of roots.entries()) written.push(await countWritten(root, join(folder, `rig-${n}`)));
     return [...toRows(cpu, rate, written), memoryRow(rss)];
   } finally {
+    // Left running they would keep this process waiting for ever.
+    for (const side of sides) await side.stop();
     await worker.terminate();
   }
 }
