@@ -61,6 +61,10 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
   };
   let unsubscribe = (): void => {};
   let isBegun = false;
+  // From now on: what is posted at once (at-once.ts) doesn't wait for the start.
+  deps.bus.on((event) => {
+    if (event.type === "outbox.settled") deps.failpoint("delivery.settled");
+  }, "here");
   return {
     async start() {
       // First: what this process is sending must not be taken for what the one before it left.
@@ -72,7 +76,6 @@ export function createDelivery(deps: DeliveryDeps): Delivery {
       unsubscribe();
       unsubscribe = deps.bus.on((event) => {
         if (event.type === "outbox.added") pump(state, event.addressKey);
-        if (event.type === "outbox.settled") deps.failpoint("delivery.settled");
         return event.type === "bells.missed" ? pumpAll(state) : undefined;
       });
       await pumpAll(state);
