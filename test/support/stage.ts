@@ -34,6 +34,7 @@ import type { Requester, SpawnRequest } from "../../src/subagents/spawn-request.
 import { createRunCheck } from "../../src/tools/checks.ts";
 import { createJudge } from "../../src/tools/judge.ts";
 import { createPromptFiles } from "../../src/tools/prompt-files.ts";
+import { putDatabase } from "./made-database.ts";
 import { CHAT_KEY } from "./runs.ts";
 
 export interface Stage extends AsyncDisposable {
@@ -90,7 +91,8 @@ export const okReply = (text: string): ModelReply => ({
 
 export async function createStage(options: StageOptions): Promise<Stage> {
   const stateDir = options.stateDir ?? makeStateDir();
-  const { clock } = options;
+  const { clock, shared } = options;
+  if (options.stateDir === undefined && shared === undefined) putDatabase(stateDir);
   const failures: unknown[] = [];
   const bus = createBus((error) => failures.push(error));
   const settings = (subagents: object, rest: { agents?: object }) =>
@@ -100,7 +102,6 @@ export async function createStage(options: StageOptions): Promise<Stage> {
   const bootId = options.bootId ?? newId();
   const failpoint = options.failpoint ?? noFailpoints;
   const base = { clock, bus, log: silentLogger, secrets, failpoint, bootId, config: () => config };
-  const { shared } = options;
   const stores = await openStores({ ...base, stateDir, ...(shared === undefined ? {} : { shared }) });
   await stores.nodes.enter();
   const agents = createAgents({ config: base.config, stateDir, defaultModel: () => "scripted/model-1" });

@@ -10,6 +10,7 @@ import { noFailpoints } from "../../src/core/failpoints.ts";
 import { newId } from "../../src/core/ids.ts";
 import { createLogger, type Logger } from "../../src/core/logger.ts";
 import { createSecrets, type Secrets } from "../../src/core/secrets.ts";
+import { putDatabase } from "./made-database.ts";
 import { createManualClock, type ManualClock } from "./manual-clock.ts";
 
 export interface LogLine extends Record<string, unknown> {
@@ -34,6 +35,7 @@ export interface StateFolder extends Disposable, AsyncDisposable {
 export async function createStateFolder(): Promise<StateFolder> {
   const dir = mkdtempSync(join(tmpdir(), "herald-stores-"));
   const stateDir = join(dir, "state");
+  putDatabase(stateDir);
   const clock = createManualClock();
   const events: AppEvent[] = [];
   const lines: LogLine[] = [];
