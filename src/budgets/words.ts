@@ -1,5 +1,5 @@
 // Budgets as people and models read them. Pure.
-import { type Amount, type Cap, type LevelNow, MICRO, shareOf } from "../core/budget.ts";
+import { type Amount, type Cap, type LevelNow, MICRO, shareOf, WARN_AT } from "../core/budget.ts";
 
 export const dollars = (micro: number): string => {
   const usd = micro / MICRO;
@@ -58,7 +58,7 @@ export function overText(level: LevelNow, needs: Amount): string {
 const SIDES = ["usd", "tokens"] as const;
 
 export const warningText = (level: LevelNow): string =>
-  `⚠️ More than 80 % of the budget of ${level.inChat ?? level.name} is used: ${spentText(level)}.`;
+  `⚠️ More than ${WARN_AT * 100} % of the budget of ${level.inChat ?? level.name} is used: ${spentText(level)}.`;
 
 export const unpricedText = (model: string): string =>
   `A limit in USD applies here, and no price is known for ${model}: give it under models.providers.<name>.models[].cost, or set budgets.unpriced to "allow".`;
