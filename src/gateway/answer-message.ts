@@ -7,7 +7,7 @@ import type { HitFailpoint } from "../core/failpoints.ts";
 import { agentIdOf } from "../core/ids.ts";
 import type { Channel, Inbound } from "../core/message.ts";
 import type { Lane } from "../lanes/lanes.ts";
-import { RELAXED, type TransactionOptions } from "../stores/database.ts";
+import { RELAXED } from "../stores/database.ts";
 import type { Inbox, InboxRow } from "../stores/inbox.ts";
 import { type LockKey, lock } from "../stores/lock-keys.ts";
 import type { Outbox } from "../stores/outbox.ts";
@@ -151,9 +151,7 @@ async function answerRow(deps: ConversationDeps, row: InboxRow, { sessionKey, ow
   if (isSuspended) return;
   await deps.transcripts.sync(transcriptOf(session));
   deps.failpoint("turn.before-commit");
-  // A whole answer is on the disk, in the transcript, and so is the message, which waits until this: a power cut that takes this back has it
-  // recorded once more. Whoever sends it to a platform says so durably first.
-  await commit(deps, job, replyText(end, job), end.outcome === "done" ? RELAXED : undefined);
+  await commit(deps, job, replyText(end, job));
   deps.failpoint("turn.committed");
 }
 
@@ -191,7 +189,7 @@ const beginRequest = (deps: ConversationDeps, job: Job, gathered: Gathered): Pro
   );
 
 /** Reply and done row in one transaction. */
-async function commit(deps: ConversationDeps, job: Answered, markdown: string, options?: TransactionOptions): Promise<void> {
+async function commit(deps: ConversationDeps, job: Answered, markdown: string): Promise<void> {
   const parts = renderReply(deps, job, { markdown });
-  await deps.db.transaction(locksOf(job.row, job.inbound), (tx) => finishReply(deps, tx, job, parts), options);
+  await deps.db.transaction(locksOf(job.row, job.inbound), (tx) => finishReply(deps, tx, job, parts));
 }
