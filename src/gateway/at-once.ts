@@ -5,7 +5,7 @@
 import { addressKey } from "../core/address.ts";
 import type { AppEvent } from "../core/events.ts";
 import type { Tx } from "../stores/database.ts";
-import { type AttemptDeps, type Posting, postIn } from "./attempt.ts";
+import { type AttemptDeps, type Posting, postRow } from "./attempt.ts";
 
 type Added = NonNullable<Extract<AppEvent, { type: "outbox.added" }>["message"]>;
 
@@ -31,7 +31,7 @@ async function postAll(deps: Posting & Pick<AttemptDeps, "channel">, tx: Tx, { d
   for (;;) {
     const row = await deps.outbox.head(addressKey(address));
     if (row?.delivery !== delivery || row.isDamaged) return false;
-    await postIn(deps, tx, row, channel);
+    if (!(await postRow(deps, tx, row, channel))) return false;
     if (row.n === row.parts - 1) return true;
   }
 }

@@ -98,7 +98,7 @@ async function post(state: State, row: OutboxRow, channel: Channel, place: Place
   try {
     // Not waited for on its way to the disk: the row that is open before it is there, and is sent again after a power cut.
     const locks = [lock.chat(row.address), ...lock.pageOf(row.address)];
-    await state.db.transaction(locks, (tx) => postIn(state, tx, row, channel), RELAXED);
+    await state.db.transaction(locks, (tx) => postRow(state, tx, row, channel), RELAXED);
     return null;
   } catch (error) {
     // Rolled back as a whole, so it is surely not there.
@@ -108,12 +108,14 @@ async function post(state: State, row: OutboxRow, channel: Channel, place: Place
   }
 }
 
-/** In the caller's transaction, which holds the locks of `post`. */
-export async function postIn(state: Posting, tx: Tx, row: OutboxRow, { postIn: say }: Pick<Channel, "postIn">): Promise<void> {
+/** In the caller's transaction, which holds the locks of `post`. False: nothing was said. */
+export async function postRow(state: Posting, tx: Tx, row: OutboxRow, { postIn }: Pick<Channel, "postIn">): Promise<boolean> {
   state.failpoint("delivery.marked");
   // What a stop has taken back since it was looked up is not said (ST2), and what is said now can't be taken back.
-  if (say !== undefined && (await state.outbox.hold(tx, row.id))) await recordSent(state, tx, row, await say(tx, contentOf(row, row.key)));
+  const isSaid = postIn !== undefined && (await state.outbox.hold(tx, row.id));
+  if (isSaid) await recordSent(state, tx, row, await postIn(tx, contentOf(row, row.key)));
   state.failpoint("delivery.sent");
+  return isSaid;
 }
 
 /** Several together have a key of runs' names, which are given out once, and no row of their own. */

@@ -228,6 +228,22 @@ function traces(given: Case): void {
     expect((await readTrace(other, ref)).getEntries()).toEqual([entry(0, "above"), entry(1), entry(2)]);
   });
 
+  it.each([
+    ["without its last line break", (text: string) => text.slice(0, -1)],
+    ["in the middle of an id", (text: string) => text.slice(0, text.lastIndexOf("brief-") + 8)],
+    ["in the middle of what was done", (text: string) => text.slice(0, text.lastIndexOf("Action") + 12)],
+    ["in the middle of a new entry", (text: string) => `${text}- **Ag`],
+  ])("[BP1] behind a trace that ends %s, as a full disk or an editor leaves it, no new entry is lost", async (_, cut) => {
+    const { documents, ref } = given();
+    const of = (second: number): TraceEntry => ({ ...entry(second), briefId: `brief-00000${second}` });
+    await documents.replace(ref, "trace.md", cut(Trace.create().append(of(1)).append(of(2)).toString()));
+    await addToTrace(documents, ref, [of(3), of(4)]);
+    const got = await entriesIn(documents, ref);
+    expect(got[0]).toEqual(of(1));
+    expect(got.slice(-2)).toEqual([of(3), of(4)]);
+    expect(got).toHaveLength(4);
+  });
+
   it("[BP1] new entries are appended: the bytes before them stay as they are", async () => {
     const { documents, ref } = given();
     for (let n = 0; n < 200; n++) await addToTrace(documents, ref, [entry(n)]);

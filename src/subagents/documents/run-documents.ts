@@ -56,7 +56,7 @@ async function writeBeginning(deps: RunDocumentDeps, run: Run): Promise<void> {
   await writeBrief(deps, run);
 }
 
-/** Returns what the child's trace tells since its spawn when it is new; null: it was there. */
+/** Returns what the child's trace tells since its spawn, or more of it, when it is new; null: it was there. */
 async function writeTrace(deps: RunDocumentDeps, run: Run): Promise<Trace | null> {
   // The trace goes down the tree: what stands above begins first. It ends in its own time, after all below it.
   const above = await requesterOf(deps, run);

@@ -30,7 +30,7 @@ function wholeEntries(text: string): string {
 
 /**
  * Puts entries in at their place in time; those that are there already change nothing. Where there is no trace yet it begins with
- * what `before` tells, and what it tells since then is returned.
+ * what `before` tells, and at least what it tells since then is returned.
  */
 export async function addToTrace(
   documents: Pick<SessionDocuments, "change">,
@@ -65,13 +65,16 @@ async function addBehind(document: OpenDocument, found: DocumentEnd, entries: re
 
 /**
  * What is added, when all of it comes after what stands there, as nearly always: then none of it is there yet, and of thousands of signs
- * only the newest entry has to be understood. Of the same millisecond it may be the same entry: that has to be looked at.
+ * only the newest entry has to be understood. Of the same millisecond it may be the same entry, and behind half an entry (a full disk, an
+ * editor) the first new one would be read as the rest of that: both have to be looked at.
  */
 function textBehind(end: string, fresh: Trace): string | null {
-  const [newest] = Trace.parse(end.slice(end.lastIndexOf(`\n${ENTRY_HEAD}`) + 1)).getEntries();
+  const tail = end.slice(end.lastIndexOf(`\n${ENTRY_HEAD}`) + 1);
+  const last = Trace.parse(tail);
+  const [newest] = last.getEntries();
   const [oldest] = fresh.getEntries();
-  const isBehind = newest !== undefined && oldest !== undefined && Date.parse(oldest.timestamp) > Date.parse(newest.timestamp);
-  return isBehind ? fresh.toString() : null;
+  if (newest === undefined || oldest === undefined || last.toString() !== tail) return null;
+  return Date.parse(oldest.timestamp) > Date.parse(newest.timestamp) ? fresh.toString() : null;
 }
 
 async function appendEntries(document: OpenDocument, { size }: DocumentEnd, text: string, upTo: Trace): Promise<void> {
