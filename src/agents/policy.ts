@@ -20,7 +20,9 @@ const permits = ({ allow, deny = [] }: ToolPolicy, name: string): boolean =>
 
 /** `child` is null for a main session. */
 export function effectiveTools(tools: readonly Tool[], policies: readonly ToolPolicy[], child: ChildLimits | null): Tool[] {
-  return tools.filter((tool) => policies.every((policy) => permits(policy, tool.name)) && (child === null || childMay(tool, child)));
+  // Asked at every step, and most say nothing.
+  const limits = policies.filter(({ allow, deny = [] }) => allow !== undefined || deny.length > 0);
+  return tools.filter((tool) => limits.every((policy) => permits(policy, tool.name)) && (child === null || childMay(tool, child)));
 }
 
 function childMay(tool: Tool, child: ChildLimits): boolean {

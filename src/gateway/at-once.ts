@@ -5,7 +5,7 @@
 import { addressKey } from "../core/address.ts";
 import type { AppEvent } from "../core/events.ts";
 import type { Tx } from "../stores/database.ts";
-import { type AttemptDeps, type Posting, postRow } from "./attempt.ts";
+import { type AttemptDeps, type Posting, sayRow } from "./attempt.ts";
 
 type Added = NonNullable<Extract<AppEvent, { type: "outbox.added" }>["message"]>;
 
@@ -24,14 +24,17 @@ export function createAtOnce(deps: Posting & Pick<AttemptDeps, "channel">): AtOn
   };
 }
 
-/** False: delivery does the rest, because something that was said before waits there, or this was taken back. */
+/**
+ * False: delivery does the rest, because something that was said before waits there, or this was taken back. What is read here stays as it
+ * is until the transaction is over: a process that is alone does one at a time.
+ */
 async function postAll(deps: Posting & Pick<AttemptDeps, "channel">, tx: Tx, { delivery, address }: Added): Promise<boolean> {
   const channel = deps.channel(address.channel, address.account);
   if (channel?.postIn === undefined) return false;
   for (;;) {
     const row = await deps.outbox.head(addressKey(address));
     if (row?.delivery !== delivery || row.isDamaged) return false;
-    if (!(await postRow(deps, tx, row, channel))) return false;
+    await sayRow(deps, tx, row, channel.postIn);
     if (row.n === row.parts - 1) return true;
   }
 }

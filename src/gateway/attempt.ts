@@ -108,14 +108,17 @@ async function post(state: State, row: OutboxRow, channel: Channel, place: Place
   }
 }
 
-/** In the caller's transaction, which holds the locks of `post`. False: nothing was said. */
-export async function postRow(state: Posting, tx: Tx, row: OutboxRow, { postIn }: Pick<Channel, "postIn">): Promise<boolean> {
-  state.failpoint("delivery.marked");
+/** In the transaction of `post`. */
+async function postRow(state: Posting, tx: Tx, row: OutboxRow, { postIn }: Pick<Channel, "postIn">): Promise<void> {
   // What a stop has taken back since it was looked up is not said (ST2), and what is said now can't be taken back.
-  const isSaid = postIn !== undefined && (await state.outbox.hold(tx, row.id));
-  if (isSaid) await recordSent(state, tx, row, await postIn(tx, contentOf(row, row.key)));
+  if (postIn !== undefined && (await state.outbox.hold(tx, row.id))) await sayRow(state, tx, row, postIn);
+}
+
+/** Of a row that nobody else can change before the caller's transaction is over. */
+export async function sayRow(state: Posting, tx: Tx, row: OutboxRow, postIn: NonNullable<Channel["postIn"]>): Promise<void> {
+  state.failpoint("delivery.marked");
+  await recordSent(state, tx, row, await postIn(tx, contentOf(row, row.key)));
   state.failpoint("delivery.sent");
-  return isSaid;
 }
 
 /** Several together have a key of runs' names, which are given out once, and no row of their own. */

@@ -59,8 +59,9 @@ async function attempt(options: AttemptOptions, { models, watches, post }: Share
   watches.set(closing.signal, watch);
   signal.addEventListener("abort", close, { once: true });
   if (signal.aborted) close();
+  let isRead = false;
   try {
-    await Promise.race([readAnswer(options, models, closing.signal), rejectOn(closing.signal)]);
+    isRead = await Promise.race([readAnswer(options, models, closing.signal), rejectOn(closing.signal)]);
     const broken = draft.incomplete();
     return broken === null ? { outcome: "ok" } : { outcome: "error", failure: toFailure(broken.error ?? CUT, clock.now()) };
   } catch (error) {
@@ -73,7 +74,8 @@ async function attempt(options: AttemptOptions, { models, watches, post }: Share
   } finally {
     signal.removeEventListener("abort", close);
     watch.end();
-    close();
+    // Of an answer that was read to its end nothing is left to be closed.
+    if (!isRead) close();
   }
 }
 
@@ -83,14 +85,16 @@ const isNameless = (error: unknown): boolean =>
 
 const CUT = new Error("the answer broke off in the middle");
 
-async function readAnswer(options: AttemptOptions, models: LanguageModels, signal: AbortSignal): Promise<void> {
+/** False: there may be more of it. */
+async function readAnswer(options: AttemptOptions, models: LanguageModels, signal: AbortSignal): Promise<boolean> {
   const model = await models(options.target);
   const { stream } = await model.doStream({ ...options.call, abortSignal: signal });
   const reader = stream.getReader();
   for (;;) {
     const { done, value } = await reader.read();
+    if (done) return true;
     // After an abort the draft belongs to the answer already given.
-    if (done || signal.aborted || !options.draft.take(value)) return;
+    if (signal.aborted || !options.draft.take(value)) return false;
   }
 }
 
@@ -134,7 +138,8 @@ function createWatch({ clock, idleMs, target, maxOutput }: AttemptOptions, post:
       const isBound = maxOutput !== null && target.endpoint.api === "anthropic" && typeof init?.body === "string";
       const response = await post(input, isBound ? { ...init, body: withinLimit(String(init.body), maxOutput) } : init, { onBytes });
       refuseRedirect(response, String(input));
-      return response;
+      // All of a `Response` that the packages look at.
+      return response as Response;
     },
   };
 }

@@ -1,4 +1,4 @@
-// A POST whose answer is read as it comes, in the shape of `fetch`, which is what the providers' packages call. On node:http,
+// A POST whose answer is read as it comes, called like `fetch`, which is what the providers' packages call. On node:http,
 // because Node's fetch gives a server five minutes for its first byte whatever `models.idleTimeoutSeconds` allows, and a
 // model on somebody's own machine may read a long prompt for longer; and because it costs half as much again.
 // Follows no redirect and asks for no compression. attempt.ts → here.
@@ -12,10 +12,15 @@ export interface PostOptions {
 
 /** Held in memory before the reader has to ask for more. */
 const READ_AHEAD_BYTES = 64 * 1024;
-/** Answers that have no body by definition; a Response refuses one. */
+/** Answers that have no body by definition. */
 const EMPTY: ReadonlySet<number> = new Set([204, 205, 304]);
 
-export type HttpPost = (input: Parameters<typeof fetch>[0], init: RequestInit | undefined, options: PostOptions) => Promise<Response>;
+/** What is read of an answer. A `Response` around it costs as much as sending the request. */
+export interface Answer extends Pick<Response, "ok" | "status" | "statusText" | "body"> {
+  readonly headers: Iterable<[string, string]> & { get(name: string): string | null };
+}
+
+export type HttpPost = (input: Parameters<typeof fetch>[0], init: RequestInit | undefined, options: PostOptions) => Promise<Answer>;
 
 /** Connections are kept for the next call. Rejects as `fetch` does: with a TypeError "fetch failed" that has the cause, or with the reason of the abort. */
 export function createHttpPost(): HttpPost {
@@ -44,7 +49,8 @@ export function createHttpPost(): HttpPost {
     const { statusCode: status = 0, statusMessage: statusText = "" } = answer;
     options.onBytes(0);
     if (EMPTY.has(status)) answer.resume();
-    return new Response(EMPTY.has(status) ? null : toStream(answer, options), { status, statusText, headers: toHeaders(answer) });
+    const content = EMPTY.has(status) ? null : toStream(answer, options);
+    return { ok: status >= 200 && status < 300, status, statusText, headers: toHeaders(answer), body: content };
   };
 }
 
@@ -90,10 +96,9 @@ const send = ({ request, agent }: Client, url: URL, { method, headers, signal, b
     sent.end(body);
   });
 
-function toHeaders({ rawHeaders }: IncomingMessage): [string, string][] {
-  const headers: [string, string][] = [];
-  for (let n = 0; n + 1 < rawHeaders.length; n += 2) headers.push([rawHeaders[n] ?? "", rawHeaders[n + 1] ?? ""]);
-  return headers;
+function toHeaders({ headers }: IncomingMessage): Answer["headers"] {
+  const told = new Map(Object.entries(headers).map(([name, value]) => [name, String(value)]));
+  return { get: (name) => told.get(name.toLowerCase()) ?? null, [Symbol.iterator]: () => told.entries() };
 }
 
 /**

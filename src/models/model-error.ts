@@ -3,6 +3,7 @@
 import { errorText } from "../core/errors.ts";
 import { commandWords } from "../core/own-files.ts";
 import { shortText } from "../core/visible-text.ts";
+import type { Answer } from "./http-post.ts";
 import type { ModelTarget } from "./language-model.ts";
 import type { ModelErrorKind, ModelProblem } from "./model.ts";
 import { BUILT_IN_PROVIDERS } from "./provider.ts";
@@ -41,7 +42,7 @@ class RedirectRefused extends Error {
 }
 
 /** Throws RedirectRefused for an answer that sends the caller elsewhere, be it on the same host. */
-export function refuseRedirect(response: Response, askedUrl: string): void {
+export function refuseRedirect(response: Answer, askedUrl: string): void {
   if (!REDIRECTS.has(response.status)) return;
   const location = response.headers.get("location");
   const url = location === null ? null : URL.parse(location, askedUrl);

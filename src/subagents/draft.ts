@@ -1,7 +1,7 @@
 // A run as it is sent out: what was asked for, over what the settings say (SP1). Nothing is written here.
 import type { Agent } from "../agents/agent.ts";
 import { narrower, toCap } from "../core/budget.ts";
-import { newId, newTimedId, programNameOf, subagentKey } from "../core/ids.ts";
+import { newTimedId, programNameOf, subagentKey } from "../core/ids.ts";
 import { programOf } from "../core/program.ts";
 import { pickSubagentModel } from "../models/resolve.ts";
 import { pinAnnouncing } from "./announcing.ts";
@@ -20,7 +20,7 @@ export interface DraftDeps extends Pick<SubagentDeps, "runs" | "sessions" | "age
 const MAX_LABEL = 80;
 export const TASK_PREVIEW = 500;
 
-type Draft = Parameters<SubagentDeps["runs"]["insert"]>[1];
+type Draft = Omit<Parameters<SubagentDeps["runs"]["insert"]>[1], "id" | "rerunOf" | "groupId" | "batch">;
 
 export interface Drafted {
   readonly run: Draft;
@@ -46,10 +46,7 @@ export async function draft(deps: DraftDeps, requester: Requester, request: Spaw
   const rootKey = parent?.rootKey ?? requester.sessionKey;
   const policy = caller.subagents.announcing;
   const run: Draft = {
-    id: newId(),
     spawnKey: requester.spawnKey,
-    rerunOf: null,
-    groupId: null,
     // A model may tighten what the settings give, never widen it: more is a person's to give (BG6).
     budget: narrower(settings.budget, request.budget === undefined ? null : toCap(request.budget)),
     message: parent?.message ?? messageOf(requester),
@@ -63,7 +60,6 @@ export async function draft(deps: DraftDeps, requester: Requester, request: Spaw
     depth: (parent?.depth ?? 0) + 1,
     address: requester.address,
     person: requester.person,
-    batch: null,
     // Redacted before they are cut: of a secret that the cut goes through, the rest would be known to no redactor.
     label: labelOf(deps.redact(oneLine(request.label ?? request.task))),
     task: deps.redact(request.task).slice(0, TASK_PREVIEW),

@@ -64,7 +64,7 @@ const spawnObject = z.strictObject({
   task: taskText
     .optional()
     .describe(
-      "What to do, complete in itself: the sub-agent knows nothing of this conversation. It is shown the pictures whose paths (attachments/…) stand here.",
+      "What to do, complete in itself: the sub-agent knows nothing of this conversation. It is shown the pictures whose paths (attachments/...) stand here.",
     ),
   label: optionalText(MAX_TEXT, "A short name people will see; cut at 80 characters."),
   agentId: optionalText(200, "Run under another agent; agents_list names those you may use."),

@@ -25,8 +25,8 @@ function createReadTool(promptFiles: PromptFiles): Tool {
     name: "read",
     description:
       "Reads a text file of the workspace and returns its lines as they are. Long files come in pages: a note at the end " +
-      "says which offset continues. Binary files are recognised and not shown. A character nobody could see is spelled, for " +
-      "example ⟦U+200B⟧; write and edit take it so.",
+      "says which offset continues. Binary files are recognised and not shown. A character nobody could see is spelled by its " +
+      "number, such as U+200B, in brackets of its own; write and edit take it so.",
     schema: z.strictObject({
       path: PATH,
       offset: z.int().min(1).optional().describe("First line to return, counted from 1; default 1"),

@@ -84,28 +84,23 @@ export function createFinder(routes: readonly Route[]): (path: string) => Found[
     routes.filter(({ path }) => !path.includes(":")),
     ({ path }) => path,
   );
-  const open = routes.flatMap((route) => (route.path.includes(":") ? [{ route, start: route.path.split(":", 1)[0] ?? "" }] : []));
+  const open = routes.flatMap((route) => (route.path.includes(":") ? [{ route, wanted: route.path.split("/") }] : []));
   return (path) => {
     const found: Found[] = (plain.get(path) ?? []).map((route) => ({ route, params: {} }));
-    for (const { route, start } of open) {
-      const params = path.startsWith(start) ? matchPath(route.path, path) : null;
-      if (params !== null) found.push({ route, params });
-    }
+    const given = path.split("/");
+    for (const { route, wanted } of open) if (fits(wanted, given)) found.push({ route, params: valuesOf(wanted, given) });
     return found;
   };
 }
 
-/** The values of a path that fits the pattern, or null. Segments are compared as sent: nothing is decoded. */
-export function matchPath(pattern: string, path: string): Record<string, string> | null {
-  const wanted = pattern.split("/");
-  const given = path.split("/");
-  if (wanted.length !== given.length) return null;
+/** Segments are compared as sent: nothing is decoded. */
+const fits = (wanted: readonly string[], given: readonly string[]): boolean =>
+  wanted.length === given.length && wanted.every((part, n) => part.startsWith(":") || part === given[n]);
+
+/** What stands in a path where the pattern has names. */
+function valuesOf(wanted: readonly string[], given: readonly string[]): Found["params"] {
   const params: Record<string, string> = Object.create(null);
-  for (const [n, part] of wanted.entries()) {
-    const value = given[n] ?? "";
-    if (part.startsWith(":")) params[part.slice(1)] = value;
-    else if (part !== value) return null;
-  }
+  for (const [n, part] of wanted.entries()) if (part.startsWith(":")) params[part.slice(1)] = given[n] ?? "";
   return params;
 }
 

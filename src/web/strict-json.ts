@@ -2,11 +2,12 @@
 // JSON.parse alone would take all of these and leave the surprise to later code.
 
 const MAX_DEPTH = 16;
+const UTF8 = new TextDecoder("utf-8", { fatal: true });
 
 /** Bytes → value, or null when it is not JSON as strict as above. Linear in size; never throws. */
 export function parseStrictJson(bytes: Uint8Array): unknown {
   try {
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+    const text = UTF8.decode(bytes);
     if (!hasPlainShape(text)) return null;
     let isPlain = true;
     const value: unknown = JSON.parse(text, (key, part: unknown) => {

@@ -3,7 +3,9 @@ import { once } from "node:events";
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, it } from "vitest";
-import { createHttpPost } from "../../../src/models/http-post.ts";
+import { type Answer, createHttpPost } from "../../../src/models/http-post.ts";
+
+const textOf = ({ body }: Answer): Promise<string> => new Response(body).text();
 
 const servers: Server[] = [];
 afterEach(() => {
@@ -35,7 +37,7 @@ it("[MO1] calls one after the other share a connection, and an answer without a 
     response.writeHead(request.headers["x-want"] === "nothing" ? 204 : 200, { "x-a": ["1", "2"] }).end();
   });
   const first = await post({ headers: { "X-Want": "something" } });
-  expect([first.status, first.headers.get("x-a"), await first.text()]).toEqual([200, "1, 2", ""]);
+  expect([first.status, first.headers.get("x-a"), await textOf(first)]).toEqual([200, "1, 2", ""]);
   const second = await post({ headers: { "X-Want": "nothing" } });
   expect([second.status, second.body]).toEqual([204, null]);
   expect(connections()).toBe(1);
@@ -59,7 +61,7 @@ it("[MO2] no more is taken than the reader wants", async () => {
   const reader = response.body?.getReader();
   await reader?.read();
   // Other answers come and go meanwhile: time in which 50 MB would have been taken.
-  for (let n = 0; n < 50; n++) await (await post({ headers: { "x-want": "little" } })).text();
+  for (let n = 0; n < 50; n++) await textOf(await post({ headers: { "x-want": "little" } }));
   expect(taken).toBeLessThan(1024 * 1024);
   await reader?.cancel();
 });
@@ -72,11 +74,11 @@ it("[MO4] a server that isn't there, a connection cut before and in the answer, 
     if (request.headers["x-cut"] === "in") setImmediate(() => request.socket.destroy());
   });
   await expect(post({ headers: { "x-cut": "before" } })).rejects.toMatchObject({ message: "fetch failed", cause: { code: "ECONNRESET" } });
-  await expect(post({ headers: { "x-cut": "in" } }).then((response) => response.text())).rejects.toThrow();
+  await expect(post({ headers: { "x-cut": "in" } }).then(textOf)).rejects.toThrow();
   const refuse = (count: number): void => {
     if (count > 0) throw new Error("too long");
   };
-  await expect(post({}, refuse).then((response) => response.text())).rejects.toThrow("too long");
+  await expect(post({}, refuse).then(textOf)).rejects.toThrow("too long");
   const gone = createHttpPost();
   await expect(gone("http://127.0.0.1:1/v1", { body: "" }, { onBytes: () => {} })).rejects.toMatchObject({
     cause: { code: "ECONNREFUSED" },
@@ -94,7 +96,7 @@ it("[ST2] an abort ends a call before, during and after the head", async () => {
   await expect(call).rejects.toBe("while waiting");
   const reading = new AbortController();
   const response = await post({ signal: reading.signal });
-  const text = response.text();
+  const text = textOf(response);
   reading.abort("while reading");
   await expect(text).rejects.toThrow();
 });
