@@ -269,12 +269,12 @@ async function retryAt(tx: Tx, clock: Clock, id: number, { notBefore, firstAt, r
 }
 
 async function addParts(tx: Tx, clock: Clock, message: NewMessage): Promise<boolean> {
+  // Also of one whose first part was sent so long ago that it is forgotten, and whose others were refused.
+  if ((await tx.get("SELECT 1 FROM outbox WHERE delivery = ? LIMIT 1", message.delivery)) !== undefined) return false;
   for (const [n, part] of message.parts.entries()) {
-    // The first text wins, and a message has a first part for as long as it has any.
-    const unlessKnown = n === 0 ? "ON CONFLICT (delivery, n) DO NOTHING" : "";
-    const added = await tx.run(
+    await tx.run(
       `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, rank, run_id, ref, created_at)
-         VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?) ${unlessKnown}`,
+         VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)`,
       message.delivery,
       n,
       message.parts.length,
@@ -286,7 +286,6 @@ async function addParts(tx: Tx, clock: Clock, message: NewMessage): Promise<bool
       n === 0 ? (message.draft ?? null) : null,
       clock.now(),
     );
-    if (added === 0) return false;
   }
   const { delivery, address } = message;
   tx.emit({ type: "outbox.added", addressKey: addressKey(address), message: { delivery, address } });

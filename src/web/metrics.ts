@@ -3,6 +3,7 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Registry } from "prom-client";
 import type { AppEvent, Bus } from "../core/events.ts";
+import { onFirstUse } from "../core/first-use.ts";
 import type { Route } from "./http.ts";
 
 export interface MetricsOptions {
@@ -27,39 +28,32 @@ type Delay = ReturnType<typeof monitorEventLoopDelay>;
 const NANO = 1e9;
 const DELAY_RESOLUTION_MS = 10;
 const COUNTED: ReadonlySet<AppEvent["type"]> = new Set(["outbox.settled", "lane.started", "turn.ended", "run.ended", "model.called"]);
-const MAX_EARLY = 1000;
+/** A few milliseconds of counting. */
+const MAX_TOLD = 1000;
 
 export function createMetrics(options: MetricsOptions): Metrics {
   // From the first look on: it wakes the process a hundred times a second, most of what one at rest would do at all.
   const delay = monitorEventLoopDelay({ resolution: DELAY_RESOLUTION_MS });
-  // The library is an eighth of the work of a start and most starts are never looked at, so it comes with the first look,
-  // and until then what is to be counted waits here.
-  const early: AppEvent[] = [];
-  let count = (event: AppEvent): void => {
-    // Where it can't be read now (no handle left), the oldest is forgotten.
-    if (early.push(event) > MAX_EARLY) load().catch(() => early.shift());
-  };
-  let loading: Promise<Registry> | null = null;
-  const forget = (error: unknown): never => {
-    loading = null;
-    throw error;
-  };
-  const load = (): Promise<Registry> => {
-    loading ??= import("prom-client").catch(forget).then((prom) => {
-      const registry = new prom.Registry();
-      const registers = [registry];
-      count = createCounters(prom, registers);
-      addGauges(prom, options, registers);
-      addEventLoopDelay(prom, delay, registers);
-      delay.enable();
-      for (const event of early.splice(0)) count(event);
-      return registry;
-    });
-    return loading;
+  // The library is an eighth of the work of a start and most starts are never looked at. So what is to be counted waits here until somebody
+  // looks, or until there is much of it.
+  const told: AppEvent[] = [];
+  const load = onFirstUse(async () => {
+    const prom = await import("prom-client");
+    const registry = new prom.Registry();
+    const registers = [registry];
+    addGauges(prom, options, registers);
+    addEventLoopDelay(prom, delay, registers);
+    return { registry, count: createCounters(prom, registers) };
+  });
+  const counted = async (): Promise<Registry> => {
+    const { registry, count } = await load();
+    for (const event of told.splice(0)) count(event);
+    return registry;
   };
   // Each process counts what it does itself: a sum over all of them counts nothing twice.
   const off = options.bus.on((event) => {
-    if (COUNTED.has(event.type)) count(event);
+    // Where the library can't be read now (no handle left), the oldest is forgotten.
+    if (COUNTED.has(event.type) && told.push(event) > MAX_TOLD) counted().catch(() => told.shift());
   }, "here");
   return {
     route: {
@@ -67,7 +61,8 @@ export function createMetrics(options: MetricsOptions): Metrics {
       path: "/metrics",
       access: "token",
       async handle() {
-        const registry = await load();
+        delay.enable();
+        const registry = await counted();
         return { status: 200, body: await registry.metrics(), headers: { "content-type": registry.contentType } };
       },
     },

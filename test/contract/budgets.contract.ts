@@ -188,8 +188,9 @@ export function raiseWriters(makeStage: (options: StageOptions) => Promise<Stage
       const { id } = await stage.spawn({ budget: { tokens: 1_000 } });
       await ended(id, 1);
       stage.reconfigure({ maxChildrenPerSession: 1, maxConcurrent: 1 });
-      const other = newRun("in-the-way");
-      await stage.stores.db.transaction([], (tx) => stage.stores.runs.insert(tx, other, { firstMessage: "task" }));
+      // Unfinished for as long as it takes: it waits for what doesn't come.
+      const waits = { waits: [{ for: "after", ids: ["what never ends"] }], doing: "waiting" } as const;
+      await stage.stores.db.transaction([], (tx) => stage.stores.runs.insert(tx, newRun("in-the-way"), { firstMessage: "task", waits }));
       for (let n = 0; n < 2; n++) expect(await press(id, "Ann")).toEqual({ refused: expect.stringContaining("maxChildrenPerSession") });
       expect((await stage.get(id)).budget).toEqual({ usd: null, tokens: 1_000 });
     });

@@ -513,6 +513,20 @@ function outboxContract(rig: () => StoreRig): void {
     expect(await write((tx) => outbox.requeue(tx, "run"))).toBe(1);
     expect(await outbox.countAllOpen()).toBe(2);
   });
+
+  it("[DL3] a message whose beginning was sent and is forgotten is still known: nothing of it is said again but what was refused", async () => {
+    const message = ["sent long ago", "refused"];
+    await add("announce:1", message, { runId: "run" });
+    const { outbox } = rig().stores;
+    await write(async (tx) => outbox.markSent(tx, (await outbox.head(key))!.id, "ref"));
+    await write((tx) => outbox.markBlocked(tx, "announce:1", "kicked", "queued"));
+    await rig().clock.advance(10);
+    expect(await outbox.purge(rig().clock.now())).toBe(1);
+    expect(await add("announce:1", message, { runId: "run" })).toBe(false);
+    expect(await write((tx) => outbox.requeue(tx, "run"))).toBe(1);
+    expect((await outbox.head(key))?.part).toEqual({ text: "refused" });
+    expect(await outbox.countAllOpen()).toBe(1);
+  });
 }
 
 function sessionContract(rig: () => StoreRig): void {

@@ -172,17 +172,19 @@ describe.each(FORMS)("archiving, %s", (form) => {
     await open({ archiveAfterMinutes: 60 });
     const { id } = await settled((await stage.spawn()).id);
     await clock.advance(61 * MINUTE);
-    const first = await comes("it to be archived", async () => (await stage.get(id)).archiveName);
-    expect(await stage.stores.db.transaction([], async (tx) => stage.parts.steering.send(tx, await stage.get(id), "me", "one more"))).toBe(
-      "continued",
-    );
+    // Not only named, which comes before its file is moved.
+    await comes("it to be archived", async () => (await stage.get(id)).archivedAt !== null);
+    const archived = await stage.get(id);
+    const locks = stage.parts.steering.locks([archived]);
+    const sent = stage.stores.db.transaction(locks, (tx) => stage.parts.steering.send(tx, archived, "me", "one more"));
+    expect(await sent).toBe("continued");
     expect(await names(await stage.get(id))).toEqual([`${(await stage.get(id)).sessionId}.jsonl`]);
     const again = await settled(id);
     expect(again).toMatchObject({ generation: 2, archivedAt: null });
     expect(await logText(stage.stores.transcripts, again, { limit: 20, tools: false })).toMatch(/the answer[\s\S]*one more/);
     await clock.advance(61 * MINUTE);
     await comes("the second archiving", async () => (await stage.get(id)).archivedAt !== null);
-    expect((await stage.get(id)).archiveName).not.toBe(first);
+    expect((await stage.get(id)).archiveName).not.toBe(archived.archiveName);
     expect(await names(await stage.get(id))).toEqual([(await stage.get(id)).archiveName]);
   });
 
