@@ -275,15 +275,8 @@ async function addParts(tx: Tx, clock: Clock, message: NewMessage): Promise<bool
     await tx.run(
       `INSERT INTO outbox (delivery, n, parts, address, address_key, part, state, rank, run_id, ref, created_at)
          VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?)`,
-      message.delivery,
-      n,
-      message.parts.length,
-      JSON.stringify(message.address),
-      addressKey(message.address),
-      JSON.stringify(part),
-      message.isAnswer === true ? 0 : 1,
-      message.runId ?? null,
-      n === 0 ? (message.draft ?? null) : null,
+      ...[message.delivery, n, message.parts.length, JSON.stringify(message.address), addressKey(message.address), JSON.stringify(part)],
+      ...[message.isAnswer === true ? 0 : 1, message.runId ?? null, n === 0 ? (message.draft ?? null) : null],
       clock.now(),
     );
   }
