@@ -45,7 +45,7 @@ export function createSubagentsCommand(deps: SubagentCommandDeps): Command {
   return {
     name: "subagents",
     usage: "/subagents [list|all|stop|log|info|send|answer|spawn|budget|rerun|diff|trace|brief|retry]",
-    summary: "watch and steer the sub-agents of this chat",
+    summary: "watch and steer the sub-agents of this chat; /subagents help says how",
     actions: [...ACTIONS].map(([name, { usage, summary }]) => ({ name, usage, summary })),
     async run(context) {
       const [word, rest] = splitFirst(context.args);

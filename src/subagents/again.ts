@@ -7,6 +7,8 @@ import { joinMessage, splitMessage } from "./child.ts";
 import type { SubagentDeps } from "./deps.ts";
 import type { RequesterBrief } from "./documents/brief-params.ts";
 import { type Briefing, isPerson } from "./documents/briefing.ts";
+import { labelOf } from "./draft.ts";
+import { oneLine } from "./quoting.ts";
 import type { Spawn } from "./spawn.ts";
 import type { Requester, SpawnAnswer } from "./spawn-request.ts";
 import { findEntry } from "./transcript-view.ts";
@@ -44,8 +46,17 @@ export function createAgain(deps: AgainDeps): Again {
       const briefs = await deps.briefing.list(run);
       const brief = briefs.find(({ requesterKey }) => requesterKey === run.requesterKey);
       const { role, systemPrompt, briefing, allowedTools, after, checks, checkRounds, resultSchema } = run.params;
+      // A name that was made of its task would tell the wrong one of another.
+      const isNamed = run.label !== labelOf(oneLine(said.task));
       const request = {
-        ...{ task: wanted, label: run.label, model, thinking: run.thinking, cleanup: run.cleanup, maxIterations: run.maxIterations },
+        ...{
+          task: wanted,
+          ...(isNamed ? { label: run.label } : {}),
+          model,
+          thinking: run.thinking,
+          cleanup: run.cleanup,
+          maxIterations: run.maxIterations,
+        },
         runTimeoutSeconds: run.timeoutMs / 1000,
         ...(run.budget === null ? {} : { budget: fromCap(run.budget) }),
         ...(run.agentId === requester.agentId ? {} : { agentId: run.agentId }),

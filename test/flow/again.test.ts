@@ -58,6 +58,23 @@ describe("rerun", () => {
     expect(taskOf(again)).not.toContain('"one"');
   });
 
+  it("[RP1] a name made of the task is made of the other task, one that was given stays", async () => {
+    const chat = scene.chat();
+    const task = String(child("", "one").task);
+    await chat.act([spawns({ task })]);
+    const first = await waitFor("it to end", () => chat.runs().find((run) => run.ended_at !== null));
+    expect(task.startsWith(first.label.slice(0, -1))).toBe(true);
+    const other = plan([{ text: "two, which is another" }]);
+    await chat.ask(`/subagents rerun ${first.id} ${other}`);
+    const again = await repeatedOf(first);
+    expect(again.label).not.toBe(first.label);
+    expect(other.startsWith(again.label.slice(0, -1))).toBe(true);
+    await chat.ask(`/subagents rerun ${first.id}`);
+    expect((await waitFor("the same once more", () => chat.runs().find((run) => run.id !== first.id && run.id !== again.id))).label).toBe(
+      first.label,
+    );
+  });
+
   it("[RP1][SP6] it obeys today's limits, and one of another chat is not there", async () => {
     const chat = scene.chat();
     await chat.act([spawns(child("mine", "done"))]);

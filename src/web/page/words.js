@@ -20,7 +20,7 @@ export function dayName(at) {
 
 /** 42s, 5m12s, 2h03m, 3d */
 export function duration(ms) {
-  const seconds = Math.max(0, Math.floor(ms / 1000));
+  const seconds = Math.max(0, Math.round(ms / 1000));
   if (seconds < 60) return `${seconds}s`;
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes}m${String(seconds % 60).padStart(2, "0")}s`;
