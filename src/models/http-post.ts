@@ -66,8 +66,9 @@ async function loadSecure(): Promise<Client> {
 }
 
 /**
- * In two steps that cost a third of one: a single character beyond Latin-1, of which our own tools' descriptions have some, makes
- * a text of two-byte units, and those `Buffer.from` turns into UTF-8 one by one. It is JSON, where no half of a character is left.
+ * In two steps that cost a third of one: a single character beyond Latin-1, which our own prompts and tools have none of and a
+ * conversation has sooner or later, makes a text of two-byte units, and those `Buffer.from` turns into UTF-8 one by one. It is JSON, where
+ * no half of a character is left.
  */
 const toUtf8 = (json: string): Buffer => transcode(Buffer.from(json, "utf16le"), "utf16le", "utf8");
 

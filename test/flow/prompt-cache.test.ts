@@ -44,6 +44,9 @@ describe("a conversation", () => {
     expect(new Set(main.map((call) => call.system)).size).toBe(1);
     expect(new Set(main.map((call) => JSON.stringify(call.body.tools))).size).toBe(1);
     expect(shares(main)).toEqual(shares(main).map(() => 1));
+    // A single sign beyond Latin-1 in our own words would make all of a request a text of two-byte units (models/http-post.ts).
+    const own = `${main[0]?.system}${JSON.stringify(main[0]?.body.tools)}`;
+    expect(Buffer.from(own, "latin1").toString("latin1")).toBe(own);
 
     // What changed is there all the same, fenced, and the question is read last.
     const last = main.at(-1)?.messages.map((message) => message.text) ?? [];
