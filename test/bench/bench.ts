@@ -1,6 +1,7 @@
 // `npm run bench [-- --only <topic>,…] [--against <folder>] [--out <file>] [--figures]`: what Herald costs, as ratios within one run, so that a
 // slow or busy machine cancels out. Prints one Markdown table with the facts of the machine; --out writes the same into a
-// file, --figures into docs/figures.md, which has two: of one process (all topics but two), and of several (`--only nodes,postgres`).
+// file, --figures into docs/figures.md, which has four: of one process, of several (`--only nodes,postgres`), and what a turn and a run
+// cost beside earlier code (`--only cost --against …`, `--only spine --against …`).
 import { writeFileSync } from "node:fs";
 import { cpus, release } from "node:os";
 import { resolve } from "node:path";
@@ -47,11 +48,15 @@ const TOPICS: readonly Topic[] = [
   cost,
 ];
 
-/** Sections of docs/figures.md, each of which shows all of its topics. */
-const OF_SEVERAL: readonly Topic[] = [nodes, postgres];
+/** Sections of docs/figures.md, each of which shows all of its topics. Those against other code are each against another. */
+const APART: Readonly<Record<string, readonly Topic[]>> = {
+  "figures:bench-nodes": [nodes, postgres],
+  "figures:bench-cost": [cost],
+  "figures:bench-spine": [spine],
+};
 const SECTIONS: Readonly<Record<string, readonly Topic[]>> = {
-  "figures:bench": TOPICS.filter((topic) => !OF_SEVERAL.includes(topic)),
-  "figures:bench-nodes": OF_SEVERAL,
+  "figures:bench": TOPICS.filter((topic) => !Object.values(APART).flat().includes(topic)),
+  ...APART,
 };
 
 function machineFacts(): string {
