@@ -46,7 +46,7 @@ describe("rerun", () => {
     await waitFor("the second announcement", async () => (await announced()) === 2);
   });
 
-  it("[RP1] with another task and model: the context stays, an unusable model is said", async () => {
+  it("[RP1] with another task and model: context and given name stay, an unusable model is said", async () => {
     const chat = scene.chat();
     await chat.act([spawns(child("teller", "one", { briefing: "the context" }))]);
     await chat.announced("teller");
@@ -56,9 +56,10 @@ describe("rerun", () => {
     const again = await repeatedOf(first);
     expect(taskOf(again)).toMatch(/^## Context\nthe context\n\n## Task\n!plan .*two/);
     expect(taskOf(again)).not.toContain('"one"');
+    expect(again.label).toBe("teller");
   });
 
-  it("[RP1] a name made of the task is made of the other task, one that was given stays", async () => {
+  it("[RP1] a name made of the task is made of the other task", async () => {
     const chat = scene.chat();
     const task = String(child("", "one").task);
     await chat.act([spawns({ task })]);
